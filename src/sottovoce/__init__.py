@@ -1,0 +1,1 @@
+"""Sottovoce: Bayesian inference on sensitive data, with its privacy proven and counted."""

@@ -1,0 +1,1 @@
+"""Promises, profiles, conversions, composition and filters, the secure random source."""

@@ -1,0 +1,142 @@
+"""Small numerical tools that keep their digits: log-space sums, roots, differences of log-gammas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["Floats", "as_floats", "decreasing_root", "log1mexp", "log1pmx", "log_gamma_gap"]
+
+Floats = NDArray[np.float64]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+
+
+def as_floats(name: str, value: ArrayLike, low: float, *, below: float = np.inf) -> Floats:
+    """Return `value` as floats in [low, below), or raise `InvalidValue` naming it."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidValue(f"{name} must be a real number or an array of them. Got {value!r}") from None
+    if array.size and not np.all(np.isfinite(array)):
+        raise InvalidValue(f"{name} must be finite. Got {_first(array, ~np.isfinite(array))}")
+    if array.size and array.min() < low:
+        raise InvalidValue(f"{name} must be >= {low:g}. Got {_first(array, array < low)}")
+    if array.size and array.max() >= below:
+        raise InvalidValue(f"{name} must be < {below:g}. Got {_first(array, array >= below)}")
+    return array
+
+
+def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
+    return array[bad].ravel()[0].item()
+
+
+def log1mexp(x: Floats) -> Floats:
+    """Return log(1 - e^x) for x <= 0, accurate at both ends."""
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.where(x > -0.6931471805599453, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+
+
+def log1pmx(x: Floats) -> Floats:
+    """Return log(1+x) - x without cancellation near zero.
+
+    >>> float(log1pmx(np.array(1e-8)))
+    -4.9999999666666673e-17
+    """
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        plain = np.log1p(x) - x
+    small = np.abs(x) < 0.03
+    if not np.any(small):
+        return plain
+    y = np.where(small, x, 0.0)
+    series = np.zeros_like(y)
+    for k in range(12, 1, -1):
+        series = series * y + (-1.0) ** (k + 1) / k
+    return np.where(small, series * y * y, plain)
+
+
+def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:
+    r"""Return the building block of every Rényi divergence between Beta or Gamma distributions.
+
+    .. math:: F = \frac{\ln\Gamma(x-(\lambda-1)h) - \ln\Gamma(x)}{\lambda-1} + \ln\Gamma(x+h) - \ln\Gamma(x)
+
+    with h = `step` (either sign) and λ = `order` >= 1. It is never negative, and is +inf where an argument leaves the
+    domain of the gamma function. The three ways of computing it keep the digits when h is small
+    beside x (an integral of the trigamma function, in which nothing cancels), when λ is near 1
+    (a mean of the digamma function), and elsewhere.
+    """
+    arrays = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (x, step, order)))
+    shape = arrays[0].shape
+    x, h, lam = (np.atleast_1d(v).ravel() for v in arrays)
+    out = np.full(x.shape, np.inf)
+    left = x - (lam - 1) * h
+    ok = (left > 0) & (x + h > 0)
+    near = ok & (lam * np.abs(h) <= 0.1 * np.minimum(x, np.minimum(left, x + h)))
+    if near.any():
+        out[near] = _gap_by_trigamma(x[near], h[near], lam[near])
+    far = ok & ~near
+    if far.any():
+        out[far] = _gap_by_difference(x[far], h[far], lam[far])
+    return out.reshape(shape)
+
+
+def _gap_by_trigamma(x: Floats, h: Floats, lam: Floats) -> Floats:
+    u, v = _NODES[:, None, None], _NODES[None, :, None]
+    inner = special.zeta(2.0, x - (lam - 1) * h * u + lam * h * u * v)  # the trigamma function
+    total = np.einsum("i,j,ijk->k", _WEIGHTS * _NODES, _WEIGHTS, inner)
+    return np.asarray(h * h * lam * total)
+
+
+def _gap_by_difference(x: Floats, h: Floats, lam: Floats) -> Floats:
+    d = (lam - 1) * h
+    short = np.abs(d) <= 0.1 * np.minimum(x, x - d)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.where(short, 0.0, (special.gammaln(x - d) - special.gammaln(x)) / (lam - 1))
+    if short.any():
+        mean = _WEIGHTS @ special.digamma(x[short] - d[short] * _NODES[:, None])
+        first[short] = -h[short] * mean
+    return np.maximum(first + special.gammaln(x + h) - special.gammaln(x), 0.0)
+
+
+def decreasing_root(
+    f: Callable[[Floats], Floats], target: Floats, low: Floats, high: Floats, *, rtol: float = 1e-13
+) -> Floats:
+    """Return, element by element, the safe end of where a decreasing f falls to `target`.
+
+    f(low) > target >= f(high) must hold. The answer r has f(r) <= target and is within `rtol` of the
+    crossing (Chandrupatla 1997: inverse quadratic steps, bisection when they do not help).
+    """
+    a, b = np.array(high, dtype=np.float64), np.array(low, dtype=np.float64)
+    fa, fb = f(a) - target, f(b) - target
+    c, fc = a.copy(), fa.copy()
+    t = np.full(a.shape, 0.5)
+    for _ in range(200):
+        x = np.where(np.isfinite(fa) & np.isfinite(fb), a + t * (b - a), (a + b) / 2)
+        fx = f(x) - target
+        same = np.sign(fx) == np.sign(fa)
+        same |= (fx == 0) & (fa <= 0)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = x, fx
+        safe, unsafe = np.where(fa <= 0, a, b), np.where(fa <= 0, b, a)
+        width = np.abs(b - a)
+        tol = rtol * np.abs(safe) + 5e-324
+        if np.all((width <= 2 * tol) | (unsafe == safe)):
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            quad = (phi * phi < xi) & ((1 - phi) ** 2 < 1 - xi)
+            step = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            least = np.minimum(0.5, tol / width)
+        t = np.where(quad & np.isfinite(step), step, 0.5)
+        t = np.clip(np.where(np.isfinite(t), t, 0.5), least, 1 - least)
+    return np.where(fa <= 0, a, b)

@@ -1,0 +1,171 @@
+"""Promises: the privacy statements one can ask for.
+
+Neighbouring data sets differ in one record replaced by another; their number of records is public.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from sottovoce.privacy.errors import InvalidPromise
+
+__all__ = ["ApproxDP", "GaussianDP", "PureDP", "Promise", "RenyiDP", "ZeroConcentratedDP", "parse_promise"]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A privacy statement one can ask for; use one of its kinds.
+
+    Every kind reads from and writes to the command-line form (``approx:1,1e-6``) and JSON.
+    """
+
+    word: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Promise]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Promise._kinds[cls.word] = cls
+
+    def __post_init__(self) -> None:
+        if type(self) is Promise:
+            raise InvalidPromise(f"Promise itself promises nothing; use one of {_names()}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                try:  # NumPy scalars and the like
+                    value = float(value)
+                except (TypeError, ValueError):
+                    raise InvalidPromise(f"{field.name} must be a number. Got {value!r}") from None
+            value = float(value)
+            if not math.isfinite(value):
+                raise InvalidPromise(f"{field.name} must be finite. Got {value}")
+            if value < 0:
+                raise InvalidPromise(f"{field.name} must be >= 0. Got {value}")
+            object.__setattr__(self, field.name, value)
+
+    def __str__(self) -> str:
+        numbers = ",".join(format(getattr(self, f.name), "g") for f in fields(self))
+        return f"{self.word}:{numbers}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the promise as a plain dictionary; `from_dict` reads it back."""
+        return {"promise": self.word} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def to_json(self) -> str:
+        """Return the promise as JSON; `from_json` reads it back."""
+        return json.dumps(self.to_dict())
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Promise:
+        """Read a promise from `to_dict`'s form."""
+        numbers = dict(state)
+        word = numbers.pop("promise", None)
+        kind = Promise._kinds.get(word) if isinstance(word, str) else None
+        if kind is None:
+            raise InvalidPromise(f"no promise is called {word!r}; use one of {_names()}")
+        wanted = {f.name for f in fields(kind)}
+        if set(numbers) != wanted:
+            raise InvalidPromise(f"{kind.__name__} needs {sorted(wanted)}. Got {sorted(numbers)}")
+        return kind(**numbers)
+
+    @staticmethod
+    def from_json(text: str) -> Promise:
+        """Read a promise from `to_json`'s form."""
+        try:
+            state = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidPromise(f"not JSON: {error}") from None
+        if not isinstance(state, dict):
+            raise InvalidPromise(f"a promise is a JSON object. Got {text!r}")
+        return Promise.from_dict(state)
+
+
+@dataclass(frozen=True)
+class PureDP(Promise):
+    """ε-differential privacy: no event's probability moves by more than a factor e^ε.
+
+    >>> PureDP(0.5)
+    PureDP(epsilon=0.5)
+    >>> str(PureDP(0.5))
+    'pure:0.5'
+    """
+
+    word: ClassVar[str] = "pure"
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class ApproxDP(Promise):
+    """(ε, δ)-differential privacy: Pr[E] ≤ e^ε Pr'[E] + δ for every event E."""
+
+    word: ClassVar[str] = "approx"
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta >= 1:
+            raise InvalidPromise(f"delta must be < 1: a promise with delta >= 1 says nothing. Got {self.delta}")
+
+
+@dataclass(frozen=True)
+class RenyiDP(Promise):
+    """(λ, ε)-Rényi differential privacy: the order-λ divergence of neighbours is at most ε.
+
+    Order 1 is the Kullback–Leibler limit.
+    """
+
+    word: ClassVar[str] = "renyi"
+    order: float
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.order < 1:
+            raise InvalidPromise(f"order must be >= 1 (1 is the Kullback-Leibler limit). Got {self.order}")
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedDP(Promise):
+    """ρ-zero-concentrated differential privacy: the order-λ divergence is at most ρλ, for all λ > 1."""
+
+    word: ClassVar[str] = "zcdp"
+    rho: float
+
+
+@dataclass(frozen=True)
+class GaussianDP(Promise):
+    """μ-Gaussian differential privacy: no easier to tell than N(0,1) from N(μ,1)."""
+
+    word: ClassVar[str] = "gaussian"
+    mu: float
+
+
+def _names() -> str:
+    return ", ".join(f"{kind.word}:{','.join(f.name for f in fields(kind))}" for kind in Promise._kinds.values())
+
+
+def parse_promise(text: str) -> Promise:
+    """Read a promise from its command-line form.
+
+    >>> parse_promise("approx:1,1e-6")
+    ApproxDP(epsilon=1.0, delta=1e-06)
+    >>> parse_promise("renyi:15,0.1")
+    RenyiDP(order=15.0, epsilon=0.1)
+    """
+    word, colon, rest = text.strip().partition(":")
+    kind = Promise._kinds.get(word.strip().lower())
+    if kind is None or not colon:
+        raise InvalidPromise(f"cannot read the promise {text!r}; write one of {_names()}")
+    try:
+        numbers = [float(part) for part in rest.split(",")]
+    except ValueError:
+        raise InvalidPromise(f"cannot read the numbers of {text!r}; write one of {_names()}") from None
+    names = [f.name for f in fields(kind)]
+    if len(numbers) != len(names):
+        raise InvalidPromise(f"{word} takes {len(names)} number(s): {kind.word}:{','.join(names)}. Got {text!r}")
+    return kind(**dict(zip(names, numbers, strict=True)))

@@ -1,0 +1,1 @@
+"""Conjugate systems: statistics, posterior, log-partition, worst neighbouring pairs."""

@@ -1,0 +1,59 @@
+"""Statistics: all that a mechanism ever learns of a table, and how a column turns into them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["BallSum", "CategoryCounts", "ClippedSum", "Reading", "Statistics"]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """The number of records n and the sum ΣS(x) over them, one entry a coordinate.
+
+    A `ClippedSum` gives one coordinate, `CategoryCounts` one a category, a `BallSum` one a dimension.
+    """
+
+    n: int
+    total: Floats
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", np.atleast_1d(np.asarray(self.total, dtype=np.float64)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Statistics) and self.n == other.n and np.array_equal(self.total, other.total)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class ClippedSum:
+    """S(x) = x clipped to [low, high]; `integer` where records are whole numbers (clipped, then floored)."""
+
+    low: float
+    high: float
+    integer: bool = False
+
+
+@dataclass(frozen=True)
+class CategoryCounts:
+    """S(x) = the indicator of x's category, in the order given. A record of no known category is refused."""
+
+    categories: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True)
+class BallSum:
+    """S(x) = x projected onto the ball of `radius` around the origin in `dimension` coordinates."""
+
+    dimension: int
+    radius: float
+
+
+Reading = ClippedSum | CategoryCounts | BallSum
+"""How a record becomes S(x). Public: nothing in it may come from the data."""
