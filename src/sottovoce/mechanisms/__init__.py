@@ -1,0 +1,1 @@
+"""Mechanisms: built from public things alone, then shown the statistics once."""

@@ -1,0 +1,77 @@
+"""A release: the value that leaves the house, with what it cost and how it was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.profile import Profile
+
+__all__ = ["Release"]
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a mechanism lets out.
+
+    Attributes
+    ----------
+    value
+        A number, an array of samples (draws first), or a whole posterior.
+    profile
+        What this release provably costs.
+    mechanism
+        The mechanism in plain words and public numbers.
+    parameter
+        What the value is about, such as ``theta``; names the variable in ArviZ.
+    reproducible
+        True when a seeded generator made it: fit for experiments, never to publish.
+    """
+
+    value: Any
+    profile: Profile
+    mechanism: Mapping[str, Any]
+    parameter: str = "theta"
+    reproducible: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as plain values."""
+        return {
+            "value": _plain(self.value),
+            "parameter": self.parameter,
+            "mechanism": _plain(dict(self.mechanism)),
+            "profile": self.profile.to_dict(),
+            "reproducible": self.reproducible,
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the release as JSON."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def to_arviz(self, draws: int = 1000) -> Any:
+        """Return the samples as an ArviZ `InferenceData`; a whole posterior is sampled `draws` times."""
+        import arviz  # noqa: PLC0415 - an extra
+
+        value = self.value.sample(draws) if hasattr(self.value, "sample") else self.value
+        array = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        if array.ndim == 0 or array.size == 0:
+            raise InvalidValue("there is no sample to export")
+        attributes = {"profile": self.profile.to_json(), "reproducible": int(self.reproducible)}
+        return arviz.from_dict(posterior={self.parameter: array[None, ...]}, attrs=attributes)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
