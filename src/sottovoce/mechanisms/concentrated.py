@@ -16,13 +16,15 @@ __all__ = ["ConcentratedPosterior"]
 
 @dataclass(frozen=True, eq=False)
 class ConcentratedPosterior(PosteriorSample):
-    """Release a sample from the posterior with the prior counted 1/m >= 1 times (Geumlek et al. 2017, Alg. 3).
+    """Release a sample from the posterior with the prior counted 1/m >= 1 times (Geumlek et al. 2017, Alg.
+    3).
 
     Examples
     --------
     >>> from sottovoce.privacy.promises import RenyiDP
     >>> from sottovoce.systems import BetaBernoulli
-    >>> mech = ConcentratedPosterior.calibrate(BetaBernoulli(6, 12), n=100, target=RenyiDP(order=2, epsilon=0.05))
+    >>> system = BetaBernoulli(alpha=6, beta=12)
+    >>> mech = ConcentratedPosterior.calibrate(system, n=100, target=RenyiDP(order=2, epsilon=0.05))
     >>> round(1 / mech.prior_weight, 8)
     0.25361615
     """
@@ -45,5 +47,7 @@ class ConcentratedPosterior(PosteriorSample):
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise) -> Self:
         """Return the mechanism with the smallest prior weight that keeps the promise."""
-        share = largest_keeping(lambda m: system.profile(n, 1.0, 1 / m), target, high=1.0, name="1/prior_weight")
+        share = largest_keeping(
+            lambda m: system.profile(n, 1.0, 1 / m), target, high=1.0, name="1/prior_weight"
+        )
         return cls(system, n, 1 / share)

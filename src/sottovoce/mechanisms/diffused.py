@@ -16,7 +16,8 @@ __all__ = ["DiffusedPosterior"]
 
 @dataclass(frozen=True, eq=False)
 class DiffusedPosterior(PosteriorSample):
-    """Release a sample from the posterior with the data counted r times, 0 < r <= 1 (Geumlek et al. 2017, Alg. 2).
+    """Release a sample from the posterior with the data counted r times, 0 < r <= 1 (Geumlek et al. 2017,
+    Alg. 2).
 
     Examples
     --------

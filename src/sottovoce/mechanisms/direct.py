@@ -15,7 +15,8 @@ __all__ = ["DirectPosterior"]
 
 @dataclass(frozen=True, eq=False)
 class DirectPosterior(PosteriorSample):
-    """Release a sample from the true posterior and say exactly how private that is (Geumlek et al. 2017, Alg. 1).
+    """Release a sample from the true posterior and say exactly how private that is (Geumlek et al. 2017,
+    Alg. 1).
 
     Examples
     --------

@@ -21,9 +21,11 @@ class Forecast:
     Attributes
     ----------
     expected_kl
-        Kullback–Leibler divergence of the true posterior from what is released or sampled, in nats, averaged over the noise.
+        Kullback–Leibler divergence of the true posterior from what is released or sampled, in nats,
+        averaged over the noise.
     interval_width
-        Width of the interval that holds `level` of what is released or sampled, averaged over noise and coordinates.
+        Width of the interval that holds `level` of what is released or sampled, averaged over noise and
+        coordinates.
     exact_width
         The same width for the true posterior: what would be known without privacy.
     level

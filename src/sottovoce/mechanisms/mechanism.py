@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sottovoce.mechanisms.forecast import Forecast
+from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.mechanisms.forecast import Forecast
-from sottovoce.mechanisms.release import Release
 from sottovoce.systems.conjugate import check_count
 from sottovoce.systems.statistics import Statistics
 from sottovoce.systems.system import System
@@ -22,7 +22,9 @@ __all__ = ["Mechanism", "coarsen"]
 
 @dataclass(frozen=True, eq=False)
 class Mechanism(ABC):
-    """A mechanism for n records of a system. Built without data; `release` takes data and changes nothing in it."""
+    """A mechanism for n records of a system. Built without data; `release` takes data and changes nothing
+    in it.
+    """
 
     word: ClassVar[str]
     system: System
@@ -67,7 +69,8 @@ class Mechanism(ABC):
         records
             A column of exactly n records, or statistics read with ``system.reading``.
         rng
-            Secure randomness by default. A seeded generator marks the release as reproducible: never publish it.
+            Secure randomness by default. A seeded generator marks the release as reproducible: never
+            publish it.
         draws
             How many samples; each one costs as much as the first.
         accept_unproven
@@ -87,7 +90,9 @@ class Mechanism(ABC):
     def _read(self, records: Any) -> Statistics:
         statistics = records if isinstance(records, Statistics) else self._statistics(records)
         if statistics.n != self.n:
-            raise InvalidData(f"this mechanism is for n={self.n} records; build another for other numbers. Got {statistics.n}")
+            raise InvalidData(
+                f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}"
+            )
         return statistics
 
     def _statistics(self, records: Any) -> Statistics:
@@ -99,8 +104,12 @@ class Mechanism(ABC):
 
     def describe(self) -> str:
         """Return the mechanism in one line."""
-        numbers = ", ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in self._parameters().items())
-        return f"{self.word} of {self.system.to_dict()['system']}, n={self.n}" + (f", {numbers}" if numbers else "")
+        numbers = ", ".join(
+            f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in self._parameters().items()
+        )
+        return f"{self.word} of {self.system.to_dict()['system']}, n={self.n}" + (
+            f", {numbers}" if numbers else ""
+        )
 
 
 def check_draws(draws: int) -> int:
@@ -113,7 +122,8 @@ def check_draws(draws: int) -> int:
 def coarsen(samples: Any) -> Any:
     """Round samples to 24 significant bits.
 
-    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number, and which of them
+    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number,
+    and which of them
     occur can tell neighbours apart (Mironov 2012); they are dropped.
 
     >>> coarsen(1 / 3)

@@ -26,15 +26,18 @@ __all__ = ["BetaBernoulli", "unit_floor"]
 class BetaBernoulli(Conjugate):
     r"""A proportion θ with prior Beta(α, β); each record is 0 or 1.
 
-    With data weight w and prior weight v the posterior is Beta(vα + ws, vβ + w(n - s)), s = Σx. Replacing one record
-    moves w from one parameter to the other; R_λ is finite exactly for λ < 1 + v·min(α, β)/w (Geumlek et al. 2017, Cor. 1).
+    With data weight w and prior weight v the posterior is Beta(vα + ws, vβ + w(n - s)), s = Σx. Replacing
+    one record
+    moves w from one parameter to the other; R_λ is finite exactly for λ < 1 + v·min(α, β)/w (Geumlek et al.
+    2017, Cor. 1).
 
     Parameters
     ----------
     alpha, beta
         The prior, both > 0.
     whole
-        Whether records are 0 or 1 (others are clipped to [0, 1] and rounded down). False lets them be fractions, such as
+        Whether records are 0 or 1 (others are clipped to [0, 1] and rounded down). False lets them be
+        fractions, such as
         the answers of a statistical query.
 
     Examples
@@ -74,10 +77,15 @@ class BetaBernoulli(Conjugate):
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> tuple[tuple[Beta, Beta], ...]:
-        """Return the four pairs that can happen: the other records all 0 or all 1, the one record 0→1 or 1→0."""
+        """Return the four pairs that can happen: the other records all 0 or all 1, the one record 0→1 or
+        1→0.
+        """
         totals = ((0.0, 1.0), (1.0, 0.0), (n - 1.0, float(n)), (float(n), n - 1.0)) if n else ()
         return tuple(
-            (self.posteriors(n, s, data_weight, prior_weight), self.posteriors(n, t, data_weight, prior_weight))
+            (
+                self.posteriors(n, s, data_weight, prior_weight),
+                self.posteriors(n, t, data_weight, prior_weight),
+            )
             for s, t in totals
         )
 
@@ -109,6 +117,6 @@ def unit_floor(value: Any, categories: int) -> float:
     """Return the least probability a₀ of every category, or raise `InvalidValue`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 / categories:
         raise InvalidValue(
-            f"the truncation of {categories} probabilities is one number a0 with 0 < a0 < 1/{categories}. Got {value!r}"
+            f"the truncation must be one number a0 with 0 < a0 < 1/{categories}. Got {value!r}"
         )
     return float(value)

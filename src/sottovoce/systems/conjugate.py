@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import as_floats
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.records import read_records
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
@@ -31,7 +31,9 @@ def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float
     data_weight = float(as_floats("data_weight", data_weight, 0.0))
     prior_weight = float(as_floats("prior_weight", prior_weight, 0.0))
     if data_weight == 0 or prior_weight == 0:
-        raise InvalidValue(f"weights must be > 0. Got data_weight={data_weight:g}, prior_weight={prior_weight:g}")
+        raise InvalidValue(
+            f"weights must be > 0. Got data_weight={data_weight:g}, prior_weight={prior_weight:g}"
+        )
     return data_weight, prior_weight
 
 
@@ -41,16 +43,18 @@ def check_statistics(reading: Reading, statistics: Statistics) -> Statistics:
     match reading:
         case ClippedSum(low, high):
             size, slack = 1, 1e-9 * n * max(abs(low), abs(high))
-            inside = np.all((total >= n * low - slack) & (total <= n * high + slack))
+            inside = bool(np.all((total >= n * low - slack) & (total <= n * high + slack)))
         case CategoryCounts(categories):
             size = len(categories)
-            inside = np.all(total >= 0) and bool(np.isclose(total.sum(), n, rtol=1e-12, atol=0.0))
+            inside = bool(np.all(total >= 0)) and bool(np.isclose(total.sum(), n, rtol=1e-12, atol=0.0))
         case BallSum(dimension, radius):
             size, inside = dimension, bool(np.linalg.norm(total) <= n * radius * (1 + 1e-9))
     if total.shape != (size,):
         raise InvalidData(f"these statistics must have {size} coordinate(s). Got {total.size}")
     if not (np.all(np.isfinite(total)) and inside):
-        raise InvalidData(f"no {n} records within the bounds have these statistics; read them with the system's own bounds")
+        raise InvalidData(
+            f"no {n} records within the bounds have these statistics; read them with the system's own bounds"
+        )
     return statistics
 
 
@@ -58,8 +62,10 @@ def check_statistics(reading: Reading, statistics: Statistics) -> Statistics:
 class Conjugate(ABC):
     """A conjugate system from a reading, a posterior, a profile and the worst pairs.
 
-    A subclass is a frozen dataclass of public numbers. It says how records are read (`reading`), what the posterior
-    is (`posterior`), how a posterior becomes a prior again (`_with_prior`), which neighbouring posteriors are worst
+    A subclass is a frozen dataclass of public numbers. It says how records are read (`reading`), what the
+    posterior
+    is (`posterior`), how a posterior becomes a prior again (`_with_prior`), which neighbouring posteriors
+    are worst
     (`worst_pairs`) and what follows for privacy (`_profile`, for n >= 1).
     """
 
@@ -72,7 +78,9 @@ class Conjugate(ABC):
         """How a record becomes S(x)."""
 
     @abstractmethod
-    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Distribution:
+    def posterior(
+        self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
+    ) -> Distribution:
         """Return the posterior with the data counted `data_weight` times, the prior `prior_weight` times."""
 
     @abstractmethod
@@ -102,7 +110,8 @@ class Conjugate(ABC):
     def statistics(self, records: Any) -> Statistics:
         """Return n and ΣS(x) in one pass. Records outside the bounds are clipped, and nobody counts how many.
 
-        Takes NumPy arrays, pandas and polars columns, Arrow arrays and plain lists. What is not a number, or is
+        Takes NumPy arrays, pandas and polars columns, Arrow arrays and plain lists. What is not a number,
+        or is
         missing, raises `InvalidData`.
         """
         return read_records(self.reading, records)
@@ -118,7 +127,8 @@ class Conjugate(ABC):
     def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records of the table already.
 
-        The known records move into the prior with the weight that the mechanism gave them, beside the prior's own; the
+        The known records move into the prior with the weight that the mechanism gave them, beside the
+        prior's own; the
         new profile, at n less the known ones, is what still protects the others.
         """
         data_weight, prior_weight = check_weights(data_weight, prior_weight)
@@ -129,7 +139,9 @@ class Conjugate(ABC):
         return {"system": self.word} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Conjugate) and type(other) is type(self) and self.to_dict() == other.to_dict()
+        return (
+            isinstance(other, Conjugate) and type(other) is type(self) and self.to_dict() == other.to_dict()
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

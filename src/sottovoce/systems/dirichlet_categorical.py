@@ -27,8 +27,10 @@ __all__ = ["DirichletCategorical"]
 class DirichletCategorical(Conjugate):
     """Probabilities θ of d categories with prior Dirichlet(α).
 
-    The posterior is Dirichlet(vα + w·counts). Replacing one record moves w from one category to another; only those two
-    enter a divergence, so for d >= 3 the supremum sits at the two smallest α and is free of n. d = 2 is one proportion.
+    The posterior is Dirichlet(vα + w·counts). Replacing one record moves w from one category to another;
+    only those two
+    enter a divergence, so for d >= 3 the supremum sits at the two smallest α and is free of n. d = 2 is one
+    proportion.
 
     Parameters
     ----------
@@ -57,7 +59,9 @@ class DirichletCategorical(Conjugate):
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(self.categories))
             if len(set(self.categories)) != len(self.categories) or len(self.categories) != self.alpha.size:
-                raise InvalidValue(f"categories must be {self.alpha.size} different values, one for each alpha")
+                raise InvalidValue(
+                    f"categories must be {self.alpha.size} different values, one for each alpha"
+                )
 
     @cached_property
     def reading(self) -> CategoryCounts:
@@ -70,7 +74,9 @@ class DirichletCategorical(Conjugate):
         first, second = sorted(np.argpartition(self.alpha, 1)[:2].tolist())
         return first, second
 
-    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Dirichlet:
+    def posterior(
+        self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
+    ) -> Dirichlet:
         """Return Dirichlet(vα + w·counts)."""
         w, v = check_weights(data_weight, prior_weight)
         return Dirichlet(v * self.alpha + w * self.check(statistics).total)
@@ -78,7 +84,9 @@ class DirichletCategorical(Conjugate):
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> tuple[tuple[Dirichlet, Dirichlet], ...]:
-        """Return both orders of the pair: a record in one least category or the other, the rest in a third."""
+        """Return both orders of the pair: a record in one least category or the other, the rest in a
+        third.
+        """
         n = check_count(n)
         if n == 0:
             return ()
@@ -113,4 +121,6 @@ class DirichletCategorical(Conjugate):
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> TruncatedDirichlet:
         """Return the joint density to the power 1/T where every θ_k >= a₀."""
         plain = self.posterior(statistics)
-        return TruncatedDirichlet((plain.alpha - 1) / temperature + 1, unit_floor(truncation, self.alpha.size))
+        return TruncatedDirichlet(
+            (plain.alpha - 1) / temperature + 1, unit_floor(truncation, self.alpha.size)
+        )

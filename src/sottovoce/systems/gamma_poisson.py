@@ -26,7 +26,8 @@ __all__ = ["GammaPoisson", "positive_interval"]
 class GammaPoisson(Conjugate):
     """A rate θ of events with prior Gamma(shape, rate); each record is a count, clipped to 0..high.
 
-    The posterior is Gamma(v·shape + wΣx, v·rate + wn). Neighbours move the shape by at most w·high, and a common
+    The posterior is Gamma(v·shape + wΣx, v·rate + wn). Neighbours move the shape by at most w·high, and a
+    common
     rate changes no divergence: the supremum sits where the other records are all zero.
 
     Parameters
@@ -70,7 +71,9 @@ class GammaPoisson(Conjugate):
 
     def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Gamma:
         """Return Gamma(v·shape + wΣx, v·rate + wn)."""
-        return self.posteriors(statistics.n, float(self.check(statistics).total[0]), data_weight, prior_weight)
+        return self.posteriors(
+            statistics.n, float(self.check(statistics).total[0]), data_weight, prior_weight
+        )
 
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
@@ -78,7 +81,9 @@ class GammaPoisson(Conjugate):
         """Return both orders of the pair: all records 0, or one of them `high`."""
         if check_count(n) == 0:
             return ()
-        none, one = (self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, float(self.high)))
+        none, one = (
+            self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, float(self.high))
+        )
         return (none, one), (one, none)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:

@@ -24,7 +24,8 @@ __all__ = ["NormalMean"]
 class NormalMean(Conjugate):
     r"""A mean θ with prior N(prior_mean, prior_variance), records N(θ, variance) clipped to public bounds.
 
-    The posterior has precision P = v/τ² + wn/σ² whatever the data, so neighbours differ in the mean alone and one sample **is**
+    The posterior has precision P = v/τ² + wn/σ² whatever the data, so neighbours differ in the mean alone
+    and one sample **is**
     μ-Gaussian private:
 
     .. math:: \mu = \frac{w\,D}{\sigma^2\sqrt{P}}, \qquad D = \text{high} - \text{low or } 2\,\text{radius}
@@ -67,7 +68,11 @@ class NormalMean(Conjugate):
                 raise InvalidValue("prior_mean must be one number where records are numbers")
         elif self.bounds is None and self.radius is not None and self.dimension is not None:
             object.__setattr__(self, "radius", positive("radius", self.radius))
-            if isinstance(self.dimension, bool) or int(self.dimension) != self.dimension or self.dimension < 1:
+            if (
+                isinstance(self.dimension, bool)
+                or int(self.dimension) != self.dimension
+                or self.dimension < 1
+            ):
                 raise InvalidValue(f"dimension must be a whole number >= 1. Got {self.dimension!r}")
             if centre.ndim > 1 or (centre.ndim and centre.size != self.dimension):
                 raise InvalidValue(f"prior_mean must be one number or {self.dimension} of them")
@@ -100,7 +105,9 @@ class NormalMean(Conjugate):
     def posteriors(self, n: int, totals: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Normal:
         """Return the posteriors of an array of totals of scalar records, side by side."""
         spread = 1 / self.precision(n, data_weight, prior_weight)
-        return Normal(self._centre(n, totals, data_weight, prior_weight), np.broadcast_to(spread, np.shape(totals)))
+        return Normal(
+            self._centre(n, totals, data_weight, prior_weight), np.broadcast_to(spread, np.shape(totals))
+        )
 
     def posterior(
         self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
@@ -139,7 +146,9 @@ class NormalMean(Conjugate):
         return np.asarray(-((totals - n * self.prior_mean) ** 2) / (2 * spread))
 
     def through_noise(self, n: int, total: Floats, noise_variance: float) -> Normal | NormalVector:
-        """Return the posterior given a total that carries Gaussian noise: N(nθ, nσ² + s²), still conjugate."""
+        """Return the posterior given a total that carries Gaussian noise: N(nθ, nσ² + s²), still
+        conjugate.
+        """
         gain = n / (n * self.variance + noise_variance) if n else 0.0
         precision = 1 / self.prior_variance + n * gain
         centre = (self.prior_mean / self.prior_variance + gain * total) / precision
@@ -158,7 +167,9 @@ class NormalMean(Conjugate):
 
     def _truncation(self, value: Any) -> tuple[float, float]:
         if self.bounds is None:
-            raise InvalidValue("a tempered posterior of vectors is not offered; sample the Gaussian posterior itself")
+            raise InvalidValue(
+                "a tempered posterior of vectors is not offered; sample the Gaussian posterior itself"
+            )
         return _interval(value)
 
 

@@ -1,6 +1,7 @@
 """From records to statistics in one pass, whatever holds the records.
 
-NumPy arrays, pandas and polars columns, Arrow arrays and plain lists all turn into arrays by themselves, so none of
+NumPy arrays, pandas and polars columns, Arrow arrays and plain lists all turn into arrays by themselves, so
+none of
 those libraries is imported here. What cannot be read is refused without saying which record or what it held.
 """
 
@@ -65,7 +66,7 @@ def _category_counts(reading: CategoryCounts, records: Any) -> Statistics:
         codes = column.astype(np.int64)
         if codes.min() < 0 or codes.max() >= size:
             raise _unknown_category()
-        return Statistics(codes.size, np.bincount(codes, minlength=size))
+        return Statistics(codes.size, np.bincount(codes, minlength=size).astype(np.float64))
     counts = Counter(column.tolist())
     try:
         known = [counts.pop(category, 0) for category in reading.categories]
@@ -73,7 +74,7 @@ def _category_counts(reading: CategoryCounts, records: Any) -> Statistics:
         raise InvalidData("a record cannot be compared with the categories") from None
     if counts:
         raise _unknown_category()
-    return Statistics(column.size, np.array(known))
+    return Statistics(column.size, np.array(known, dtype=np.float64))
 
 
 def _unknown_category() -> InvalidData:
@@ -87,7 +88,9 @@ def _array(records: Any) -> Any:
     try:
         array = np.asarray(records)
     except Exception:
-        raise InvalidData(f"cannot read records from a {type(records).__name__}; give a column or a list") from None
+        raise InvalidData(
+            f"cannot read records from a {type(records).__name__}; give a column or a list"
+        ) from None
     if array.ndim == 0:
         raise InvalidData(f"records must form a column. Got a single {type(records).__name__}")
     return array
@@ -107,7 +110,7 @@ def _numbers(records: Any, dimensions: int) -> Floats:
             array = array.astype(np.float64)
         except (TypeError, ValueError):
             raise InvalidData("records must be numbers, with none missing") from None
-    floats = array.astype(np.float64)
+    floats: Floats = array.astype(np.float64)
     if not np.all(np.isfinite(floats)):
         raise InvalidData("some record is missing, NaN or infinite; fill or drop those records first")
     return floats

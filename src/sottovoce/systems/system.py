@@ -15,8 +15,10 @@ __all__ = ["NoiseAwareSystem", "System", "TemperableSystem"]
 class System(Protocol):
     """A likelihood with its conjugate prior and the public bounds on a record.
 
-    Whatever has these members works with `DirectPosterior`, `DiffusedPosterior` and `ConcentratedPosterior`. The
-    easiest way to a system of your own is to subclass `Conjugate`, which fills in the rest from three of them.
+    Whatever has these members works with `DirectPosterior`, `DiffusedPosterior` and
+    `ConcentratedPosterior`. The
+    easiest way to a system of your own is to subclass `Conjugate`, which fills in the rest from three of
+    them.
     All depend on public things alone, except `statistics`, which reads records and keeps nothing.
     """
 
@@ -31,7 +33,9 @@ class System(Protocol):
     def statistics(self, records: Any) -> Statistics:
         """Return n and ΣS(x), records outside the bounds clipped."""
 
-    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Distribution:
+    def posterior(
+        self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
+    ) -> Distribution:
         """Return the posterior with the data counted `data_weight` times, the prior `prior_weight` times."""
 
     def worst_pairs(
@@ -66,10 +70,14 @@ class TemperableSystem(System, Protocol):
 
 
 class NoiseAwareSystem(System, Protocol):
-    """A system of one statistic that can weigh it: what `NoisyStatistics` asks for a noise-aware posterior."""
+    """A system of one statistic that can weigh it: what `NoisyStatistics` asks for a noise-aware
+    posterior.
+    """
 
     def log_evidence(self, n: int, totals: Any) -> Any:
         """Return log Pr[ΣS(x) = total] under the prior, up to a constant, for an array of totals."""
 
-    def posteriors(self, n: int, totals: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> ScalarDistribution:
+    def posteriors(
+        self, n: int, totals: Any, data_weight: float = 1.0, prior_weight: float = 1.0
+    ) -> ScalarDistribution:
         """Return the posteriors of an array of totals, side by side."""

@@ -16,7 +16,16 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.randomness import secure_rng
 
-__all__ = ["Distribution", "ScalarDistribution", "Size", "check_level", "frozen", "generator", "number", "positive"]
+__all__ = [
+    "Distribution",
+    "ScalarDistribution",
+    "Size",
+    "check_level",
+    "frozen",
+    "generator",
+    "number",
+    "positive",
+]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
@@ -152,7 +161,9 @@ class ScalarDistribution(Distribution):
         """Return the point that each probability lies above."""
 
     def kl(self, other: Any) -> Any:
-        """Return the Kullback–Leibler divergence of this distribution from `other`, by quadrature over quantiles."""
+        """Return the Kullback–Leibler divergence of this distribution from `other`, by quadrature over
+        quantiles.
+        """
         x = self.ppf(_NODES)
         return float(_WEIGHTS @ (self.log_density(x) - other.log_density(x)))
 

@@ -66,17 +66,21 @@ class Beta(ScalarDistribution):
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the regularised incomplete beta function."""
-        return number(special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+        return number(
+            special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0))
+        )
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(special.betaincc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+        return number(
+            special.betaincc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0))
+        )
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
         return number(special.betainccinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
 
-    def concave_slope(self, x: float) -> float:
+    def concave_slope(self, x: float) -> Any:
         """Return the slope of the concave part of the log-density."""
         return max(self.alpha - 1, 0.0) / x - max(self.beta - 1, 0.0) / (1 - x)
 
@@ -92,7 +96,9 @@ class Beta(ScalarDistribution):
         """Return the Rényi divergence of this distribution from `other`; order 1 is Kullback–Leibler."""
         order = as_floats("order", order, 1.0)
         a, b, c, d = self.alpha, self.beta, other.alpha, other.beta
-        return dirichlet_renyi(np.stack(np.broadcast_arrays(a, b)), np.stack(np.broadcast_arrays(c, d)), order)
+        return dirichlet_renyi(
+            np.stack(np.broadcast_arrays(a, b)), np.stack(np.broadcast_arrays(c, d)), order
+        )
 
 
 def dirichlet_renyi(p: Floats, q: Floats, order: Floats) -> Any:

@@ -90,7 +90,9 @@ class Mixture(ScalarDistribution):
         return self.ppf(1 - np.asarray(q, dtype=np.float64))
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Return the quantile of each probability, between the least and largest quantile of the components."""
+        """Return the quantile of each probability, between the least and largest quantile of the
+        components.
+        """
         q = np.asarray(q, dtype=np.float64)
         flat = np.atleast_1d(q).ravel()
         each = self.components.ppf(flat[:, None])

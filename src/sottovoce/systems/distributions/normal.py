@@ -82,7 +82,7 @@ class Normal(ScalarDistribution):
         """Return the point that each probability lies above."""
         return number(self.centre - np.sqrt(self.spread) * special.ndtri(np.asarray(q, dtype=np.float64)))
 
-    def concave_slope(self, x: float) -> float:
+    def concave_slope(self, x: float) -> Any:
         """Return the slope of the log-density."""
         return (self.centre - x) / self.spread
 

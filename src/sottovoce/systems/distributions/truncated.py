@@ -26,8 +26,10 @@ _TINY = 1e-280
 class Truncated(ScalarDistribution):
     """A scalar distribution conditioned on low <= θ <= high.
 
-    Draws invert the distribution function, from whichever end keeps the digits. Where the interval lies so far in a
-    tail that the mass underflows, they come by rejection under the tangent of the log-density: exact all the same.
+    Draws invert the distribution function, from whichever end keeps the digits. Where the interval lies so
+    far in a
+    tail that the mass underflows, they come by rejection under the tangent of the log-density: exact all
+    the same.
 
     Examples
     --------
@@ -115,7 +117,8 @@ class Truncated(ScalarDistribution):
         """The variance, by quadrature over quantiles."""
         return float(_WEIGHTS @ (self.ppf(_NODES) - self.mean) ** 2)
 
-    # The far tail: away from the mode, the log-density falls at least as fast as its tangent at the near edge.
+    # The far tail: away from the mode, the log-density falls at least as fast as its tangent at the near
+    # edge.
 
     @property
     def _edge(self) -> tuple[float, float, float]:
@@ -142,7 +145,7 @@ class Truncated(ScalarDistribution):
         near = self._edge[0]
         height = np.exp(self.base.log_density(grid) - self.base.log_density(near))
         area = np.append(0.0, np.cumsum(np.diff(grid) * (height[1:] + height[:-1]) / 2))
-        return np.interp(x, grid, area / area[-1])
+        return np.asarray(np.interp(x, grid, area / area[-1]))
 
     def _tail_log_mass(self) -> float:
         grid = self._tail_grid()

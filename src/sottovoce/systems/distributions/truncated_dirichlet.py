@@ -25,13 +25,16 @@ _MOST = 64
 class TruncatedDirichlet:
     """Dirichlet(α) conditioned on θ_k >= floor for every k.
 
-    Three exact rejection schemes stand ready, and a short pilot picks the one that accepts most; which one is picked
+    Three exact rejection schemes stand ready, and a short pilot picks the one that accepts most; which one
+    is picked
     changes the time a draw takes, never its law.
 
     - *plain*: draw the Dirichlet, keep it if nothing is below the floor;
     - *uniform*: draw uniformly on the shrunken simplex, keep with probability density / largest density;
-    - *t smallest first*: the t smallest categories come from Gamma tails above the floor, the others share the
-      rest as a Dirichlet. With N the sum of their α and r the rest, r^(N-1) lies below its log-tangent at the largest r.
+    - *t smallest first*: the t smallest categories come from Gamma tails above the floor, the others share
+    the
+      rest as a Dirichlet. With N the sum of their α and r the rest, r^(N-1) lies below its log-tangent at
+      the largest r.
 
     Examples
     --------
@@ -56,7 +59,9 @@ class TruncatedDirichlet:
         """Return the logarithm of the density up to a constant; -inf below the floor."""
         x = np.asarray(x, dtype=np.float64)
         inside = np.all(x >= self.floor, axis=-1)
-        return np.where(inside, special.xlogy(self.alpha - 1, np.maximum(x, self.floor)).sum(axis=-1), -np.inf)
+        return np.where(
+            inside, special.xlogy(self.alpha - 1, np.maximum(x, self.floor)).sum(axis=-1), -np.inf
+        )
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one vector of probabilities, or an array of `size` of them (draws first)."""
