@@ -21,7 +21,7 @@ class Forecast:
     Attributes
     ----------
     expected_kl
-        Kullback–Leibler divergence of the true posterior from what is released or sampled, in nats,
+        Kullback–Leibler divergence of what is released or sampled from the true posterior, in nats,
         averaged over the noise.
     interval_width
         Width of the interval that holds `level` of what is released or sampled, averaged over noise and

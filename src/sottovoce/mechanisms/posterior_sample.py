@@ -39,10 +39,10 @@ class PosteriorSample(Mechanism):
 
         Its profile is what still protects the other records: the known ones act as prior.
         """
-        known = self.system.statistics(records).n
-        if known > self.n:
-            raise InvalidData(f"at most {self.n} records can be known. Got {known}")
-        return replace(self, system=self.system.with_known_records(records, *self._weights), n=self.n - known)
+        known = records if isinstance(records, Statistics) else self._statistics(records)
+        if known.n > self.n:
+            raise InvalidData(f"at most {self.n} records can be known. Got {known.n}")
+        return replace(self, system=self.system.with_known_records(known, *self._weights), n=self.n - known.n)
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
@@ -50,7 +50,7 @@ class PosteriorSample(Mechanism):
         exact: Any = self.system.posterior(statistics)
         sampled: Any = self.system.posterior(statistics, *self._weights)
         return Forecast(
-            expected_kl=float(exact.kl(sampled)),
+            expected_kl=float(sampled.kl(exact)),
             interval_width=mean_width(sampled.interval(level)),
             exact_width=mean_width(exact.interval(level)),
             level=level,

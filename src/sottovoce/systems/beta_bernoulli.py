@@ -101,20 +101,26 @@ class BetaBernoulli(Conjugate):
         choose = -special.gammaln(totals + 1) - special.gammaln(n - totals + 1)
         return np.asarray(choose + special.betaln(self.alpha + totals, self.beta + n - totals))
 
+    def check_truncation(self, truncation: Any = None) -> float:
+        """Return the least probability a₀ of either value, 0.01 by default."""
+        return unit_floor(truncation, 2)
+
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of ±logit θ for θ in [a₀, 1 - a₀], with a₀ = `truncation`."""
-        floor = unit_floor(truncation, 2)
+        floor = self.check_truncation(truncation)
         return float(2 * np.log((1 - floor) / floor))
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T on [a₀, 1 - a₀]: a truncated Beta."""
-        floor, plain = unit_floor(truncation, 2), self.posterior(statistics)
+        floor, plain = self.check_truncation(truncation), self.posterior(statistics)
         base = Beta((plain.alpha - 1) / temperature + 1, (plain.beta - 1) / temperature + 1)
         return Truncated(base, floor, 1 - floor)
 
 
 def unit_floor(value: Any, categories: int) -> float:
-    """Return the least probability a₀ of every category, or raise `InvalidValue`."""
+    """Return the least probability a₀ of every category, 0.02/d by default, or raise `InvalidValue`."""
+    if value is None:
+        return 0.02 / categories
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 / categories:
         raise InvalidValue(
             f"the truncation must be one number a0 with 0 < a0 < 1/{categories}. Got {value!r}"

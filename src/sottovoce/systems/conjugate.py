@@ -116,13 +116,16 @@ class Conjugate(ABC):
         """
         return read_records(self.reading, records)
 
+    def _read(self, records: Any) -> Statistics:
+        return records if isinstance(records, Statistics) else self.statistics(records)
+
     def check(self, statistics: Statistics) -> Statistics:
         """Return the statistics if records within the bounds can have them, else raise `InvalidData`."""
         return check_statistics(self.reading, statistics)
 
     def with_public(self, records: Any) -> Self:
         """Return the system after public records have been added to the prior; calibrate with that one."""
-        return self._with_prior(self.posterior(self.statistics(records)))
+        return self._with_prior(self.posterior(self._read(records)))
 
     def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records of the table already.
@@ -132,7 +135,7 @@ class Conjugate(ABC):
         new profile, at n less the known ones, is what still protects the others.
         """
         data_weight, prior_weight = check_weights(data_weight, prior_weight)
-        return self._with_prior(self.posterior(self.statistics(records), data_weight / prior_weight))
+        return self._with_prior(self.posterior(self._read(records), data_weight / prior_weight))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public description: the system's word and its numbers."""

@@ -112,15 +112,17 @@ class DirichletCategorical(Conjugate):
     def _with_prior(self, prior: Dirichlet) -> Self:
         return replace(self, alpha=prior.alpha)
 
+    def check_truncation(self, truncation: Any = None) -> float:
+        """Return the least probability a₀ of every category, 0.02/d by default."""
+        return unit_floor(truncation, self.alpha.size)
+
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of log θ_i - log θ_j where every θ_k >= a₀ = `truncation`."""
         size = self.alpha.size
-        floor = unit_floor(truncation, size)
+        floor = self.check_truncation(truncation)
         return float(2 * np.log((1 - (size - 1) * floor) / floor))
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> TruncatedDirichlet:
         """Return the joint density to the power 1/T where every θ_k >= a₀."""
         plain = self.posterior(statistics)
-        return TruncatedDirichlet(
-            (plain.alpha - 1) / temperature + 1, unit_floor(truncation, self.alpha.size)
-        )
+        return TruncatedDirichlet((plain.alpha - 1) / temperature + 1, self.check_truncation(truncation))

@@ -91,13 +91,17 @@ class GammaExponential(Conjugate):
         """Return the logarithm of the density of each total under the prior, up to a constant."""
         return np.asarray(special.xlogy(n - 1, totals) - (self.shape + n) * np.log(self.rate + totals))
 
+    def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
+        """Return the interval (low, high) of the rate; there is no default."""
+        return positive_interval(truncation)
+
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of high·θ for θ in `truncation` = (low, high) of the rate."""
-        low, high = positive_interval(truncation)
+        low, high = self.check_truncation(truncation)
         return self.high * (high - low)
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Gamma."""
         plain = self.posterior(statistics)
         base = Gamma((plain.shape - 1) / temperature + 1, plain.rate / temperature)
-        return Truncated(base, *positive_interval(truncation))
+        return Truncated(base, *self.check_truncation(truncation))

@@ -97,16 +97,20 @@ class GammaPoisson(Conjugate):
         growth = totals * np.log(n / (self.rate + n))
         return np.asarray(special.gammaln(self.shape + totals) - special.gammaln(totals + 1) + growth)
 
+    def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
+        """Return the interval (low, high) of the rate; there is no default."""
+        return positive_interval(truncation)
+
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of high·log θ for θ in `truncation` = (low, high) of the rate."""
-        low, high = positive_interval(truncation)
+        low, high = self.check_truncation(truncation)
         return float(self.high * np.log(high / low))
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Gamma."""
         plain = self.posterior(statistics)
         base = Gamma((plain.shape - 1) / temperature + 1, plain.rate / temperature)
-        return Truncated(base, *positive_interval(truncation))
+        return Truncated(base, *self.check_truncation(truncation))
 
 
 def positive_interval(value: Any) -> tuple[float, float]:

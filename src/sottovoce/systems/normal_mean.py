@@ -156,21 +156,22 @@ class NormalMean(Conjugate):
 
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of Dθ/σ² for θ in `truncation` = (low, high); records must be numbers."""
-        low, high = self._truncation(truncation)
+        low, high = self.check_truncation(truncation)
         return self.diameter * (high - low) / self.variance
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Normal."""
-        low, high = self._truncation(truncation)
+        low, high = self.check_truncation(truncation)
         plain = self.posterior(statistics)
         return Truncated(Normal(plain.centre, plain.spread * temperature), low, high)
 
-    def _truncation(self, value: Any) -> tuple[float, float]:
+    def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
+        """Return the interval (low, high) of the mean, by default the bounds of a record."""
         if self.bounds is None:
             raise InvalidValue(
                 "a tempered posterior of vectors is not offered; sample the Gaussian posterior itself"
             )
-        return _interval(value)
+        return self.bounds if truncation is None else _interval(truncation)
 
 
 def _interval(value: Any) -> tuple[float, float]:

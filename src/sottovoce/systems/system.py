@@ -62,11 +62,14 @@ class System(Protocol):
 class TemperableSystem(System, Protocol):
     """A system whose likelihood is bounded once the parameter is truncated: what `TemperedPosterior` asks."""
 
+    def check_truncation(self, truncation: Any = None) -> Any:
+        """Return a valid truncation of θ: the one given, or the default where there is one."""
+
     def log_ratio_range(self, truncation: Any) -> float:
         """Return how far log p(x|θ) - log p(x'|θ) moves over the truncated θ, for the worst x and x'."""
 
-    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Distribution:
-        """Return the joint density to the power 1/T, truncated and normalised."""
+    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Any:
+        """Return the joint density to the power 1/T, truncated: something to `sample`."""
 
 
 class NoiseAwareSystem(System, Protocol):

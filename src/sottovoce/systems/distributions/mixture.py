@@ -11,6 +11,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.base import (
     Distribution,
     ScalarDistribution,
@@ -23,6 +24,9 @@ from sottovoce.systems.distributions.base import (
 from sottovoce.systems.distributions.dirichlet import Dirichlet
 
 __all__ = ["DirichletMixture", "Mixture"]
+
+_LATTICE = np.array([0.7548776662466927, 0.5698402909980532])
+"""The additive recurrence of the plastic number: points that fill the unit square evenly."""
 
 
 def _check_weights(mixture: Any, count: int) -> None:
@@ -80,6 +84,15 @@ class Mixture(ScalarDistribution):
     def cdf(self, x: ArrayLike) -> Any:
         """Return Pr[θ <= x]."""
         return number(self.components.cdf(np.asarray(x, dtype=np.float64)[..., None]) @ self.weights)
+
+    def kl(self, other: Any) -> float:
+        """Return the Kullback–Leibler divergence from `other`, by a low-discrepancy rule of 1024 points."""
+        pick, level = (np.arange(1, 1025)[:, None] * _LATTICE % 1.0).T
+        index = np.minimum(
+            np.searchsorted(np.cumsum(self.weights), pick, side="right"), self.weights.size - 1
+        )
+        x = self.components.take(index).ppf(level)
+        return float(np.mean(self.log_density(x) - other.log_density(x)))
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
@@ -145,6 +158,11 @@ class DirichletMixture(Distribution):
         x = np.asarray(x, dtype=np.float64)
         terms = self.components.log_density(x[..., None, :])
         return number(special.logsumexp(terms, b=self.weights, axis=-1))
+
+    def kl(self, other: Any, draws: int = 2000) -> float:
+        """Return the Kullback–Leibler divergence from `other`, estimated from draws with a fixed seed."""
+        x = self.sample(draws, seeded_rng(0))
+        return float(np.mean(self.log_density(x) - other.log_density(x)))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the equal-tailed interval of each probability."""

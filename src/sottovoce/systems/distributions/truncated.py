@@ -99,11 +99,16 @@ class Truncated(ScalarDistribution):
             return float(draws[0]) if size is None else draws.reshape(size)
         return self.ppf(rng.random(size))
 
+    @cached_property
+    def log_mass(self) -> float:
+        """The logarithm of the mass that the interval has under `base`."""
+        return float(np.log(self._mass)) if self._mass >= _TINY else self._tail_log_mass()
+
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density; -inf outside the interval."""
         x = np.asarray(x, dtype=np.float64)
         inside = (x >= self.low) & (x <= self.high)
-        norm = np.log(self._mass) if self._mass >= _TINY else self._tail_log_mass()
+        norm = self.log_mass
         body = self.base.log_density(np.clip(x, self.low, self.high))
         return number(np.where(inside, body - norm, -np.inf))
 

@@ -92,6 +92,25 @@ class TruncatedDirichlet:
             return self._uniform(count, rng)
         return self._smallest_first(scheme, count, rng)
 
+    def log_mass(self, count: int, rng: np.random.Generator | None = None) -> float:
+        """Return the logarithm of the integral of the unnormalised density: accepted share times envelope."""
+        rng = generator(rng)
+        scheme, _ = self._best_scheme(rng)
+        share = max(len(self._propose(scheme, count, rng)), 1) / count
+        size, floor = self.alpha.size, self.floor
+        if scheme < 0:
+            volume = (size - 1) * np.log1p(-size * floor) - special.gammaln(size)
+            return float(np.log(share) + self._log_height() + volume)
+        order = np.argsort(self.alpha, kind="stable")
+        others, most = self.alpha[order[scheme:]], 1 - scheme * floor
+        whole = special.gammaln(others).sum() - special.gammaln(others.sum())
+        whole += (others.sum() - 1) * np.log(most)
+        rate = (others.sum() - 1) / most
+        for alpha in self.alpha[order[:scheme]]:
+            tail = Truncated(Gamma(alpha, rate), floor, 1 - (size - 1) * floor)
+            whole += rate * floor + tail.base.log_partition + tail.log_mass
+        return float(np.log(share) + whole)
+
     def _uniform(self, count: int, rng: np.random.Generator) -> Floats:
         size = self.alpha.size
         theta = self.floor + (1 - size * self.floor) * rng.dirichlet(np.ones(size), count)
