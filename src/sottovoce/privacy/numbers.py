@@ -11,7 +11,16 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["Floats", "as_floats", "decreasing_root", "log1mexp", "log1pmx", "log_gamma_gap", "log_gamma_step"]
+__all__ = [
+    "Floats",
+    "as_floats",
+    "decreasing_root",
+    "expm1mx",
+    "log1mexp",
+    "log1pmx",
+    "log_gamma_gap",
+    "log_gamma_step",
+]
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +45,21 @@ def as_floats(name: str, value: ArrayLike, low: float, *, below: float = np.inf)
 
 def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
+
+
+def expm1mx(x: Floats) -> Floats:
+    """Return e^x - 1 - x without cancellation near zero."""
+    x = np.asarray(x, dtype=np.float64)
+    small = np.abs(x) < 0.05
+    with np.errstate(over="ignore"):
+        plain = np.expm1(x) - x
+    if not small.any():
+        return np.asarray(plain)
+    y = np.where(small, x, 0.0)
+    series = np.ones_like(y)
+    for k in range(10, 2, -1):
+        series = 1 + series * y / k
+    return np.where(small, series * y * y / 2, plain)
 
 
 def log1mexp(x: Floats) -> Floats:

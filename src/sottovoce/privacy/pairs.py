@@ -1,11 +1,12 @@
-"""Worst neighbouring pairs of posteriors whose log-ratio is monotone in one scalar.
+r"""Worst neighbouring pairs of posteriors whose log-ratio is monotone in one scalar.
 
 Where the log-ratio L of P and Q is monotone, the best test is a threshold, so the exact curve is
 
-.. math:: \\delta(\\varepsilon) = P(L > \\varepsilon) - e^\\varepsilon Q(L > \\varepsilon),
+.. math:: \delta(\varepsilon) = P(L > \varepsilon) - e^\varepsilon Q(L > \varepsilon),
 
 a difference of two incomplete beta or gamma functions. Where the two nearly cancel or underflow it is
-integrated instead, with every term positive. `Where the supremum sits` in the documentation proves that these pairs are the worst ones.
+integrated instead, with every term positive. The documentation page `Where the supremum sits` proves that
+these pairs are the worst ones.
 """
 
 from __future__ import annotations
@@ -58,13 +59,15 @@ def _log_tail(
     """Return log(P - e^ε Q), by `integral` at the places where the digits are gone."""
     with np.errstate(invalid="ignore", divide="ignore"):
         out = log_p + np.log(-np.expm1(np.minimum(epsilon + log_q - log_p, 0.0)))
-        lost = ~(out > log_p - 9.0) | (log_p < -600.0)
+        lost = ~(out > log_p - 5.0) | (log_p < -600.0)
     if lost.any():
         out[lost] = integral(lost)
     return out
 
 
-def _log_integral(log_height: Floats, rate: Floats, change: Callable[[Floats], Floats], gap: Callable[[Floats], Floats]) -> Floats:
+def _log_integral(
+    log_height: Floats, rate: Floats, change: Callable[[Floats], Floats], gap: Callable[[Floats], Floats]
+) -> Floats:
     """Return log of ∫ exp(log_height + change(u)) (1 - e^(-gap(u))) du over u > 0.
 
     `rate` is about one over the distance on which the integrand lives.
@@ -182,7 +185,10 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats) -> Floats:
         rate = np.maximum((p + q) * hit - p, 0.0) + np.sqrt((p + q) * hit * special.expit(-t)) + 1e-300
         p, total, hit = p[:, None], (p + q)[:, None], hit[:, None]
         return _log_integral(
-            height, rate, lambda u: p * u - total * np.logaddexp(np.log1p(-hit), np.log(hit) + u), lambda u: w * u
+            height,
+            rate,
+            lambda u: p * u - total * np.logaddexp(np.log1p(-hit), np.log(hit) + u),
+            lambda u: w * u,
         )
 
     return _log_tail(log_p, log_q, epsilon, integral)
