@@ -11,12 +11,9 @@ from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.distributions.base import ScalarDistribution, Size, generator, number
+from sottovoce.systems.distributions.base import LEVEL_WEIGHTS, LEVELS, ScalarDistribution, Size, generator, number
 
 __all__ = ["Truncated"]
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 _TINY = 1e-280
 """A tail lighter than this is sampled by rejection: its distribution function has no digits left."""
@@ -115,12 +112,12 @@ class Truncated(ScalarDistribution):
     @property
     def mean(self) -> float:
         """The mean, by quadrature over quantiles."""
-        return float(_WEIGHTS @ self.ppf(_NODES))
+        return float(LEVEL_WEIGHTS @ self.ppf(LEVELS))
 
     @property
     def variance(self) -> float:
         """The variance, by quadrature over quantiles."""
-        return float(_WEIGHTS @ (self.ppf(_NODES) - self.mean) ** 2)
+        return float(LEVEL_WEIGHTS @ (self.ppf(LEVELS) - self.mean) ** 2)
 
     # The far tail: away from the mode, the log-density falls at least as fast as its tangent at the near
     # edge.
