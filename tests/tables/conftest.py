@@ -1,4 +1,4 @@
-"""One messy table, on every engine: nulls, NaN, infinities, ties, unknown categories, quotes, numbers at every size."""
+"""One messy table on every engine: nulls, NaN, infinities, ties, quotes, numbers of every size."""
 
 from __future__ import annotations
 

@@ -67,8 +67,9 @@ class Ball:
         exponent = math.frexp(self.radius)[1]
         tiny, huge = math.ldexp(1.0, exponent - 100), math.ldexp(1.0, exponent + 300)
         branches = [
+            (value.isnan(), number(0.0)),
             (value.between(number(tiny), number(huge)) | value.between(number(-huge), number(-tiny)), value),
-            ((value > number(huge)) & ~value.isnan(), number(huge)),
+            (value > number(huge), number(huge)),
             (value < number(-huge), number(-huge)),
         ]
         if kept is not None:

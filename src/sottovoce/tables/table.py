@@ -185,4 +185,4 @@ class Table:
 def _names(column: str | Sequence[str] | None) -> list[str]:
     if column is None:
         return []
-    return [column] if isinstance(column, str) else list(column)
+    return list(column) if isinstance(column, list | tuple) else [column]  # type: ignore[list-item]
