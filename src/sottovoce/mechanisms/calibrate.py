@@ -18,7 +18,12 @@ _FAR = 1e6
 
 
 def largest_keeping(
-    profile_at: Callable[[float], Profile], target: Promise, *, high: float, low: float | None = None, name: str
+    profile_at: Callable[[float], Profile],
+    target: Promise,
+    *,
+    high: float,
+    low: float | None = None,
+    name: str,
 ) -> float:
     """Return the largest parameter in [low, high] whose profile keeps `target`.
 
