@@ -24,9 +24,7 @@ def test_the_hash_can_be_recomputed_with_nothing_but_json_and_sha256() -> None:
     assert event.hash == hashlib.sha256(("ab" * 32 + "\n" + text).encode("ascii")).hexdigest()
 
 
-@pytest.mark.parametrize(
-    "value", [0.1, 1e-300, 5e-324, 1e22, -0.0, [1, "é\x00\ud800"], {"b": None, "a": True}]
-)
+@pytest.mark.parametrize("value", [0.1, 1e-300, 5e-324, 1e22, -0.0, [1, "é\x00\ud800"], {"b": None, "a": True}])
 def test_canonical_json_reads_back_to_the_bit(value: object) -> None:
     text = canonical(value)
     assert text.isascii()

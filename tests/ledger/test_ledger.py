@@ -166,9 +166,7 @@ def test_pending_entries_are_reported_on_opening(
 
 
 class TestIdempotency:
-    def test_a_retry_returns_the_stored_release_and_costs_nothing(
-        self, ledger: Ledger, budget: Budget
-    ) -> None:
+    def test_a_retry_returns_the_stored_release_and_costs_nothing(self, ledger: Ledger, budget: Budget) -> None:
         right = reserve(ledger, budget, key="k")
         ledger.commit(right, {"value": 7})
         again = ledger.reserve(budget, QUARTER, dict(reversed(REQUEST.items())), key="k")

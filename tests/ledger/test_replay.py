@@ -14,9 +14,7 @@ Story = list[tuple[str, dict[str, Any], dict[str, Any]]]
 PROFILE = GaussianProfile(0.5).to_dict()
 
 
-def reserve(
-    number: int, cost: float, spent: str, **columns: Any
-) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def reserve(number: int, cost: float, spent: str, **columns: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
     content = {
         "request": {},
         "profile": PROFILE,

@@ -46,9 +46,7 @@ class Intruder:
     def reseal(self) -> None:
         """Rewrite every hash and the head, so that the chain fits what the events now say."""
         previous, count = "0" * 64, 0
-        for count, (number, body) in enumerate(
-            self.run(f"SELECT sequence, body FROM {EVENTS} ORDER BY 1"), 1
-        ):
+        for count, (number, body) in enumerate(self.run(f"SELECT sequence, body FROM {EVENTS} ORDER BY 1"), 1):
             previous = digest(f"{previous}\n{body}")
             self.run(f"UPDATE {EVENTS} SET hash = :h WHERE sequence = :n", h=previous, n=number)
         self.run("UPDATE sottovoce_head SET count = :n, hash = :h", n=count, h=previous)
@@ -65,9 +63,7 @@ def intruder(url: str) -> Iterator[Intruder]:
 def written(ledger: Ledger, budget: Budget) -> Budget:
     """A ledger of ten events: create, open, and reserve and commit four times, the third voided."""
     for i in range(4):
-        right = ledger.reserve(
-            budget, GaussianProfile(0.5), {"mechanism": f"noise {i}"}, who="ada", key=f"k{i}"
-        )
+        right = ledger.reserve(budget, GaussianProfile(0.5), {"mechanism": f"noise {i}"}, who="ada", key=f"k{i}")
         assert isinstance(right, Reservation)
         if i == 2:
             ledger.void(right, "changed my mind")
@@ -106,9 +102,7 @@ class TestTampering:
             ("UPDATE sottovoce_version SET version = 0", "a column, index or trigger was changed"),
         ],
     )
-    def test_is_found_and_located(
-        self, ledger: Ledger, intruder: Intruder, statement: str, said: str
-    ) -> None:
+    def test_is_found_and_located(self, ledger: Ledger, intruder: Intruder, statement: str, said: str) -> None:
         intruder.run(statement)
         with pytest.raises(LedgerCorrupt, match=said):
             ledger.verify()
@@ -119,15 +113,11 @@ class TestTampering:
         with pytest.raises(LedgerCorrupt, match="event 3 was altered"):
             ledger.verify()
 
-    def test_a_cut_end_with_a_head_to_match_is_found_by_an_anchor(
-        self, ledger: Ledger, intruder: Intruder
-    ) -> None:
+    def test_a_cut_end_with_a_head_to_match_is_found_by_an_anchor(self, ledger: Ledger, intruder: Intruder) -> None:
         noted = ledger.verify()
         intruder.run(f"DELETE FROM {EVENTS} WHERE sequence >= 9")
         intruder.reseal()
-        with pytest.raises(
-            LedgerCorrupt, match=r"ends at event 8, and event 10 was once written: the last 2"
-        ):
+        with pytest.raises(LedgerCorrupt, match=r"ends at event 8, and event 10 was once written: the last 2"):
             ledger.verify(noted)
 
     def test_a_history_rewritten_whole_is_found_by_an_anchor(

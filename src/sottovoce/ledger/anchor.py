@@ -49,9 +49,7 @@ class Anchor:
             if match is not None and (head := Head(int(match[1]), match[2])) and text == _line(head):
                 return head
             time.sleep(0.001)
-        raise LedgerCorrupt(
-            f"the anchor {self.path} is damaged; once the ledger is known to be whole, remove it"
-        )
+        raise LedgerCorrupt(f"the anchor {self.path} is damaged; once the ledger is known to be whole, remove it")
 
     def write(self, head: Head) -> None:
         """Note that the ledger has come as far as `head`."""

@@ -90,9 +90,7 @@ def unsealed(head: Head, event: Event) -> dict[str, Any]:
     if event.sequence != sequence:
         raise LedgerCorrupt(f"event {sequence} is missing: event {event.sequence} follows event {head.count}")
     if event.hash != digest(f"{head.hash}\n{event.body}"):
-        raise LedgerCorrupt(
-            f"event {sequence} was altered: its hash does not fit what it says and what came before"
-        )
+        raise LedgerCorrupt(f"event {sequence} was altered: its hash does not fit what it says and what came before")
     try:
         content = json.loads(event.body)
     except ValueError:
@@ -101,9 +99,7 @@ def unsealed(head: Head, event: Event) -> dict[str, Any]:
         raise LedgerCorrupt(f"event {sequence} is no JSON object")
     for name in ("sequence", "kind", "budget", "entry", "key", "spent"):
         if content.pop(name, None) != getattr(event, name):
-            raise LedgerCorrupt(
-                f"event {sequence} was altered: its column {name} does not say what its body says"
-            )
+            raise LedgerCorrupt(f"event {sequence} was altered: its column {name} does not say what its body says")
     kept = content.get("kept", False)
     if kept != (event.value is not None) or (kept and digest(str(event.value)) != content.get("value_hash")):
         raise LedgerCorrupt(f"event {sequence} was altered: its value is not the one that was recorded")

@@ -28,34 +28,26 @@ class EntryPending(LedgerUnavailable):
 
 def price(budget: Budget, profile: Profile) -> float:
     """Return what a profile costs, in the units of the filter fixed when the budget was opened."""
-    return float(_read_filter(canonical(dict(budget.filter))).cost(profile))
+    return float(_fixed_filter(canonical(dict(budget.filter))).cost(profile))
 
 
 def what_is_left(budget: Budget, spent: Fraction) -> Promise:
     """Return what is left of a budget, as a promise of its kind, rounded down."""
-    rounded = float(spent)
-    if Fraction(rounded) < spent:
-        rounded = math.nextafter(rounded, math.inf)
-    return PrivacyFilter.from_dict({**budget.filter, "spent": rounded}).remaining()
+    return _drawn_down(budget, spent).remaining()
 
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     """Return the exact total after a charge, or refuse it."""
     if math.isfinite(cost) and (total := spent + Fraction(cost)) <= Fraction(budget.limit):
         return total
-    left = float(Fraction(budget.limit) - spent)
-    raise BudgetExceeded(
-        f"the budget of {budget.dataset} does not cover this release: it costs {cost:.6g}, and {left:.6g} of "
-        f"{budget.limit:.6g} is left ({what_is_left(budget, spent)}); nothing was spent"
-    )
+    why = _drawn_down(budget, spent).refusal(cost)
+    raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
 
 
 def answered(entry: Entry, asked: Mapping[str, Any]) -> Entry:
     """Return the entry that bears a request's key, if it is the answer to this very request."""
     if canonical([entry.request, entry.profile_state]) != canonical([asked["request"], asked["profile"]]):
-        raise InvalidValue(
-            f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key"
-        )
+        raise InvalidValue(f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key")
     if entry.state is not State.COMMITTED:
         raise EntryPending(
             f"the request with key {entry.key!r} was reserved as entry {entry.id} at {entry.at} and is "
@@ -64,6 +56,13 @@ def answered(entry: Entry, asked: Mapping[str, Any]) -> Entry:
     return entry
 
 
+def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
+    rounded = float(spent)
+    if Fraction(rounded) < spent:
+        rounded = math.nextafter(rounded, math.inf)
+    return PrivacyFilter.from_dict(budget.filter, [rounded])
+
+
 @functools.lru_cache
-def _read_filter(state: str) -> PrivacyFilter:
+def _fixed_filter(state: str) -> PrivacyFilter:
     return PrivacyFilter.from_dict(json.loads(state))

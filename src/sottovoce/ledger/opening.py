@@ -53,9 +53,7 @@ def _open_sqlite(store: Store, path: Path, timeout: float, *, create: bool) -> N
                 raise LedgerUnavailable(f"there is no ledger at {path}; open a budget to create it")
             _create_sqlite(path, timeout)
         if path.stat().st_size == 0:
-            raise LedgerCorrupt(
-                f"the ledger {path} is empty: it was cut off, for a ledger never starts empty"
-            )
+            raise LedgerCorrupt(f"the ledger {path} is empty: it was cut off, for a ledger never starts empty")
     except OSError as error:
         raise LedgerUnavailable(f"cannot open the ledger {path}: {error.strerror}") from None
 

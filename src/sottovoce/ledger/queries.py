@@ -12,9 +12,7 @@ from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["earlier_entry", "find_budget", "lock_budget", "lock_entry", "refunded", "spent"]
 
-_SPENT = (
-    "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
-)
+_SPENT = "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
 _CLOSING = "entry = ? AND kind IN ('commit', 'void', 'recover')"
 _BUDGET = "SELECT budget FROM sottovoce_events WHERE sequence = ? AND kind = 'reserve'"
 _CLOSED = f"SELECT kind FROM sottovoce_events WHERE {_CLOSING}"
@@ -49,9 +47,7 @@ def lock_entry(transaction: Transaction, entry: int) -> int:
     if budget is None:
         raise InvalidValue(f"the ledger has no entry {entry}")
     if closed is not None:
-        raise InvalidValue(
-            f"entry {entry} was closed already ({closed}); what was made for it must not be shown"
-        )
+        raise InvalidValue(f"entry {entry} was closed already ({closed}); what was made for it must not be shown")
     return int(budget)
 
 

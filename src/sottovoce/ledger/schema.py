@@ -51,18 +51,14 @@ head = sa.Table(
 version = sa.Table("sottovoce_version", _metadata, sa.Column("version", sa.Integer, primary_key=True))
 
 
-def _partial(
-    name: str, *columns: sa.Column[object], where: sa.ColumnElement[bool], unique: bool = False
-) -> sa.Index:
+def _partial(name: str, *columns: sa.Column[object], where: sa.ColumnElement[bool], unique: bool = False) -> sa.Index:
     return sa.Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
 # Partial, so that each transaction touches few pages: a page more is a write and part of an fsync more.
 _partial("sottovoce_spent", events.c.budget, events.c.sequence, where=events.c.spent.is_not(None))
 _partial("sottovoce_key", events.c.key, where=events.c.key.is_not(None))
-_partial(
-    "sottovoce_closed", events.c.entry, where=events.c.kind.in_(["commit", "void", "recover"]), unique=True
-)
+_partial("sottovoce_closed", events.c.entry, where=events.c.kind.in_(["commit", "void", "recover"]), unique=True)
 
 _SQLITE_RULES = [
     "CREATE TRIGGER sottovoce_no_update BEFORE UPDATE ON sottovoce_events "

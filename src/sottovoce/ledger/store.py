@@ -138,15 +138,11 @@ class Store:
             arguments = {"connect_timeout": max(2, int(timeout))}
             self._engine = sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
         except ImportError:
-            raise InvalidValue(
-                "a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'"
-            ) from None
+            raise InvalidValue("a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'") from None
         sa.event.listen(self._engine, "connect", self._prepare_postgres)
 
     def _sqlite(self) -> sqlite3.Connection:
-        address = (
-            f"file:{quote(str(self.path))}?mode=rw"  # never creates: an absent ledger is no empty ledger
-        )
+        address = f"file:{quote(str(self.path))}?mode=rw"  # never creates: an absent ledger is no empty ledger
         connection = sqlite3.connect(
             address, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
@@ -179,9 +175,7 @@ class Store:
             self._idle.append(connection)
             raise
         except BaseException as error:
-            if (
-                connection is not None
-            ):  # also after a failed COMMIT: a connection in doubt is never used again
+            if connection is not None:  # also after a failed COMMIT: a connection in doubt is never used again
                 connection.invalidate()
             if (ours := self._in_our_words(error)) is not None:
                 raise ours from None

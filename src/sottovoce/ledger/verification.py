@@ -28,15 +28,11 @@ def replay_all(transaction: Transaction, anchors: Iterable[Head]) -> Replay:
     for event in transaction.events():
         replay.feed(event)
         if event.sequence in counts and any(a.count == event.sequence and a != replay.head for a in wanted):
-            raise LedgerCorrupt(
-                f"event {event.sequence} is not the one that was noted outside; history was rewritten"
-            )
+            raise LedgerCorrupt(f"event {event.sequence} is not the one that was noted outside; history was rewritten")
     transaction.read_head()
     head = transaction.head
     if replay.head.count < head.count:
-        raise LedgerCorrupt(
-            f"events {replay.head.count + 1} to {head.count} are missing: the end was cut off"
-        )
+        raise LedgerCorrupt(f"events {replay.head.count + 1} to {head.count} are missing: the end was cut off")
     if replay.head != head:
         raise LedgerCorrupt(f"the head says {head}, and the last event is {replay.head}")
     if head.count < (last := max(counts, default=0)):
@@ -45,9 +41,7 @@ def replay_all(transaction: Transaction, anchors: Iterable[Head]) -> Replay:
             f"{last - head.count} are lost (a damaged write-ahead log, or an older copy put in its place)"
         )
     if schema.read_version(transaction) != replay.version or schema.layout(transaction) != replay.layout:
-        raise LedgerCorrupt(
-            "the ledger's tables are not as they were created: a column, index or trigger was changed"
-        )
+        raise LedgerCorrupt("the ledger's tables are not as they were created: a column, index or trigger was changed")
     return replay
 
 

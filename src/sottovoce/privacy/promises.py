@@ -109,9 +109,7 @@ class ApproxDP(Promise):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.delta >= 1:
-            raise InvalidPromise(
-                f"delta must be < 1: a promise with delta >= 1 says nothing. Got {self.delta}"
-            )
+            raise InvalidPromise(f"delta must be < 1: a promise with delta >= 1 says nothing. Got {self.delta}")
 
 
 @dataclass(frozen=True)
@@ -148,9 +146,7 @@ class GaussianDP(Promise):
 
 
 def _names() -> str:
-    return ", ".join(
-        f"{kind.word}:{','.join(f.name for f in fields(kind))}" for kind in Promise._kinds.values()
-    )
+    return ", ".join(f"{kind.word}:{','.join(f.name for f in fields(kind))}" for kind in Promise._kinds.values())
 
 
 def parse_promise(text: str) -> Promise:
@@ -171,7 +167,5 @@ def parse_promise(text: str) -> Promise:
         raise InvalidPromise(f"cannot read the numbers of {text!r}; write one of {_names()}") from None
     names = [f.name for f in fields(kind)]
     if len(numbers) != len(names):
-        raise InvalidPromise(
-            f"{word} takes {len(names)} number(s): {kind.word}:{','.join(names)}. Got {text!r}"
-        )
+        raise InvalidPromise(f"{word} takes {len(names)} number(s): {kind.word}:{','.join(names)}. Got {text!r}")
     return kind(**dict(zip(names, numbers, strict=True)))
