@@ -1,0 +1,162 @@
+"""What a table refuses, and that a refusal never depends on a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.tables import open_table
+
+RECORDS = pa.table(
+    {"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1], pa.date32()), "x": [0.5, 1.5]}
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((ClippedSum(0, 1), "aeg"), InvalidData, "did you mean 'age'"),
+        ((ClippedSum(0, 1), "zzz"), InvalidData, "it has 'age', 'ward', 'day', 'x'"),
+        ((ClippedSum(0, 1), "ward"), InvalidData, "holds text"),
+        ((ClippedSum(0, 1), "day"), InvalidData, "holds date"),
+        ((ClippedSum(0, 1), ["age", "x"]), InvalidData, "takes one column"),
+        ((ClippedSum(0, 1), 3), InvalidData, "named by a text"),
+        ((ClippedSum(0, 1), None), InvalidData, "say what to read"),
+        ((ClippedSum(0, float("inf")), "x"), InvalidValue, "finite"),
+        ((ClippedSum(0, float("nan")), "x"), InvalidValue, "finite"),
+        ((ClippedSum(2, 1), "x"), InvalidValue, "lower one first"),
+        ((ClippedSum(0, 2.5, integer=True), "x"), InvalidValue, "whole bounds"),
+        ((ClippedSum(0, 1e30), "x"), InvalidValue, "another unit"),
+        ((ClippedSum(0, 1e-30), "x"), InvalidValue, "another unit"),
+        ((CategoryCounts(("N", 3)), "ward"), InvalidData, "holds text"),
+        ((CategoryCounts(("N", "S")), "age"), InvalidData, "holds numbers"),
+        ((CategoryCounts((1.0, float("nan"))), "age"), InvalidData, "cannot be found"),
+        ((CategoryCounts(("N", "N")), "ward"), InvalidValue, "different values"),
+        ((CategoryCounts(()), "ward"), InvalidValue, "different values"),
+        ((BallSum(3, 1.0), ["age", "x"]), InvalidData, "needs 3 coordinates"),
+        ((BallSum(2, 1.0), ["ward", "x"]), InvalidData, "holds text"),
+        ((BallSum(1, 0.0), ["x"]), InvalidValue, "radius"),
+        (("sum", "x"), InvalidValue, "a reading is"),
+    ],
+)
+def test_a_bad_request_is_refused(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
+    with open_table(RECORDS) as table, pytest.raises(error, match=words) as caught:
+        table.statistics(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reading", "column", "missing"),
+    [
+        (ClippedSum(0, 1), "x", 2.0),
+        (ClippedSum(0, 1), "x", float("nan")),
+        (ClippedSum(0, 1), "x", "0"),
+        (CategoryCounts(("N", "S")), "ward", "W"),
+        (BallSum(1, 1.0), ["x"], 0.0),
+    ],
+)
+def test_missing_must_lie_in_the_range_of_the_reading(reading: Any, column: Any, missing: Any) -> None:
+    with open_table(RECORDS) as table, pytest.raises(InvalidValue, match="missing"):
+        table.statistics(reading, column, missing=missing)
+
+
+def test_quadratic_statistics_refuse_what_they_cannot_read() -> None:
+    with open_table(RECORDS) as table:
+        with pytest.raises(InvalidData, match="at least one column"):
+            table.quadratic_statistics([], "x", data_norm=1.0, target_bounds=(0, 1))
+        with pytest.raises(InvalidData, match="no column"):
+            table.quadratic_statistics(["age"], "target", data_norm=1.0, target_bounds=(0, 1))
+        with pytest.raises(InvalidValue, match="radius"):
+            table.quadratic_statistics(["age"], "x", data_norm=-1.0, target_bounds=(0, 1))
+        with pytest.raises(InvalidValue, match="lower one first"):
+            table.quadratic_statistics(["age"], "x", data_norm=1.0, target_bounds=(1, 0))
+
+
+def test_an_empty_table(tmp_path: Path) -> None:
+    pq.write_table(RECORDS.slice(0, 0), tmp_path / "empty.parquet")
+    with open_table(tmp_path / "empty.parquet") as table:
+        assert table.count() == 0
+        for reading, column in (
+            (ClippedSum(0, 1), "x"),
+            (CategoryCounts(("N", "S")), "ward"),
+            (BallSum(1, 1.0), ["x"]),
+        ):
+            with pytest.raises(InvalidData, match=r"empty\.parquet has no records"):
+                table.statistics(reading, column)
+        with pytest.raises(InvalidData, match="no records"):
+            table.quadratic_statistics(["age"], "x", data_norm=1.0, target_bounds=(0, 1))
+
+
+def test_a_closed_table_says_so_and_leaves_the_callers_connection_open() -> None:
+    connection = ibis.duckdb.connect()
+    connection.con.register("records", RECORDS)
+    table = open_table(connection.table("records"))
+    assert repr(table) == "Table('the Ibis table', 4 columns)"
+    table.close()
+    table.close()
+    with pytest.raises(InvalidData, match="closed"):
+        table.count()
+    assert connection.list_tables() == ["records"]
+
+
+ANYTHING = st.none() | st.floats(width=64) | st.sampled_from([0.1, 0.7, -0.3, 1e308, 5e-324])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    records=st.lists(ANYTHING, min_size=1, max_size=8),
+    bounds=st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted),
+)
+def test_one_record_never_moves_a_sum_by_more_than_the_width(
+    records: list[float | None], bounds: list[float]
+) -> None:
+    """Each S(x) lies within the bounds, so replacing a record moves the total by their distance at most."""
+    low, high = bounds
+    if max(abs(low), abs(high)) < 1e-9 or high - low < 1e-9:
+        return
+    with open_table(pa.table({"x": pa.array(records, pa.float64())})) as table:
+        for i in range(len(records)):
+            alone = open_table(pa.table({"x": pa.array(records[i : i + 1], pa.float64())}))
+            with alone:
+                assert low <= alone.statistics(ClippedSum(low, high), "x").total[0] <= high
+        total = table.statistics(ClippedSum(low, high), "x").total[0]
+    assert len(records) * low - 1e-9 <= total <= len(records) * high + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(record=st.lists(ANYTHING, min_size=3, max_size=3), radius=st.floats(1e-6, 1e6))
+def test_a_projected_record_lies_in_the_ball_exactly(record: list[float | None], radius: float) -> None:
+    columns = {f"x{i}": pa.array([value], pa.float64()) for i, value in enumerate(record)}
+    with open_table(pa.table(columns)) as table:
+        total = table.statistics(BallSum(3, radius), list(columns)).total
+    from fractions import Fraction
+
+    assert sum(Fraction(v) ** 2 for v in total) <= Fraction(radius) ** 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(first=st.lists(ANYTHING, min_size=3, max_size=3), second=st.lists(ANYTHING, min_size=3, max_size=3))
+def test_one_record_never_moves_the_gram_matrix_by_more_than_its_sensitivity(
+    first: list[float | None], second: list[float | None]
+) -> None:
+    """‖xx' − zz'‖ ≤ √2 c² and ‖xy − zt‖ ≤ 2cB for rows of norm c and targets within ±B."""
+
+    def sums(record: list[float | None]) -> tuple[np.ndarray, np.ndarray]:
+        columns = {f"x{i}": pa.array([value], pa.float64()) for i, value in enumerate(record)}
+        with open_table(pa.table(columns)) as table:
+            found = table.quadratic_statistics(["x0", "x1"], "x2", data_norm=1.0, target_bounds=(-2, 2))
+        return found.gram, found.moment
+
+    (gram, moment), (other_gram, other_moment) = sums(first), sums(second)
+    assert np.linalg.norm(gram - other_gram) <= np.sqrt(2)
+    assert np.linalg.norm(moment - other_moment) <= 4
