@@ -139,8 +139,9 @@ class Truncated(ScalarDistribution):
 
     def _tail_grid(self) -> Floats:
         near, sign, rate = self._edge
-        steps = -np.log1p(np.linspace(0, 1, 20_001) * np.expm1(-rate * (self.high - self.low))) / rate
-        return np.asarray(np.sort(near + sign * np.minimum(steps, self.high - self.low)))
+        width = min(self.high - self.low, 33 / rate)  # beyond that the density is e^-33 of its height
+        steps = -np.log1p(np.linspace(0, 1, 20_001) * np.expm1(-rate * width)) / rate
+        return np.asarray(np.sort(near + sign * np.minimum(steps, width)))
 
     def _tail_cdf(self, x: Floats) -> Floats:
         grid = self._tail_grid()
