@@ -86,6 +86,17 @@ class Table:
         plan = self._plan(reading, column, where, missing)
         return plan.decode(self._records_row(plan.query))
 
+    def check(
+        self,
+        reading: Any,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+    ) -> None:
+        """Raise what `statistics` would raise for this question, without reading a record."""
+        self._plan(getattr(reading, "reading", reading), column, where, missing)
+
     def quadratic_statistics(
         self,
         columns: Sequence[str],
