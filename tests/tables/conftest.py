@@ -75,6 +75,7 @@ def spark_session() -> Iterator[Any]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.files.maxPartitionBytes": "50000",  # several tasks, though the file is small
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master("local[2]").appName("sottovoce-tests")
@@ -126,7 +127,7 @@ def engine_table(request: pytest.FixtureRequest) -> Iterator[Table]:
 
 def _spark(request: pytest.FixtureRequest) -> Any:
     session = request.getfixturevalue("spark_session")
-    return session.read.parquet(str(request.getfixturevalue("messy_parquet"))).repartition(3)
+    return session.read.parquet(str(request.getfixturevalue("messy_parquet")))
 
 
 ENGINES: dict[str, Callable[[pytest.FixtureRequest], Any]] = {

@@ -28,40 +28,26 @@ def exact_sum(values: list[float | None], low: float, high: float, missing: floa
 BOUNDS = [(0.0, 10.0), (-3.0, 3.0), (0.1, 0.7), (-1e6, 1e15), (2.5, 2.5), (-1e-9, 1e-9), (-8.0, -0.3)]
 
 
-@pytest.mark.parametrize(("low", "high"), BOUNDS)
-def test_float_sums_are_exact_to_the_grid(
-    engine_table: Table, messy: pa.Table, low: float, high: float
-) -> None:
+def test_float_sums_are_the_same_bits_everywhere(engine_table: Table, messy: pa.Table) -> None:
+    """Equal to sums of integers in Python, bit for bit, and within 1e-12 of the sums of fractions."""
     values = messy["x"].to_pylist()
-    missing = min(max(0.0, low), high)
-    expected = exact_sum(values, low, high, missing)
-    statistics = engine_table.statistics(ClippedSum(low, high), "x")
-    assert statistics.n == len(values)
-    scale = len(values) * max(abs(low), abs(high))
-    # Half a step of 2⁻⁵¹ a record, one step at the bounds, and the one rounding of the result.
-    assert abs(Fraction(statistics.total[0]) - expected) <= Fraction(scale) * Fraction(1, 2**50)
-    np.testing.assert_allclose(statistics.total[0], float(expected), rtol=0, atol=1e-12 * scale)
+    for low, high in BOUNDS:
+        size = max(abs(low), abs(high))
+        unit = 2 ** (51 - math.ceil(math.log2(size)))
+        first, last = math.ceil(Fraction(low) * unit), math.floor(Fraction(high) * unit)
+        total = 0
+        for value in values:
+            x = 0.0 if is_missing(value) else value
+            inside = abs(x) < math.inf
+            steps = round(Fraction(x) * unit) if inside else (last if x > 0 else first)
+            total += min(max(steps, first), last)
+        statistics = engine_table.statistics(ClippedSum(low, high), "x")
+        assert (statistics.n, statistics.total[0]) == (len(values), total / unit)
+        expected = exact_sum(values, low, high, missing=min(max(0.0, low), high))
+        assert abs(Fraction(statistics.total[0]) - expected) <= Fraction(1e-12) * len(values) * Fraction(size)
 
 
-@pytest.mark.parametrize(("low", "high"), BOUNDS)
-def test_float_sums_are_the_same_bits_everywhere(
-    engine_table: Table, messy: pa.Table, low: float, high: float
-) -> None:
-    bits = 51 - math.ceil(math.log2(max(abs(low), abs(high))))
-    unit = 2**bits
-    first, last = math.ceil(Fraction(low) * unit), math.floor(Fraction(high) * unit)
-
-    def steps(value: float | None) -> int:
-        x = 0.0 if is_missing(value) else value
-        if x in (math.inf, -math.inf):
-            return last if x > 0 else first
-        return min(max(round(Fraction(x) * unit), first), last)  # type: ignore[arg-type]
-
-    total = sum(steps(value) for value in messy["x"].to_pylist())
-    assert engine_table.statistics(ClippedSum(low, high), "x").total[0] == total / unit
-
-
-@pytest.mark.parametrize("missing", [None, 0.0, 0.25, 1.0])
+@pytest.mark.parametrize("missing", [None, 0.25])
 def test_missing_counts_as_told(engine_table: Table, messy: pa.Table, missing: float | None) -> None:
     lost = sum(map(is_missing, messy["x"].to_pylist()))
     base = engine_table.statistics(ClippedSum(0.0, 1.0), "x", missing=0.0).total[0]
@@ -70,8 +56,10 @@ def test_missing_counts_as_told(engine_table: Table, messy: pa.Table, missing: f
     assert given == pytest.approx(base + (missing or 0.0) * lost, abs=1e-10)
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 5), (-2, 3), (2, 2), (0, 10**12)])
-@pytest.mark.parametrize("column", ["k", "wide", "flag", "education-num"])
+@pytest.mark.parametrize(
+    ("column", "low", "high"),
+    [("k", 0, 5), ("k", 2, 2), ("wide", -7, 10**12), ("flag", 0, 1), ("flag", -2, 3)],
+)
 def test_whole_numbers_are_counted_exactly(
     engine_table: Table, messy: pa.Table, column: str, low: int, high: int
 ) -> None:
@@ -100,7 +88,7 @@ def test_single_precision_is_widened(engine_table: Table, messy: pa.Table) -> No
     assert engine_table.statistics(ClippedSum(-1, 1), "f").total[0] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("missing", [None, "south", "ünï"])
+@pytest.mark.parametrize("missing", [None, "ünï"])
 def test_category_counts(engine_table: Table, messy: pa.Table, missing: str | None) -> None:
     categories = ("north", "o'hara", "ünï", "south", "nobody", 'say "hi"')
     known = [v if v in categories else (missing or "north") for v in messy["c"].to_pylist()]
@@ -109,7 +97,7 @@ def test_category_counts(engine_table: Table, messy: pa.Table, missing: str | No
     assert statistics.total.tolist() == [known.count(c) for c in categories]
 
 
-@pytest.mark.parametrize("categories", [tuple(range(6)), (3.0, 4, 0), (np.int64(2), 5)])
+@pytest.mark.parametrize("categories", [tuple(range(6)), (3.0, np.int64(4), 0)])
 def test_categories_may_be_numbers(engine_table: Table, messy: pa.Table, categories: tuple[int, ...]) -> None:
     known = [v if v in categories else categories[0] for v in messy["k"].to_pylist()]
     total = engine_table.statistics(CategoryCounts(categories), "k").total
@@ -137,7 +125,7 @@ def projected(messy: pa.Table, radius: float) -> np.ndarray:
     return rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), radius))
 
 
-@pytest.mark.parametrize("radius", [1.0, 0.3, 1e6, 1e-9])
+@pytest.mark.parametrize("radius", [0.3, 1e6])
 def test_ball_sums(engine_table: Table, messy: pa.Table, radius: float) -> None:
     rows = projected(messy, radius)
     statistics = engine_table.statistics(BallSum(3, radius), ["u", "v", "w"])

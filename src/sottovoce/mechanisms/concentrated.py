@@ -47,7 +47,5 @@ class ConcentratedPosterior(PosteriorSample):
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise) -> Self:
         """Return the mechanism with the smallest prior weight that keeps the promise."""
-        share = largest_keeping(
-            lambda m: system.profile(n, 1.0, 1 / m), target, high=1.0, name="1/prior_weight"
-        )
+        share = largest_keeping(lambda m: system.profile(n, 1.0, 1 / m), target, high=1.0, name="1/prior_weight")
         return cls(system, n, 1 / share)

@@ -25,7 +25,7 @@ def project(reading: Reading, n: int, total: Floats) -> Floats:
             return _simplex(total, float(n))
         case BallSum(_, radius):
             length = float(np.linalg.norm(total))
-            return total if length <= n * radius else total * (n * radius / length)
+            return np.asarray(total if length <= n * radius else total * (n * radius / length))
 
 
 def _simplex(point: Floats, total: float) -> Floats:
@@ -33,7 +33,7 @@ def _simplex(point: Floats, total: float) -> Floats:
     down = np.sort(point)[::-1]
     excess = (np.cumsum(down) - total) / np.arange(1, point.size + 1)
     last = int(np.flatnonzero(down - excess >= 0)[-1])
-    return np.maximum(point - excess[last], 0.0)
+    return np.asarray(np.maximum(point - excess[last], 0.0))
 
 
 def whole_counts(counts: Floats, n: int) -> Floats:

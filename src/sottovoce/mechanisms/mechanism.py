@@ -90,9 +90,7 @@ class Mechanism(ABC):
     def _read(self, records: Any) -> Statistics:
         statistics = records if isinstance(records, Statistics) else self._statistics(records)
         if statistics.n != self.n:
-            raise InvalidData(
-                f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}"
-            )
+            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}")
         return statistics
 
     def _statistics(self, records: Any) -> Statistics:
@@ -107,9 +105,7 @@ class Mechanism(ABC):
         numbers = ", ".join(
             f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in self._parameters().items()
         )
-        return f"{self.word} of {self.system.to_dict()['system']}, n={self.n}" + (
-            f", {numbers}" if numbers else ""
-        )
+        return f"{self.word} of {self.system.to_dict()['system']}, n={self.n}" + (f", {numbers}" if numbers else "")
 
 
 def check_draws(draws: int) -> int:

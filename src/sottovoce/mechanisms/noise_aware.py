@@ -20,7 +20,8 @@ __all__ = ["latent_counts", "latent_total"]
 
 _NEGLIGIBLE = 45.0
 """e^-45 of the largest weight is dropped."""
-_NODES = 4097
+_NODES = 4096
+"""Beyond this many whole totals, evenly spaced ones stand for their neighbours."""
 
 
 def latent_total(
@@ -28,7 +29,9 @@ def latent_total(
 ) -> Distribution:
     r"""Return Σ_s w_s · posterior(s), w_s ∝ Pr[s] · Pr[noise = ŝ - s], over every total s that can happen.
 
-    Exact for whole records (up to e^-45); for others the totals form a fine grid. No loop over records: the
+    Exact for whole records (up to e^-45) where at most 4,096 totals carry weight; beyond that, and for
+    fractions, the totals form a
+    fine grid. No loop over records: the
     range of totals
     is narrowed to where the weight is before the terms are written out, so n may be in the millions.
     """
@@ -40,7 +43,7 @@ def latent_total(
             return np.asarray(system.log_evidence(n, totals) + noise.log_weight((noisy - totals) / grid))
 
     while True:
-        exact = step and high - low < _NODES * 4
+        exact = bool(step) and high - low < _NODES
         nodes = np.arange(low, high + 1) if exact else np.linspace(low, high, _NODES)
         if not exact:
             nodes = np.unique(np.append(np.round(nodes) if step else nodes, np.clip(noisy, low, high)))
@@ -51,13 +54,12 @@ def latent_total(
         low, high = float(nodes[first]), float(nodes[last])
         if exact or not (shrunk or step):
             break
-        if not shrunk:  # whole totals, all of them with weight: a wide posterior, every term counts
-            nodes = np.arange(low, high + 1)
+        if not shrunk:  # a wide posterior
+            nodes = np.unique(np.append(np.round(np.linspace(low, high, _NODES)), np.clip(noisy, low, high)))
             weights = log_weights(nodes)
             break
-    if not step:
-        with np.errstate(divide="ignore"):
-            weights = weights + np.log(np.gradient(nodes))
+    if not exact:
+        weights = weights + np.log(np.gradient(nodes))
     keep = np.flatnonzero(weights > weights.max() - _NEGLIGIBLE)
     return Mixture(system.posteriors(n, nodes[keep]), np.exp(weights[keep] - weights.max()))
 

@@ -62,18 +62,14 @@ class StatisticalQuery(PosteriorSample):
     def calibrate(cls, system: System, n: int, target: Promise, *, predicate: Predicate) -> Self:
         """Return the query with the largest data weight that keeps the promise."""
         fractional = _fractional(system)
-        weight = largest_keeping(
-            lambda w: fractional.profile(n, w, 1.0), target, high=1.0, name="data_weight"
-        )
+        weight = largest_keeping(lambda w: fractional.profile(n, w, 1.0), target, high=1.0, name="data_weight")
         return cls(fractional, n, predicate, weight)
 
     def _statistics(self, records: Any) -> Statistics:
         try:
             answers = np.fromiter((float(self.predicate(record)) for record in records), dtype=np.float64)
         except Exception:
-            raise InvalidData(
-                "the predicate failed on some record; it must return a number for every record"
-            ) from None
+            raise InvalidData("the predicate failed on some record; it must return a number for every record") from None
         return self.system.statistics(answers)
 
     def _parameters(self) -> dict[str, Any]:

@@ -74,9 +74,7 @@ class BetaBernoulli(Conjugate):
         total = float(np.clip(statistics.total[0], 0.0, statistics.n))
         return self.posteriors(statistics.n, total, data_weight, prior_weight)
 
-    def worst_pairs(
-        self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
-    ) -> tuple[tuple[Beta, Beta], ...]:
+    def worst_pairs(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> tuple[tuple[Beta, Beta], ...]:
         """Return the four pairs that can happen: the other records all 0 or all 1, the one record 0→1 or
         1→0.
         """
@@ -122,7 +120,5 @@ def unit_floor(value: Any, categories: int) -> float:
     if value is None:
         return 0.02 / categories
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 / categories:
-        raise InvalidValue(
-            f"the truncation must be one number a0 with 0 < a0 < 1/{categories}. Got {value!r}"
-        )
+        raise InvalidValue(f"the truncation must be one number a0 with 0 < a0 < 1/{categories}. Got {value!r}")
     return float(value)

@@ -31,9 +31,7 @@ def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float
     data_weight = float(as_floats("data_weight", data_weight, 0.0))
     prior_weight = float(as_floats("prior_weight", prior_weight, 0.0))
     if data_weight == 0 or prior_weight == 0:
-        raise InvalidValue(
-            f"weights must be > 0. Got data_weight={data_weight:g}, prior_weight={prior_weight:g}"
-        )
+        raise InvalidValue(f"weights must be > 0. Got data_weight={data_weight:g}, prior_weight={prior_weight:g}")
     return data_weight, prior_weight
 
 
@@ -78,9 +76,7 @@ class Conjugate(ABC):
         """How a record becomes S(x)."""
 
     @abstractmethod
-    def posterior(
-        self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
-    ) -> Distribution:
+    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Distribution:
         """Return the posterior with the data counted `data_weight` times, the prior `prior_weight` times."""
 
     @abstractmethod
@@ -142,9 +138,7 @@ class Conjugate(ABC):
         return {"system": self.word} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Conjugate) and type(other) is type(self) and self.to_dict() == other.to_dict()
-        )
+        return isinstance(other, Conjugate) and type(other) is type(self) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
 

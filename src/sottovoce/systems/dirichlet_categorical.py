@@ -59,9 +59,7 @@ class DirichletCategorical(Conjugate):
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(self.categories))
             if len(set(self.categories)) != len(self.categories) or len(self.categories) != self.alpha.size:
-                raise InvalidValue(
-                    f"categories must be {self.alpha.size} different values, one for each alpha"
-                )
+                raise InvalidValue(f"categories must be {self.alpha.size} different values, one for each alpha")
 
     @cached_property
     def reading(self) -> CategoryCounts:
@@ -74,9 +72,7 @@ class DirichletCategorical(Conjugate):
         first, second = sorted(np.argpartition(self.alpha, 1)[:2].tolist())
         return first, second
 
-    def posterior(
-        self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
-    ) -> Dirichlet:
+    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Dirichlet:
         """Return Dirichlet(vα + w·counts)."""
         w, v = check_weights(data_weight, prior_weight)
         return Dirichlet(v * self.alpha + w * self.check(statistics).total)

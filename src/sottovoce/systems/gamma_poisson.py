@@ -71,9 +71,7 @@ class GammaPoisson(Conjugate):
 
     def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Gamma:
         """Return Gamma(v·shape + wΣx, v·rate + wn)."""
-        return self.posteriors(
-            statistics.n, float(self.check(statistics).total[0]), data_weight, prior_weight
-        )
+        return self.posteriors(statistics.n, float(self.check(statistics).total[0]), data_weight, prior_weight)
 
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
@@ -81,9 +79,7 @@ class GammaPoisson(Conjugate):
         """Return both orders of the pair: all records 0, or one of them `high`."""
         if check_count(n) == 0:
             return ()
-        none, one = (
-            self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, float(self.high))
-        )
+        none, one = (self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, float(self.high)))
         return (none, one), (one, none)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:

@@ -68,11 +68,7 @@ class NormalMean(Conjugate):
                 raise InvalidValue("prior_mean must be one number where records are numbers")
         elif self.bounds is None and self.radius is not None and self.dimension is not None:
             object.__setattr__(self, "radius", positive("radius", self.radius))
-            if (
-                isinstance(self.dimension, bool)
-                or int(self.dimension) != self.dimension
-                or self.dimension < 1
-            ):
+            if isinstance(self.dimension, bool) or int(self.dimension) != self.dimension or self.dimension < 1:
                 raise InvalidValue(f"dimension must be a whole number >= 1. Got {self.dimension!r}")
             if centre.ndim > 1 or (centre.ndim and centre.size != self.dimension):
                 raise InvalidValue(f"prior_mean must be one number or {self.dimension} of them")
@@ -105,9 +101,7 @@ class NormalMean(Conjugate):
     def posteriors(self, n: int, totals: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Normal:
         """Return the posteriors of an array of totals of scalar records, side by side."""
         spread = 1 / self.precision(n, data_weight, prior_weight)
-        return Normal(
-            self._centre(n, totals, data_weight, prior_weight), np.broadcast_to(spread, np.shape(totals))
-        )
+        return Normal(self._centre(n, totals, data_weight, prior_weight), np.broadcast_to(spread, np.shape(totals)))
 
     def posterior(
         self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
@@ -119,9 +113,7 @@ class NormalMean(Conjugate):
         spread = 1 / self.precision(n, data_weight, prior_weight)
         return NormalVector(self._centre(n, total, data_weight, prior_weight), spread)
 
-    def worst_pairs(
-        self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
-    ) -> tuple[tuple[Any, Any], ...]:
+    def worst_pairs(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> tuple[tuple[Any, Any], ...]:
         """Return both orders of a pair whose one record sits at opposite ends of the bounds."""
         if check_count(n) == 0:
             return ()
@@ -168,9 +160,7 @@ class NormalMean(Conjugate):
     def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
         """Return the interval (low, high) of the mean, by default the bounds of a record."""
         if self.bounds is None:
-            raise InvalidValue(
-                "a tempered posterior of vectors is not offered; sample the Gaussian posterior itself"
-            )
+            raise InvalidValue("a tempered posterior of vectors is not offered; sample the Gaussian posterior itself")
         return self.bounds if truncation is None else _interval(truncation)
 
 

@@ -88,9 +88,7 @@ def _array(records: Any) -> Any:
     try:
         array = np.asarray(records)
     except Exception:
-        raise InvalidData(
-            f"cannot read records from a {type(records).__name__}; give a column or a list"
-        ) from None
+        raise InvalidData(f"cannot read records from a {type(records).__name__}; give a column or a list") from None
     if array.ndim == 0:
         raise InvalidData(f"records must form a column. Got a single {type(records).__name__}")
     return array

@@ -33,9 +33,7 @@ class System(Protocol):
     def statistics(self, records: Any) -> Statistics:
         """Return n and ΣS(x), records outside the bounds clipped."""
 
-    def posterior(
-        self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0
-    ) -> Distribution:
+    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Distribution:
         """Return the posterior with the data counted `data_weight` times, the prior `prior_weight` times."""
 
     def worst_pairs(

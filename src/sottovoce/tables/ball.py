@@ -46,18 +46,15 @@ class Ball:
     ) -> Any:
         """Return a table with the coordinates w0, w1, … of each row, scaled down to `limit` where longer.
 
-        A missing coordinate counts as 0, an infinite one as the largest number below. Rows outside `kept`
-        count as 0.
-        `others` are carried along.
+        A missing coordinate counts as 0, an infinite one as 2³⁰⁰ times the radius or more, a row outside
+        `kept` as the origin. `others` are carried along.
         """
         tame = {f"x{i}": self._tame(column.cast("float64"), kept) for i, column in enumerate(columns)}
         rows = engine.stage(table.select(**tame, **others))
         squares = [rows[name] * rows[name] for name in tame]
-        rows = engine.stage(rows.mutate(length=functools.reduce(operator.add, squares).sqrt()))
         limit = number(self.limit)
-        rows = engine.stage(
-            rows.mutate(shrink=ibis.ifelse(rows.length > limit, limit / rows.length, number(1.0)))
-        )
+        length = ibis.greatest(functools.reduce(operator.add, squares).sqrt(), limit)
+        rows = engine.stage(rows.mutate(shrink=limit / length))
         scaled = {f"w{i}": rows[f"x{i}"] * rows.shrink for i in range(len(tame))}
         return engine.stage(rows.select(**scaled, **{name: rows[name] for name in others}))
 
@@ -66,12 +63,11 @@ class Ball:
         # a coordinate below 2⁻¹⁰⁰ of the radius counts as 0, one beyond 2³⁰⁰ times the radius as that.
         exponent = math.frexp(self.radius)[1]
         tiny, huge = math.ldexp(1.0, exponent - 100), math.ldexp(1.0, exponent + 300)
-        branches = [
+        tame = ibis.cases(
             (value.isnan(), number(0.0)),
-            (value.between(number(tiny), number(huge)) | value.between(number(-huge), number(-tiny)), value),
+            (value.abs().between(number(tiny), number(huge)), value),
             (value > number(huge), number(huge)),
             (value < number(-huge), number(-huge)),
-        ]
-        if kept is not None:
-            branches.insert(0, (~kept, number(0.0)))
-        return ibis.cases(*branches, else_=number(0.0))
+            else_=number(0.0),
+        )
+        return tame if kept is None else ibis.cases((kept, tame), else_=number(0.0))

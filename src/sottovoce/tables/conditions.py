@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import ibis
@@ -40,30 +41,50 @@ SIGNS = {
 
 
 def condition(table: Any, text: str) -> Any:
-    """Return the boolean expression of a condition written as text."""
-    return _translate(table, parse_predicate(text))
+    """Return the boolean expression of a condition written as text; where it is null, it does not hold."""
+    return _translate(table, parse_predicate(text), settled=False)
 
 
-def _translate(table: Any, tree: Condition) -> Any:
+def _translate(table: Any, tree: Condition, *, settled: bool) -> Any:
+    """Return the expression of a tree, with null made false at the leaves where `settled`.
+
+    Null and false come to the same under "and" and "or"; only "not" can tell them apart.
+    """
     match tree:
         case And(parts) | Or(parts):
             join = operator.and_ if isinstance(tree, And) else operator.or_
-            return functools.reduce(join, [_translate(table, part) for part in parts])
+            return functools.reduce(join, [_translate(table, part, settled=settled) for part in parts])
         case Not(part):
-            return ~_translate(table, part)
+            return ~_translate(table, part, settled=True)
         case IsMissing(column, negated):
             missing = _missing(table, column)
             return ~missing if negated else missing
+        case _:
+            leaf = _leaf(table, tree)
+            return leaf.fill_null(False) if settled else leaf
+
+
+def _leaf(table: Any, tree: Column | OneOf | Compare) -> Any:
+    match tree:
         case OneOf(column, values, negated):
-            signs = ["!=" if negated else "="] * len(values)
-            leaves = [_compare(table, sign, column, value) for sign, value in zip(signs, values, strict=True)]
-            return functools.reduce(operator.and_ if negated else operator.or_, leaves)
+            pairs = [_sides(table, "=", column, value) for value in values]
+            # Whole numbers on one side and fractions on the other are both compared as doubles.
+            value = next((left for left, _ in pairs if left.type().is_floating()), pairs[0][0])
+            inside = value.isin([right for _, right in pairs])
+            return _known(table, [column], ~inside if negated else inside)
         case Compare(sign, left, right):
-            return _compare(table, sign, left, right)
+            return _known(table, [left, right], SIGNS[sign](*_sides(table, sign, left, right)))
         case Column(name):
             if not field(table, name).type().is_boolean():
                 raise InvalidData(f"column {name!r} holds no truth values; compare it with something")
-            return field(table, name).fill_null(False)
+            return field(table, name)
+
+
+def _known(table: Any, sides: Sequence[Column | Literal], outcome: Any) -> Any:
+    """Return an outcome that is false where a side is NaN."""
+    columns = [field(table, side.name) for side in sides if isinstance(side, Column)]
+    guards = [~column.isnan() for column in columns if column.type().is_floating()]
+    return functools.reduce(operator.and_, [*guards, outcome])
 
 
 def _missing(table: Any, column: Column) -> Any:
@@ -72,28 +93,17 @@ def _missing(table: Any, column: Column) -> Any:
     return empty | value.isnan().fill_null(False) if value.type().is_floating() else empty
 
 
-def _compare(table: Any, sign: str, left: Column | Literal, right: Column | Literal) -> Any:
+def _sides(table: Any, sign: str, left: Column | Literal, right: Column | Literal) -> list[Any]:
     sides = (left, right)
-    if any(_holds_text(table, side) for side in sides):
-        if not all(_holds_text(table, side) for side in sides):
-            raise InvalidData(
-                f"{_words(left)} and {_words(right)} cannot be compared: one is text, the other is not"
-            )
-        if sign not in ("=", "!="):
-            raise InvalidData(
-                f"text has no order that all engines share; compare {_words(left)} with = or !="
-            )
-        outcome = SIGNS[sign](*(_text(table, side) for side in sides))
-    else:
-        outcome = SIGNS[sign](*_numbers(table, sides))
-    known = [
-        ~_missing(table, side) for side in sides if isinstance(side, Column) and _can_be_nan(table, side)
-    ]
-    return functools.reduce(operator.and_, [*known, outcome.fill_null(False)])
-
-
-def _can_be_nan(table: Any, column: Column) -> bool:
-    return bool(field(table, column.name).type().is_floating())
+    if not any(_holds_text(table, side) for side in sides):
+        return _numbers(table, sides)
+    if not all(_holds_text(table, side) for side in sides):
+        raise InvalidData(
+            f"{_words(left)} and {_words(right)} cannot be compared: one is text, the other is not"
+        )
+    if sign not in ("=", "!="):
+        raise InvalidData(f"text has no order that all engines share; compare {_words(left)} with = or !=")
+    return [_text(table, side) for side in sides]
 
 
 def _words(side: Column | Literal) -> str:

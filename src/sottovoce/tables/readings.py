@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import ibis
@@ -21,7 +22,7 @@ from sottovoce.tables.columns import field, numeric
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import Grid
 
-__all__ = ["Plan", "ball_sum", "category_counts", "clipped", "clipped_sum"]
+__all__ = ["Plan", "ball_sum", "category_counts", "clipped", "clipped_sum", "condition_count"]
 
 Decode = Callable[[tuple[int, ...]], Statistics]
 
@@ -43,11 +44,7 @@ def clipped_sum(engine: Engine, table: Any, column: Any, reading: ClippedSum, mi
 
 def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, Grid]:
     """Return the column clipped and counted in steps of a grid, a missing value counted as `missing`."""
-    low, high = reading.low, reading.high
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise InvalidValue(f"bounds must be finite, the lower one first. Got {low} and {high}")
-    if reading.integer and not (float(low).is_integer() and float(high).is_integer()):
-        raise InvalidValue(f"whole numbers need whole bounds. Got {low} and {high}")
+    low, high = _bounds(reading)
     default = min(max(0.0, low), high) if missing is None else missing
     if isinstance(default, str) or not low <= default <= high:
         raise InvalidValue(
@@ -77,6 +74,15 @@ def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> t
     return steps, grid
 
 
+def _bounds(reading: ClippedSum) -> tuple[float, float]:
+    low, high = reading.low, reading.high
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise InvalidValue(f"bounds must be finite, the lower one first. Got {low} and {high}")
+    if reading.integer and not (float(low).is_integer() and float(high).is_integer()):
+        raise InvalidValue(f"whole numbers need whole bounds. Got {low} and {high}")
+    return low, high
+
+
 def category_counts(engine: Engine, table: Any, column: Any, reading: CategoryCounts, missing: Any) -> Plan:
     """Plan the number of records of each category; one that fits none counts as `missing`.
 
@@ -101,6 +107,28 @@ def category_counts(engine: Engine, table: Any, column: Any, reading: CategoryCo
         n, counts = row[0], np.array(row[1:], dtype=np.int64)
         counts[default] += n - counts.sum()
         return Statistics(n, counts.astype(np.float64))
+
+    return Plan(query, decode)
+
+
+def condition_count(table: Any, kept: Any, reading: ClippedSum | CategoryCounts) -> Plan:
+    """Plan the statistics of records that are 1 where a condition holds and 0 elsewhere, from one count."""
+    if isinstance(reading, ClippedSum):
+        low, high = _bounds(reading)
+        zero, one = (Fraction(min(max(value, low), high)) for value in (0, 1))
+    elif {*reading.categories} != {0, 1}:
+        raise InvalidValue(
+            f"a condition is 0 or 1, so its categories are 0 and 1. Got {reading.categories!r}"
+        )
+    query = table.aggregate(n=table.count().cast("string"), k=table.count(where=kept).cast("string"))
+
+    def decode(row: tuple[int, ...]) -> Statistics:
+        n, ones = row
+        if isinstance(reading, CategoryCounts):
+            return Statistics(
+                n, np.array([ones if category else n - ones for category in reading.categories])
+            )
+        return Statistics(n, np.array([float(ones * one + (n - ones) * zero)]))
 
     return Plan(query, decode)
 

@@ -13,7 +13,7 @@ from sottovoce.tables.columns import field, is_text, numeric
 from sottovoce.tables.conditions import condition
 from sottovoce.tables.engine import engine_of, fetch_row
 from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
-from sottovoce.tables.readings import Plan, ball_sum, category_counts, clipped_sum
+from sottovoce.tables.readings import Plan, ball_sum, category_counts, clipped_sum, condition_count
 
 __all__ = ["Table"]
 
@@ -158,27 +158,30 @@ class Table:
                 raise InvalidValue("a missing coordinate counts as 0; a ball takes no other value for it")
             names = _names(column)
             return ball_sum(self._engine, self._records, names, kept, reading)
-        value = self._value(column, kept)
-        if isinstance(reading, ClippedSum):
-            if value.type().is_string():
-                numeric(self._records, str(column))  # raises: text has no sum
-            return clipped_sum(self._engine, self._records, value, reading, missing)
-        if isinstance(reading, CategoryCounts):
-            return category_counts(self._engine, self._records, value, reading, missing)
-        raise InvalidValue(
-            f"a reading is a ClippedSum, CategoryCounts or BallSum, or a system. Got {type(reading).__name__}"
-        )
-
-    def _value(self, column: str | Sequence[str] | None, kept: Any) -> Any:
+        if not isinstance(reading, ClippedSum | CategoryCounts):
+            raise InvalidValue(
+                "a reading is a ClippedSum, CategoryCounts or BallSum, or a system. "
+                f"Got a {type(reading).__name__}"
+            )
         if column is None:
             if kept is None:
                 raise InvalidData("say what to read: a column, a condition (where=...), or both")
-            return ibis.ifelse(kept, 1, 0)
-        names = _names(column)
+            if missing is not None:
+                raise InvalidValue(
+                    "a condition is 0 or 1 and never missing, so it takes no value for missing"
+                )
+            return condition_count(self._records, kept, reading)
+        value = self._value(_names(column), kept, text=isinstance(reading, CategoryCounts))
+        if isinstance(reading, ClippedSum):
+            return clipped_sum(self._engine, self._records, value, reading, missing)
+        return category_counts(self._engine, self._records, value, reading, missing)
+
+    def _value(self, names: list[str], kept: Any, *, text: bool) -> Any:
         if len(names) != 1:
             raise InvalidData(f"this reading takes one column. Got {len(names)}")
         [name] = names
-        value = field(self._records, name) if is_text(self._records, name) else numeric(self._records, name)
+        as_text = text and is_text(self._records, name)
+        value = field(self._records, name) if as_text else numeric(self._records, name)
         return value if kept is None else ibis.cases((kept, value), else_=ibis.null(value.type()))
 
     def _row(self, query: Any) -> tuple[int, ...]:

@@ -120,9 +120,7 @@ class Distribution(ABC):
         word = rest.pop("distribution", None)
         kind = Distribution._kinds.get(word) if isinstance(word, str) else None
         if kind is None:
-            raise InvalidValue(
-                f"no distribution is called {word!r}; known: {', '.join(sorted(Distribution._kinds))}"
-            )
+            raise InvalidValue(f"no distribution is called {word!r}; known: {', '.join(sorted(Distribution._kinds))}")
         values = {k: Distribution.from_dict(v) if isinstance(v, Mapping) else v for k, v in rest.items()}
         try:
             return kind(**values)

@@ -66,15 +66,11 @@ class Beta(ScalarDistribution):
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the regularised incomplete beta function."""
-        return number(
-            special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0))
-        )
+        return number(special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(
-            special.betaincc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0))
-        )
+        return number(special.betaincc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
@@ -96,9 +92,7 @@ class Beta(ScalarDistribution):
         """Return the Rényi divergence of this distribution from `other`; order 1 is Kullback–Leibler."""
         order = as_floats("order", order, 1.0)
         a, b, c, d = self.alpha, self.beta, other.alpha, other.beta
-        return dirichlet_renyi(
-            np.stack(np.broadcast_arrays(a, b)), np.stack(np.broadcast_arrays(c, d)), order
-        )
+        return dirichlet_renyi(np.stack(np.broadcast_arrays(a, b)), np.stack(np.broadcast_arrays(c, d)), order)
 
 
 def dirichlet_renyi(p: Floats, q: Floats, order: Floats) -> Any:

@@ -65,15 +65,11 @@ class Gamma(ScalarDistribution):
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the regularised incomplete gamma function."""
-        return number(
-            special.gammainc(self.shape, self.rate * np.maximum(np.asarray(x, dtype=np.float64), 0.0))
-        )
+        return number(special.gammainc(self.shape, self.rate * np.maximum(np.asarray(x, dtype=np.float64), 0.0)))
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(
-            special.gammaincc(self.shape, self.rate * np.maximum(np.asarray(x, dtype=np.float64), 0.0))
-        )
+        return number(special.gammaincc(self.shape, self.rate * np.maximum(np.asarray(x, dtype=np.float64), 0.0)))
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
@@ -98,9 +94,7 @@ class Gamma(ScalarDistribution):
         with np.errstate(invalid="ignore", divide="ignore"):
             mixed = np.log1p(order * gap / other.rate)
             # (log of the mixed rate over this rate) / (order - 1), whose limit at order 1 is gap / rate
-            lift = np.where(
-                order == 1, gap / self.rate, np.log1p((order - 1) * gap / self.rate) / (order - 1)
-            )
+            lift = np.where(order == 1, gap / self.rate, np.log1p((order - 1) * gap / self.rate) / (order - 1))
             shapes = log_gamma_gap(self.shape, other.shape - self.shape, order)
             value = shapes + other.shape * mixed - order * self.shape * lift
         inside = (self.rate + (order - 1) * gap > 0) & np.isfinite(shapes)

@@ -59,9 +59,7 @@ class TruncatedDirichlet:
         """Return the logarithm of the density up to a constant; -inf below the floor."""
         x = np.asarray(x, dtype=np.float64)
         inside = np.all(x >= self.floor, axis=-1)
-        return np.where(
-            inside, special.xlogy(self.alpha - 1, np.maximum(x, self.floor)).sum(axis=-1), -np.inf
-        )
+        return np.where(inside, special.xlogy(self.alpha - 1, np.maximum(x, self.floor)).sum(axis=-1), -np.inf)
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one vector of probabilities, or an array of `size` of them (draws first)."""
