@@ -36,12 +36,15 @@ MECHANISM = DiffusedPosterior.calibrate(BetaBernoulli(6, 12), n=N, target=RenyiD
 COST = Fraction(float(MECHANISM.profile.renyi(2)))
 
 
+def write_patients(folder: Path) -> Path:
+    smoker, age = [True, False, False, False] * 25, [20 + i % 50 for i in range(N)]
+    pq.write_table(pa.table({"smoker": smoker, "age": age}), folder / "patients.parquet")
+    return folder / "patients.parquet"
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    smoker, age = [True, False, False, False] * 25, [20 + i % 50 for i in range(N)]
-    path = tmp_path / "patients.parquet"
-    pq.write_table(pa.table({"smoker": smoker, "age": age}), path)
-    return path
+    return write_patients(tmp_path)
 
 
 @pytest.fixture
@@ -169,7 +172,7 @@ def test_what_does_not_fit_is_refused_before_any_record_is_read(place: Path) -> 
         ({"column": None}, InvalidData, "say what to read"),
         ({"where": "age >"}, InvalidValue, "condition"),
         ({"where": "height > 3"}, InvalidData, "height"),
-        ({"missing": 7.5}, InvalidValue, ""),
+        ({"missing": 7.5}, InvalidValue, "missing"),
         ({"draws": 0}, InvalidValue, "draws"),
         ({"mechanism": DiffusedPosterior(BetaBernoulli(6, 12), 99, 0.1)}, InvalidValue, "n=99 and"),
         ({"mechanism": StatisticalQuery(BetaBernoulli(1, 1), N, bool, 0.1)}, InvalidValue, "Python predicate"),
@@ -276,7 +279,7 @@ class TestIdempotency:
         first = curator.release(MECHANISM, "smoker", idempotency_key="q1", draws=3)
         with Curator(data, place) as later:
             again = later.release(MECHANISM, "smoker", idempotency_key="q1", draws=3)
-            assert again.to_json() == first.to_json()
+            assert again.to_dict() == first.to_dict()
             assert np.array_equal(again.value, first.value)
             assert len(later.history()) == 1
         assert spent(place) == Fraction(float((3 * MECHANISM.profile).renyi(2)))
@@ -329,42 +332,58 @@ def dying_after(function):
         die()
     return wrapped
 
-data, place, stage, weight = sys.argv[1:]
-match stage:
-    case "after the reserve":
-        Ledger.reserve = dying_after(Ledger.reserve)
-    case "while reading":
-        Table.statistics = die
-    case "before the commit":
-        Ledger.commit = die
-    case "after the commit":
-        Ledger.commit = dying_after(Ledger.commit)
-with Curator(data, place) as curator:
-    curator.release(DiffusedPosterior(BetaBernoulli(6, 12), 100, float(weight)), "smoker", idempotency_key="q")
-    print("answered")
+def release(data, place, stage, weight):
+    match stage:
+        case "after the reserve":
+            Ledger.reserve = dying_after(Ledger.reserve)
+        case "while reading":
+            Table.statistics = die
+        case "before the commit":
+            Ledger.commit = die
+        case "after the commit":
+            Ledger.commit = dying_after(Ledger.commit)
+    with Curator(data, place) as curator:
+        mechanism = DiffusedPosterior(BetaBernoulli(6, 12), 100, float(weight))
+        curator.release(mechanism, "smoker", idempotency_key="q")
+
+data, weight, *stages = sys.argv[1:]
+for stage in stages:
+    if (child := os.fork()) == 0:
+        release(data, f"{data}-{stage}.ledger", stage, weight)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+STAGES = ["after the reserve", "while reading", "before the commit", "after the commit"]
 
 
-@pytest.mark.parametrize("stage", ["after the reserve", "while reading", "before the commit", "after the commit"])
-def test_a_killed_process_leaves_its_charge_and_never_more(
-    curator: Curator, data: Path, place: Path, stage: str
-) -> None:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of four ledgers, each left by a process that was killed at one stage of a release."""
+    data = write_patients(tmp_path_factory.mktemp("killed"))
+    for stage in STAGES:
+        Curator(data, f"{data}-{stage}.ledger", BUDGET).close()
     environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
-    command = [sys.executable, "-c", DIE, str(data), str(place), stage, repr(MECHANISM.data_weight)]
-    died = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert (died.returncode, died.stdout) == (-signal.SIGKILL, ""), died.stderr
+    command = [sys.executable, "-c", DIE, str(data), repr(MECHANISM.data_weight), *STAGES]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert run.stdout.split() == [str(-signal.SIGKILL)] * len(STAGES), run.stderr
+    return data
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_killed_process_leaves_its_charge_and_never_more(killed: Path, stage: str) -> None:
+    place = Path(f"{killed}-{stage}.ledger")
     assert spent(place) == COST
-    (entry,) = curator.history()
-    if stage == "after the commit":
-        # The answer never left, but it is in the ledger: the retry gets it, at no further cost.
-        release = curator.release(MECHANISM, "smoker", idempotency_key="q")
-        assert entry.release is not None
-        assert release.to_dict() == entry.to_dict()["release"]
-    else:
-        assert [pending.id for pending in curator.pending()] == [entry.id]
-        with pytest.raises(EntryPending):
-            curator.release(MECHANISM, "smoker", idempotency_key="q")
-        with Ledger(place) as ledger:
-            ledger.recover(entry.id, note="killed")
-        assert curator.pending() == []
+    with Curator(killed, place) as curator:
+        (entry,) = curator.history()
+        if stage == "after the commit":
+            # The answer never left, but it is in the ledger: the retry gets it, at no further cost.
+            release = curator.release(MECHANISM, "smoker", idempotency_key="q")
+            assert release.to_dict() == entry.to_dict()["release"]
+        else:
+            assert [pending.id for pending in curator.pending()] == [entry.id]
+            with pytest.raises(EntryPending):
+                curator.release(MECHANISM, "smoker", idempotency_key="q")
+            with Ledger(place) as ledger:
+                ledger.recover(entry.id, note="killed")
+            assert curator.pending() == []
     assert spent(place) == COST
