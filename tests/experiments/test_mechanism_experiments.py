@@ -13,7 +13,7 @@ def test_noise_aware_intervals_keep_their_level_and_plug_in_ones_do_not(n, epsil
     assert plug_in < plug_in_at_most
 
 
-@pytest.mark.parametrize("name", ["coverage", "which-mechanism"])
+@pytest.mark.parametrize("name", ["coverage", "which-mechanism", "six-ways", "public-data"])
 def test_the_experiment_runs_and_finds_what_it_claims(name, tmp_path):
     pytest.importorskip("matplotlib", reason="the plots extra is not installed")
     seen = []
