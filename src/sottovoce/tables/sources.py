@@ -21,6 +21,8 @@ __all__ = ["open_table"]
 
 SETTINGS = {
     "memory_limit": "1GB",
+    # Where memory does not suffice, fail rather than write private records to a temporary file.
+    "temp_directory": "",
     # The order of the records plays no part, and keeping it costs memory.
     "preserve_insertion_order": False,
     # A path that looks like a web address must not make the engine fetch code or data from the network.
