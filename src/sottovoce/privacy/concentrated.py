@@ -20,7 +20,7 @@ class ZeroConcentratedProfile(Profile):
     """ρ-zero-concentrated privacy: R(λ) = ρλ (Bun and Steinke 2016); δ(ε) by the best conversion.
 
     >>> round(ZeroConcentratedProfile(0.1).epsilon(1e-6), 4)
-    2.2191
+    2.1419
     """
 
     word: ClassVar[str] = "zcdp"
