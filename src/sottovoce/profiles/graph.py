@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.profiles.distributions import (
+    Distribution,
+    categories_of,
+    distribution_of,
+    edges_of,
+    fraction_of,
+    some,
+)
 
 __all__ = ["ProfileGraph"]
-
-_SUM_TOLERANCE = Fraction(1, 10**9)
-
-Distribution = Mapping[Any, Any] | Sequence[Any] | Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +70,13 @@ class ProfileGraph:
         if not isinstance(profiles, Mapping) or not profiles:
             raise InvalidValue(f"profiles must map at least one name to a distribution. Got {profiles!r}")
         names = tuple(profiles)
-        labels = _categories(profiles, categories)
-        exact = tuple(_distribution(name, profiles[name], labels) for name in names)
+        labels = categories_of(profiles, categories)
+        exact = tuple(distribution_of(name, profiles[name], labels) for name in names)
         for attribute, value in (
             ("names", names),
             ("categories", labels),
             ("exact", exact),
-            ("edges", _edges(edges, names)),
+            ("edges", edges_of(edges, names)),
             (
                 "profiles",
                 {
@@ -140,8 +144,75 @@ class ProfileGraph:
         >>> ProfileGraph.bernoulli({"a": 0.25, "b": 0.5}, [("a", "b")]).exact[0]
         (Fraction(3, 4), Fraction(1, 4))
         """
-        ones = {name: _fraction(name, p) for name, p in probabilities.items()}
+        ones = {name: fraction_of(name, p) for name, p in probabilities.items()}
         return cls({name: (1 - p, p) for name, p in ones.items()}, edges, (0, 1))
+
+    # Other forms of the same thing.
+
+    @classmethod
+    def from_frame(cls, frame: Any, edges: Iterable[Sequence[Hashable]]) -> ProfileGraph:
+        """Return the graph of a pandas DataFrame: the index names profiles, the columns categories."""
+        if not frame.index.is_unique:
+            raise InvalidValue("the index of the frame must name each profile once")
+        rows = dict(zip(frame.index.tolist(), frame.to_numpy().tolist(), strict=True))
+        return cls(rows, edges, frame.columns.tolist())
+
+    @classmethod
+    def from_networkx(cls, graph: Any, attribute: str = "profile") -> ProfileGraph:
+        """Return the graph of a networkx graph whose nodes carry a distribution as an attribute."""
+        rows = dict(graph.nodes(data=attribute))
+        bare = [name for name, row in rows.items() if row is None]
+        if bare:
+            raise InvalidValue(f"node {bare[0]!r} has no {attribute!r} attribute; give every node one")
+        return cls(rows, graph.edges())
+
+    def to_networkx(self) -> Any:
+        """Return a networkx graph whose nodes carry their distribution as the attribute ``profile``."""
+        import networkx as nx  # noqa: PLC0415 - optional
+
+        graph = nx.Graph()
+        graph.add_nodes_from((name, {"profile": dict(row)}) for name, row in self.profiles.items())
+        graph.add_edges_from(self.edges)
+        return graph
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> ProfileGraph:
+        """Read a graph from `to_dict`'s form, or from one with a plain mapping of profiles.
+
+        ``edges`` may also be the word ``complete`` or ``chain``.
+
+        >>> ProfileGraph.from_dict({"profiles": {"a": [0.5, 0.5], "b": [1, 0]}, "edges": "complete"}).edges
+        (('a', 'b'),)
+        """
+        try:
+            profiles, edges = state["profiles"], state["edges"]
+            if not isinstance(profiles, Mapping):
+                profiles = {row["name"]: row["probabilities"] for row in profiles}
+        except (KeyError, TypeError):
+            raise InvalidValue(
+                'a profile graph has "profiles" (name: probabilities) and "edges" (pairs, or a word)'
+            ) from None
+        if isinstance(edges, str):
+            builders = {"complete": cls.complete, "chain": cls.chain}
+            if edges not in builders:
+                raise InvalidValue(f"edges must be a list of pairs, 'complete' or 'chain'. Got {edges!r}")
+            return builders[edges](profiles, state.get("categories"))
+        return cls(profiles, edges, state.get("categories"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; a probability that is no float is written as a fraction."""
+        rows = [[float(p) if Fraction(float(p)) == p else str(p) for p in row] for row in self.exact]
+        return {
+            "categories": list(self.categories),
+            "profiles": [{"name": n, "probabilities": row} for n, row in zip(self.names, rows, strict=True)],
+            "edges": [list(edge) for edge in self.edges],
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the profiles as rows of bars and the edges as arcs beside them; return the axes."""
+        from sottovoce.profiles.plotting import plot_graph  # noqa: PLC0415 - matplotlib is an extra
+
+        return plot_graph(self, ax)
 
     # What one asks of a graph.
 
@@ -208,84 +279,10 @@ class ProfileGraph:
         try:
             return self.names.index(name)
         except ValueError:
-            raise InvalidValue(f"no profile is called {name!r}; known: {_some(self.names)}") from None
+            raise InvalidValue(f"no profile is called {name!r}; known: {some(self.names)}") from None
 
     def induced(self, names: Iterable[Hashable]) -> ProfileGraph:
         """Return the graph on some of the profiles, with the edges among them."""
         keep = [self.names[self.index(name)] for name in names]
         rows = {name: self.exact[self.index(name)] for name in keep}
         return ProfileGraph(rows, [e for e in self.edges if set(e) <= set(keep)], self.categories)
-
-
-def _some(labels: Sequence[Hashable]) -> str:
-    shown = ", ".join(map(str, labels[:8]))
-    return shown + (f", … ({len(labels)} in all)" if len(labels) > 8 else "")
-
-
-def _categories(
-    profiles: Mapping[Any, Distribution], categories: Iterable[Hashable] | None
-) -> tuple[Hashable, ...]:
-    if categories is not None:
-        labels = tuple(categories)
-    elif all(isinstance(row, Mapping) for row in profiles.values()):
-        labels = tuple(dict.fromkeys(c for row in profiles.values() for c in row))
-    else:
-        labels = tuple(range(len(next(iter(profiles.values())))))
-    if not labels:
-        raise InvalidValue("a profile graph needs at least one category. Got none")
-    if len(set(labels)) < len(labels):
-        raise InvalidValue(f"categories must be distinct. Got {_some(labels)}")
-    return labels
-
-
-def _distribution(name: Hashable, row: Distribution, labels: tuple[Hashable, ...]) -> tuple[Fraction, ...]:
-    if isinstance(row, Mapping):
-        unknown = [c for c in row if c not in labels]
-        if unknown:
-            raise InvalidValue(
-                f"profile {name!r} has the category {unknown[0]!r}, which is not among: {_some(labels)}"
-            )
-        values = [row.get(c, 0) for c in labels]
-    else:
-        values = list(row)
-        if len(values) != len(labels):
-            raise InvalidValue(
-                f"profile {name!r} needs {len(labels)} probabilities, one a category. Got {len(values)}"
-            )
-    weights = [_fraction(name, v) for v in values]
-    total = sum(weights, Fraction(0))
-    if abs(total - 1) > _SUM_TOLERANCE:
-        raise InvalidValue(f"the probabilities of profile {name!r} must sum to 1. Got {float(total):.12g}")
-    return tuple(w / total for w in weights)
-
-
-def _fraction(name: Hashable, value: Any) -> Fraction:
-    try:
-        p = Fraction(value.item() if isinstance(value, np.generic) else value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(
-            f"profile {name!r} has a probability that is no finite number. Got {value!r}"
-        ) from None
-    if not 0 <= p <= 1 + _SUM_TOLERANCE:
-        raise InvalidValue(f"the probabilities of profile {name!r} must be in [0, 1]. Got {value!r}")
-    return p
-
-
-def _edges(
-    edges: Iterable[Sequence[Hashable]], names: tuple[Hashable, ...]
-) -> tuple[tuple[Hashable, Hashable], ...]:
-    known = set(names)
-    seen: dict[frozenset[Hashable], tuple[Hashable, Hashable]] = {}
-    for edge in edges:
-        if isinstance(edge, str) or len(edge) != 2:
-            raise InvalidValue(f"an edge is a pair of profile names. Got {edge!r}")
-        first, second = edge
-        for name in (first, second):
-            if name not in known:
-                raise InvalidValue(
-                    f"the edge {first!r}–{second!r} names no known profile {name!r}; known: {_some(names)}"
-                )
-        if first == second:
-            raise InvalidValue(f"an edge joins two different profiles. Got {first!r} twice")
-        seen.setdefault(frozenset((first, second)), (first, second))
-    return tuple(seen.values())

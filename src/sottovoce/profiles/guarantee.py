@@ -110,8 +110,9 @@ def same_record(guarantees: Iterable[ProfilePrivacy]) -> ProfilePrivacy:
     parts = _of_one_graph(guarantees)
     if len(parts) > 1 and not all(g.local for g in parts):
         raise IncompatibleNotions(
-            "releases of the same record do not compose under profile-based privacy "
-            "(Geumlek 2020, Observation 13); release each record once, or use locally private mechanisms such as RandomizedResponse"
+            "releases of the same record do not compose under profile-based privacy (Geumlek 2020, "
+            "Observation 13); release each record once, or use locally private mechanisms such as "
+            "RandomizedResponse"
         )
     return independent_samples(parts)
 

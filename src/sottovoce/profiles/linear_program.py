@@ -13,9 +13,11 @@ from scipy.optimize import linprog
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Rows", "solve"]
+__all__ = ["LEAST_EPSILON", "Rows", "solve"]
 
 _TOLERANCE = 1e-10
+LEAST_EPSILON = 1e-6
+"""Below this a solver cannot tell e^ε from 1, and its answer would not survive the repair."""
 
 
 @dataclass
@@ -55,8 +57,8 @@ def solve(
     Raises
     ------
     PromiseUnreachable
-        If HiGHS gives up, which only bad scaling (probabilities or costs of very unlike size) can bring
-        about.
+        If neither the simplex nor the interior-point method of HiGHS finds an answer, which only bad scaling
+        (probabilities or costs of very unlike size) brings about.
     """
     problem: dict[str, Any] = {
         "A_ub": at_most.matrix(),
@@ -65,8 +67,12 @@ def solve(
     }
     if zero is not None:
         problem |= {"A_eq": zero.matrix(), "b_eq": np.zeros(zero.count)}
-    options = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
-    answer = linprog(cost, method="highs", options=options, **problem)
-    if answer.status != 0:
-        raise PromiseUnreachable(f"the linear program could not be solved: {answer.message}")
-    return np.asarray(answer.x)
+    problem["options"] = {
+        "primal_feasibility_tolerance": _TOLERANCE,
+        "dual_feasibility_tolerance": _TOLERANCE,
+    }
+    for method in ("highs-ds", "highs-ipm"):
+        answer = linprog(cost, method=method, **problem)
+        if answer.status == 0:
+            return np.asarray(answer.x)
+    raise PromiseUnreachable(f"the linear program could not be solved: {answer.message}")

@@ -54,8 +54,8 @@ class LocalMechanism(ProfileMechanism):
         excess = floats.max(axis=0) * np.exp(-epsilon) - floats.min(axis=0)
         if excess.max() > _TOLERANCE:
             raise PromiseUnreachable(
-                f"the matrix is not {epsilon:g}-locally private: output {names[int(excess.argmax())]!r} is more "
-                f"than e^{epsilon:g} times likelier from one category than from another"
+                f"the matrix is not {epsilon:g}-locally private: output {names[int(excess.argmax())]!r} is "
+                f"more than e^{epsilon:g} times likelier from one category than from another"
             )
         weight, steps = 0.0, _rows_on_grid(floats)
         while not _is_local(steps, epsilon):

@@ -12,7 +12,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.profiles.exact import repair
 from sottovoce.profiles.graph import ProfileGraph
 from sottovoce.profiles.guarantee import checked_epsilon
-from sottovoce.profiles.linear_program import Rows, solve
+from sottovoce.profiles.linear_program import LEAST_EPSILON, Rows, solve
 from sottovoce.profiles.mechanism import ProfileMechanism
 from sottovoce.profiles.objectives import MaxOffDiagonal, Objective
 
@@ -29,6 +29,7 @@ class SmoothCategorical(ProfileMechanism):
     .. math:: \min_{A^1 \dots A^k} \max_{i, x \ne y} A^i_{x,y} \quad\text{with}\quad
         P_iA^i \le e^\varepsilon P_jA^j \text{ both ways along every edge}
 
+    Below ε = 1e-6 profiles that differ along an edge are released as pure noise, and the rest untouched.
     Other objectives take the place of the maximum; see `objectives`. Each connected component is a program of
     its own.
 
@@ -53,7 +54,7 @@ class SmoothCategorical(ProfileMechanism):
         programs = [
             _Component(graph, component, epsilon)
             for component in graph.components
-            if graph.d > 1 and (len(component) > 1 or not objective.minimax)
+            if graph.d > 1 and epsilon >= LEAST_EPSILON and (len(component) > 1 or not objective.minimax)
         ]
         cap = None
         if objective.minimax:
@@ -78,8 +79,9 @@ class _Component:
     :math:`Z_i(y) = \sum_{x \ne y} (P_i(x) B_{x,y} - P_i(y) B_{y,x})`.
     Columns: B, then Z, then a scale τ, then (for a complete component) floors.
 
-    With B = C/τ and 0 <= C <= 1 the largest entry is 1/τ, and the constraints, times τ, are linear in (C, τ):
-    maximising τ needs no row for each entry. Rows need not be told to stay below one: the optimum is at most 1/d.
+    With B = C/τ and 0 <= C <= 1 the largest entry is 1/τ, and the constraints, times τ, are linear in
+    (C, τ): maximising τ needs no row for each entry. Rows need not be told to stay below one, the optimum
+    being at most 1/d.
     """
 
     def __init__(self, graph: ProfileGraph, component: Sequence[int], epsilon: float) -> None:
