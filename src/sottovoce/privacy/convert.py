@@ -19,7 +19,7 @@ def renyi_log_delta(renyi: Callable[[Floats], Floats], epsilon: Floats, pole: fl
     r"""Return log δ(ε) implied by a Rényi curve R(λ), finite for 1 < λ < `pole`.
 
     For every order λ the following hold, so their minimum does; λ is optimised on a grid that reaches
-    towards the pole and is refined three times around each minimum:
+    towards the pole and is refined around each minimum:
 
     .. math:: \delta \le e^{(\lambda-1)(R-\varepsilon)} (1-1/\lambda)^{\lambda-1} / \lambda, \qquad
               \delta \le \frac{e^{(\lambda-1)R}-1}{\lambda\,(e^{(\lambda-1)\varepsilon}-1)}, \qquad
@@ -39,14 +39,14 @@ def renyi_log_delta(renyi: Callable[[Floats], Floats], epsilon: Floats, pole: fl
     values = _log_delta_at(renyi(to_order(start))[None, :], to_order(start)[None, :], flat[:, None])
     spacing = start[1] - start[0]
     best = values.min(axis=1)
-    for _ in range(3):
+    for _ in range(4):
         centre = np.take_along_axis(grid, values.argmin(axis=1)[:, None], axis=1)
         grid = centre + spacing * _REFINE
         orders = to_order(grid)
         values = _log_delta_at(renyi(orders), orders, flat[:, None])
         spacing = spacing * (_REFINE[1] - _REFINE[0])
         best = np.minimum(best, values.min(axis=1))
-    return np.minimum(best, 0.0).reshape(epsilon.shape)
+    return np.asarray(np.minimum(best, 0.0).reshape(epsilon.shape))
 
 
 def _log_delta_at(renyi: Floats, order: Floats, epsilon: Floats) -> Floats:

@@ -27,7 +27,7 @@ class GaussianProfile(Profile):
     Examples
     --------
     >>> GaussianProfile(1.0).delta(1.0)
-    0.126936737507...
+    0.126936737506...
     >>> GaussianProfile(3.0) + GaussianProfile(4.0)
     GaussianProfile(basis=<Basis.EXACT: 'exact'>, mu=5.0)
     """
@@ -96,4 +96,4 @@ def _erfcx_slope(z: Floats) -> Floats:
     for k in range(1, 14):
         term = -term * (2 * k - 1) * y
         series = series - term
-    return np.where(big, 2 / np.sqrt(np.pi) * series, plain)
+    return np.asarray(np.where(big, 2 / np.sqrt(np.pi) * series, plain))

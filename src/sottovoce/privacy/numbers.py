@@ -11,11 +11,21 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["Floats", "as_floats", "decreasing_root", "log1mexp", "log1pmx", "log_gamma_gap"]
+__all__ = [
+    "Floats",
+    "as_floats",
+    "decreasing_root",
+    "expm1mx",
+    "log1mexp",
+    "log1pmx",
+    "log_gamma_gap",
+    "log_gamma_step",
+    "round_up",
+]
 
 Floats = NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
@@ -38,6 +48,27 @@ def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
 
 
+def expm1mx(x: Floats) -> Floats:
+    """Return e^x - 1 - x without cancellation near zero."""
+    x = np.asarray(x, dtype=np.float64)
+    small = np.abs(x) < 0.05
+    with np.errstate(over="ignore"):
+        plain = np.expm1(x) - x
+    if not small.any():
+        return np.asarray(plain)
+    y = np.where(small, x, 0.0)
+    series = np.ones_like(y)
+    for k in range(10, 2, -1):
+        series = 1 + series * y / k
+    return np.where(small, series * y * y / 2, plain)
+
+
+def round_up(epsilon: Floats, most: float) -> Floats:
+    """Return ε lifted by its own rounding error, inside [0, most]: never a smaller claim than the truth."""
+    inside = np.clip(epsilon, 0.0, most)
+    return np.where(inside > 0, np.minimum(inside + 2 * np.spacing(most), most), 0.0)
+
+
 def log1mexp(x: Floats) -> Floats:
     """Return log(1 - e^x) for x <= 0, accurate at both ends."""
     x = np.asarray(x, dtype=np.float64)
@@ -49,7 +80,7 @@ def log1pmx(x: Floats) -> Floats:
     """Return log(1+x) - x without cancellation near zero.
 
     >>> float(log1pmx(np.array(1e-8)))
-    -4.9999999666666673e-17
+    -4.999999966666667e-17
     """
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -89,6 +120,22 @@ def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:
     return out.reshape(shape)
 
 
+def log_gamma_step(x: ArrayLike, step: ArrayLike) -> Floats:
+    """Return lnΓ(x + step) - lnΓ(x) to full precision, for a step small beside x and for a huge x.
+
+    >>> float(log_gamma_step(1e9, 1.0) - np.log(1e9))
+    0.0
+    """
+    x, h = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(step, dtype=np.float64))
+    short = np.abs(h) <= 0.1 * np.minimum(x, x + h)
+    if short.all():
+        return np.asarray(h * (special.digamma(x[..., None] + h[..., None] * _NODES) @ _WEIGHTS))
+    out = special.gammaln(x + h) - special.gammaln(x)
+    if short.any():
+        out[short] = log_gamma_step(x[short], h[short])
+    return np.asarray(out)
+
+
 def _gap_by_trigamma(x: Floats, h: Floats, lam: Floats) -> Floats:
     u, v = _NODES[:, None, None], _NODES[None, :, None]
     inner = special.zeta(2.0, x - (lam - 1) * h * u + lam * h * u * v)  # the trigamma function
@@ -100,11 +147,11 @@ def _gap_by_difference(x: Floats, h: Floats, lam: Floats) -> Floats:
     d = (lam - 1) * h
     short = np.abs(d) <= 0.1 * np.minimum(x, x - d)
     with np.errstate(divide="ignore", invalid="ignore"):
-        first = np.where(short, 0.0, (special.gammaln(x - d) - special.gammaln(x)) / (lam - 1))
+        first = np.where(short, 0.0, log_gamma_step(x, -d) / (lam - 1))
     if short.any():
         mean = _WEIGHTS @ special.digamma(x[short] - d[short] * _NODES[:, None])
         first[short] = -h[short] * mean
-    return np.maximum(first + special.gammaln(x + h) - special.gammaln(x), 0.0)
+    return np.maximum(first + log_gamma_step(x, h), 0.0)
 
 
 def decreasing_root(
@@ -112,18 +159,17 @@ def decreasing_root(
 ) -> Floats:
     """Return, element by element, the safe end of where a decreasing f falls to `target`.
 
-    f(low) > target >= f(high) must hold. The answer r has f(r) <= target and is within `rtol` of the
-    crossing (Chandrupatla 1997: inverse quadratic steps, bisection when they do not help).
+    The caller knows that f has fallen to the target by `high`. The answer r has f(r) <= target, or is `high`, and is
+    within `rtol` of the crossing (Chandrupatla 1997: inverse quadratic steps, bisection when they do not help).
     """
     a, b = np.array(high, dtype=np.float64), np.array(low, dtype=np.float64)
-    fa, fb = f(a) - target, f(b) - target
+    fa, fb = np.minimum(f(a) - target, 0.0), f(b) - target
     c, fc = a.copy(), fa.copy()
     t = np.full(a.shape, 0.5)
     for _ in range(200):
         x = np.where(np.isfinite(fa) & np.isfinite(fb), a + t * (b - a), (a + b) / 2)
         fx = f(x) - target
-        same = np.sign(fx) == np.sign(fa)
-        same |= (fx == 0) & (fa <= 0)
+        same = (fx <= 0) == (fa <= 0)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
         a, fa = x, fx
