@@ -35,9 +35,7 @@ def test_the_estimate_is_unbiased_for_every_mixture_of_profiles(kind, weights):
     outputs = mixture_of_outputs(mechanism, weights)
     # The estimate is linear in the counts: its mean over two records is that over all pairs of outputs.
     mean = sum(
-        outputs[y]
-        * outputs[z]
-        * estimate_categories(mechanism, [CHAIN.categories[y], CHAIN.categories[z]]).mean
+        outputs[y] * outputs[z] * estimate_categories(mechanism, [CHAIN.categories[y], CHAIN.categories[z]]).mean
         for y in range(3)
         for z in range(3)
     )
@@ -94,9 +92,7 @@ def test_the_posterior_equals_quadrature_for_one_bit(counts, epsilon, a):
     graph = ProfileGraph.bernoulli({"a": 0.4, "b": 0.6}, [("a", "b")])
     mechanism = RandomizedResponse.calibrate(graph, epsilon)
     mean, interval = by_quadrature_one_bit(mechanism, counts, a)
-    got = posterior_categories(
-        mechanism, dict(enumerate(counts)), concentration=a, draws=16_000, rng=seeded_rng(3)
-    )
+    got = posterior_categories(mechanism, dict(enumerate(counts)), concentration=a, draws=16_000, rng=seeded_rng(3))
     spread = got.draws[:, 1].std()
     assert got.r_hat < 1.03
     assert got.mean[1] == pytest.approx(mean, abs=0.08 * spread)
@@ -153,9 +149,7 @@ def test_estimates_from_a_real_release_find_the_truth():
 
 def test_a_mechanism_with_other_outputs_is_understood():
     graph = ProfileGraph.bernoulli({"a": 0.4, "b": 0.6}, [("a", "b")])
-    mechanism = LocalMechanism.from_matrix(
-        graph, 1.0, [[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], outputs=["no", "-", "yes"]
-    )
+    mechanism = LocalMechanism.from_matrix(graph, 1.0, [[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], outputs=["no", "-", "yes"])
     estimate = estimate_categories(mechanism, {"no": 290, "-": 300, "yes": 410})
     assert estimate.mean == pytest.approx([0.3, 0.7])
 
@@ -186,9 +180,7 @@ def test_bad_questions_are_named():
 
 
 def test_outputs_that_cannot_occur_are_refused():
-    graph = ProfileGraph(
-        {"a": [0.5, 0.5, 0.0], "b": [0.5, 0.5, 0.0], "c": [0.0, 0.0, 1.0]}, [("a", "b")], "xyz"
-    )
+    graph = ProfileGraph({"a": [0.5, 0.5, 0.0], "b": [0.5, 0.5, 0.0], "c": [0.0, 0.0, 1.0]}, [("a", "b")], "xyz")
     steps = np.tile(GRID * np.eye(3, dtype=np.int64), (3, 1, 1))
     steps[2, 2] = [0, GRID // 2, GRID // 2]
     mechanism = ProfileMechanism(graph, 0.1, steps)

@@ -34,10 +34,7 @@ def test_independent_samples_add_as_brute_force_says():
         joint = [np.outer(one.output_distributions[x], two.output_distributions[x]) for x in (i, j)]
         hops = GRAPH.hops(GRAPH.names[i], GRAPH.names[j])
         assert worst_ratio(*joint) <= together.epsilon * hops + 1e-12
-    assert (
-        worst_ratio(*[np.outer(one.output_distributions[x], two.output_distributions[x]) for x in (0, 1)])
-        > 0.5
-    )
+    assert worst_ratio(*[np.outer(one.output_distributions[x], two.output_distributions[x]) for x in (0, 1)]) > 0.5
 
 
 def test_sums_are_rounded_up():
@@ -94,9 +91,7 @@ def test_it_never_mixes_with_the_central_notion_in_either_order():
 
 
 def test_between_counts_edges_and_local_does_not():
-    graph = ProfileGraph(
-        {"a": [0.5, 0.5], "b": [0.4, 0.6], "c": [0.3, 0.7], "z": [1, 0]}, [("a", "b"), ("b", "c")]
-    )
+    graph = ProfileGraph({"a": [0.5, 0.5], "b": [0.4, 0.6], "c": [0.3, 0.7], "z": [1, 0]}, [("a", "b"), ("b", "c")])
     ours = ProfilePrivacy(graph, 0.3)
     assert (ours.between("a", "a"), ours.between("a", "b")) == (0.0, 0.3)
     assert ours.between("a", "c") == pytest.approx(0.6)

@@ -148,9 +148,7 @@ def test_exports_hold_the_very_numbers():
     assert isinstance(frame, pd.DataFrame) and frame.loc[("b", "y"), "y"] == MECHANISM.matrices[1, 1, 1]
     lines = list(csv.reader(io.StringIO(MECHANISM.to_csv())))
     assert lines[0] == ["profile", "category", "x", "y", "z"]
-    assert np.array_equal(
-        np.array([line[2:] for line in lines[1:]], dtype=float), MECHANISM.matrices.reshape(-1, 3)
-    )
+    assert np.array_equal(np.array([line[2:] for line in lines[1:]], dtype=float), MECHANISM.matrices.reshape(-1, 3))
     assert np.array_equal(MECHANISM.matrix("c"), MECHANISM.matrices[2])
 
 
