@@ -22,9 +22,7 @@ def label_array(labels: tuple[Hashable, ...]) -> NDArray[Any]:
     >>> label_array(("a", "b")).dtype.kind, label_array(("a", 1)).dtype.kind
     ('U', 'O')
     """
-    kinds = {
-        str if isinstance(c, str) else int if isinstance(c, int | np.integer) else object for c in labels
-    }
+    kinds = {str if isinstance(c, str) else int if isinstance(c, int | np.integer) else object for c in labels}
     if kinds in ({str}, {int}) and not any(isinstance(c, bool) for c in labels):
         return np.array(labels)
     out = np.empty(len(labels), dtype=object)
@@ -71,9 +69,7 @@ def _from_categorical(what: str, values: Any, labels: tuple[Hashable, ...]) -> C
     return out
 
 
-def _one_by_one(
-    what: str, column: NDArray[Any], labels: tuple[Hashable, ...], *, strict: bool = True
-) -> Codes:
+def _one_by_one(what: str, column: NDArray[Any], labels: tuple[Hashable, ...], *, strict: bool = True) -> Codes:
     """Look labels of mixed kinds up in a dictionary; `map` and `fromiter` keep the loop out of Python."""
     place = {label: i for i, label in enumerate(labels)}
     try:

@@ -24,9 +24,7 @@ def some(labels: Sequence[Hashable]) -> str:
     return shown + (f", … ({len(labels)} in all)" if len(labels) > 8 else "")
 
 
-def categories_of(
-    profiles: Mapping[Any, Distribution], categories: Iterable[Hashable] | None
-) -> tuple[Hashable, ...]:
+def categories_of(profiles: Mapping[Any, Distribution], categories: Iterable[Hashable] | None) -> tuple[Hashable, ...]:
     """Return the categories asked for, or those met in the profiles, in order."""
     if categories is not None:
         labels = tuple(categories)
@@ -46,16 +44,12 @@ def distribution_of(name: Hashable, row: Distribution, labels: tuple[Hashable, .
     if isinstance(row, Mapping):
         unknown = [c for c in row if c not in labels]
         if unknown:
-            raise InvalidValue(
-                f"profile {name!r} has the category {unknown[0]!r}, which is not among: {some(labels)}"
-            )
+            raise InvalidValue(f"profile {name!r} has the category {unknown[0]!r}, which is not among: {some(labels)}")
         values = [row.get(c, 0) for c in labels]
     else:
         values = list(row)
         if len(values) != len(labels):
-            raise InvalidValue(
-                f"profile {name!r} needs {len(labels)} probabilities, one a category. Got {len(values)}"
-            )
+            raise InvalidValue(f"profile {name!r} needs {len(labels)} probabilities, one a category. Got {len(values)}")
     weights = [fraction_of(name, v) for v in values]
     total = sum(weights, Fraction(0))
     if abs(total - 1) > _SUM_TOLERANCE:
@@ -68,17 +62,13 @@ def fraction_of(name: Hashable, value: Any) -> Fraction:
     try:
         p = Fraction(value.item() if isinstance(value, np.generic) else value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(
-            f"profile {name!r} has a probability that is no finite number. Got {value!r}"
-        ) from None
+        raise InvalidValue(f"profile {name!r} has a probability that is no finite number. Got {value!r}") from None
     if not 0 <= p <= 1 + _SUM_TOLERANCE:
         raise InvalidValue(f"the probabilities of profile {name!r} must be in [0, 1]. Got {value!r}")
     return p
 
 
-def edges_of(
-    edges: Iterable[Sequence[Hashable]], names: tuple[Hashable, ...]
-) -> tuple[tuple[Hashable, Hashable], ...]:
+def edges_of(edges: Iterable[Sequence[Hashable]], names: tuple[Hashable, ...]) -> tuple[tuple[Hashable, Hashable], ...]:
     """Return the edges, each once, or raise at the first that makes no sense."""
     known = set(names)
     seen: dict[frozenset[Hashable], tuple[Hashable, Hashable]] = {}

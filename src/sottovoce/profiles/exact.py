@@ -37,9 +37,7 @@ GRID = 2**53
 Steps = NDArray[np.int64]
 """Transition probabilities as whole numbers of steps of 1/GRID; axes: profile, category, output."""
 
-_CONTEXT = decimal.Context(
-    prec=60, rounding=decimal.ROUND_HALF_EVEN, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN
-)
+_CONTEXT = decimal.Context(prec=60, rounding=decimal.ROUND_HALF_EVEN, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _EXP_MAX = 1000.0
 
 
@@ -91,9 +89,7 @@ class Excess:
     output: int = -1
 
 
-def worst_excess(
-    graph: ProfileGraph, steps: Steps, epsilon: float, within: Sequence[int] | None = None
-) -> Excess:
+def worst_excess(graph: ProfileGraph, steps: Steps, epsilon: float, within: Sequence[int] | None = None) -> Excess:
     r"""Return the worst violation of :math:`P_iA^i \le e^\varepsilon P_jA^j` over edges, in whole numbers.
 
     `within` limits the search to the edges of one component. The amount is rounded to a float; whether it is

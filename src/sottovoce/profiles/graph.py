@@ -79,10 +79,7 @@ class ProfileGraph:
             ("edges", edges_of(edges, names)),
             (
                 "profiles",
-                {
-                    n: dict(zip(labels, map(float, row), strict=True))
-                    for n, row in zip(names, exact, strict=True)
-                },
+                {n: dict(zip(labels, map(float, row), strict=True)) for n, row in zip(names, exact, strict=True)},
             ),
         ):
             object.__setattr__(self, attribute, value)
@@ -109,9 +106,7 @@ class ProfileGraph:
         return cls(profiles, combinations(profiles, 2), categories)
 
     @classmethod
-    def chain(
-        cls, profiles: Mapping[Any, Distribution], categories: Iterable[Hashable] | None = None
-    ) -> ProfileGraph:
+    def chain(cls, profiles: Mapping[Any, Distribution], categories: Iterable[Hashable] | None = None) -> ProfileGraph:
         """Return the graph with an edge between successive profiles, in the order given.
 
         >>> ProfileGraph.chain({"a": [1, 0], "b": [0.5, 0.5], "c": [0, 1]}).edges

@@ -125,9 +125,7 @@ def _of_one_graph(guarantees: Iterable[ProfilePrivacy]) -> list[ProfilePrivacy]:
         if not isinstance(part, ProfilePrivacy):
             raise IncompatibleNotions(f"profile-based privacy composes with its own kind only. Got {part!r}")
         if part.graph != parts[0].graph:
-            raise IncompatibleNotions(
-                "guarantees about different profile graphs do not compose into one statement"
-            )
+            raise IncompatibleNotions("guarantees about different profile graphs do not compose into one statement")
     return parts
 
 

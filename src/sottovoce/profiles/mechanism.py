@@ -121,9 +121,7 @@ class ProfileMechanism:
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = np.log(self.output_distributions[first]) - np.log(self.output_distributions[second])
         # Known exactly to be at most ε; the logarithms may round above it.
-        return np.asarray(
-            np.minimum(np.abs(np.where(np.isnan(gap), 0.0, gap)).max(axis=1, initial=0.0), self.epsilon)
-        )
+        return np.asarray(np.minimum(np.abs(np.where(np.isnan(gap), 0.0, gap)).max(axis=1, initial=0.0), self.epsilon))
 
     def max_error(self) -> float:
         """Return the largest off-diagonal entry, the objective of (7.7)."""
@@ -200,9 +198,7 @@ class ProfileMechanism:
         else:
             sources = codes_of("profile", profiles, graph.names)
             if sources.size != codes.size:
-                raise InvalidData(
-                    f"there are {codes.size} records but {sources.size} profiles; give one a record"
-                )
+                raise InvalidData(f"there are {codes.size} records but {sources.size} profiles; give one a record")
         value = label_array(self.outputs)[self.release_codes(codes, sources, rng)]
         return ProfileRelease(value, self.guarantee, reproducible=not is_secure(rng))
 
@@ -230,9 +226,7 @@ class ProfileMechanism:
         """Return a pandas DataFrame: rows (profile, category), columns outputs."""
         import pandas as pd  # noqa: PLC0415 - an extra
 
-        index = pd.MultiIndex.from_product(
-            [self.graph.names, self.graph.categories], names=["profile", "category"]
-        )
+        index = pd.MultiIndex.from_product([self.graph.names, self.graph.categories], names=["profile", "category"])
         columns = pd.Index(self.outputs, name="output")
         return pd.DataFrame(self.matrices.reshape(-1, len(self.outputs)).copy(), index=index, columns=columns)
 
@@ -242,9 +236,7 @@ class ProfileMechanism:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["profile", "category", *self.outputs])
         for name, rows in zip(self.graph.names, self.matrices, strict=True):
-            writer.writerows(
-                [name, x, *row.tolist()] for x, row in zip(self.graph.categories, rows, strict=True)
-            )
+            writer.writerows([name, x, *row.tolist()] for x, row in zip(self.graph.categories, rows, strict=True))
         return text.getvalue()
 
 

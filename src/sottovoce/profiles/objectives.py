@@ -77,8 +77,6 @@ class MeanCost:
         except (TypeError, ValueError):
             raise InvalidValue("cost must be a square matrix of numbers") from None
         if cost.shape != (graph.d, graph.d) or not np.all(np.isfinite(cost)):
-            raise InvalidValue(
-                f"cost must be finite, {graph.d} rows by {graph.d} columns. Got shape {cost.shape}"
-            )
+            raise InvalidValue(f"cost must be finite, {graph.d} rows by {graph.d} columns. Got shape {cost.shape}")
         weights = profile_weights(graph, self.prior)
         return np.asarray(weights[:, None, None] * graph.matrix[:, :, None] * cost)

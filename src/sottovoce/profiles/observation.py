@@ -36,9 +36,7 @@ class Observation:
         return int(self.counts.sum())
 
 
-def observe(
-    mechanism: ProfileMechanism, released: Any, profiles: Iterable[Hashable] | None = None
-) -> Observation:
+def observe(mechanism: ProfileMechanism, released: Any, profiles: Iterable[Hashable] | None = None) -> Observation:
     """Return what `released` says: a column of outputs, or counts by output.
 
     `profiles` names those the records can have come from, where that much is public (one component, say); by

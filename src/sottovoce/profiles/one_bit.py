@@ -60,7 +60,5 @@ def flip_matrices(flips: Sequence[int]) -> Steps:
 def ones(graph: ProfileGraph) -> Floats:
     """Return each profile's probability of the second category, or raise if there are not two categories."""
     if graph.d != 2:
-        raise InvalidValue(
-            f"a one-bit mechanism needs exactly two categories. Got {graph.d}; use SmoothCategorical"
-        )
+        raise InvalidValue(f"a one-bit mechanism needs exactly two categories. Got {graph.d}; use SmoothCategorical")
     return graph.matrix[:, 1]

@@ -59,9 +59,7 @@ def plot_matrix(mechanism: ProfileMechanism, profile: Hashable, ax: Any = None) 
 
     matrix = mechanism.matrix(profile)
     if ax is None:
-        _, ax = plt.subplots(
-            figsize=(1.6 + 0.6 * matrix.shape[1], 1.2 + 0.6 * matrix.shape[0]), layout="constrained"
-        )
+        _, ax = plt.subplots(figsize=(1.6 + 0.6 * matrix.shape[1], 1.2 + 0.6 * matrix.shape[0]), layout="constrained")
     ax.imshow(matrix, cmap="Blues", vmin=0.0, vmax=1.0)
     for x, y in np.ndindex(matrix.shape):
         ink = "white" if matrix[x, y] > 0.6 else "0.15"

@@ -89,9 +89,7 @@ class _Component:
         self.P = graph.matrix[self.members]
         place = {i: n for n, i in enumerate(self.members)}
         inside = graph.edge_indices[np.isin(graph.edge_indices[:, 0], self.members)]
-        self.edges = np.array([(place[a], place[b]) for a, b in inside.tolist()], dtype=np.intp).reshape(
-            -1, 2
-        )
+        self.edges = np.array([(place[a], place[b]) for a, b in inside.tolist()], dtype=np.intp).reshape(-1, 2)
         self.shrink = float(np.exp(-epsilon))
         k, d = self.P.shape
         self.x, self.y = np.nonzero(~np.eye(d, dtype=bool))
@@ -112,9 +110,7 @@ class _Component:
         entry, i = np.arange(self.entries), np.repeat(np.arange(k), self.x.size)
         x, y = np.tile(self.x, k), np.tile(self.y, k)
         flow, cell = self.P[i, x], np.arange(k * d)
-        self.zero.add(
-            k * d, (cell, self.entries + cell, 1.0), (i * d + y, entry, -flow), (i * d + x, entry, flow)
-        )
+        self.zero.add(k * d, (cell, self.entries + cell, 1.0), (i * d + y, entry, -flow), (i * d + x, entry, flow))
 
     def _add_edges(self) -> None:
         """e^-ε (τP_i + Z_i) <= τP_j + Z_j, both ways along each edge."""

@@ -36,9 +36,7 @@ class TwoProfileOneBit(ProfileMechanism):
         """Return the mechanism for a graph of two one-bit profiles; never sees a record."""
         ones(graph)
         if graph.k != 2:
-            raise InvalidValue(
-                f"this mechanism is for two profiles. Got {graph.k}; use SmoothOneBit or OneBitCluster"
-            )
+            raise InvalidValue(f"this mechanism is for two profiles. Got {graph.k}; use SmoothOneBit or OneBitCluster")
         ratio = exp_below(checked_epsilon(epsilon))
         flip = edge_flip_steps(graph.exact[0], graph.exact[1], ratio) if graph.edges else 0
         return cls(graph, epsilon, flip_matrices([flip, flip]))
