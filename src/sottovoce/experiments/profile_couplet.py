@@ -40,7 +40,7 @@ def run(setting: Setting) -> Outcome:
             exact_gap = max(exact_gap, abs(TwoProfileOneBit.calibrate(graph, epsilon).flip - flip))
     setting.advance(0.8)
     axis.set(xlabel="difference of the two parameters", ylabel="flip probability", ylim=(0, 0.52), xlim=(0, 1))
-    axis.set_title("Two profiles, one bit\n(dashed: randomized response)")
+    axis.set_title("Two profiles, one bit (dashed: randomized response)", fontsize=10)
     axis.legend(loc="lower right")
     path = setting.output / "profile-couplet"
     header = ("epsilon", "difference", "least_flip", "centred_flip", "largest_flip")
