@@ -1,7 +1,7 @@
 """Profile-based privacy at size: planning large graphs, releasing ten million records.
 
-Run ``python benchmarks/profiles.py`` or with ``--quick``. The plan is set beside HiGHS alone on program (7.7) as the thesis
-writes it (a row for each off-diagonal entry), in the same run; the release beside drawing the random numbers alone.
+Run ``python benchmarks/profiles.py`` or with ``--quick``. The plan is set beside HiGHS alone on program (7.7) as it is
+printed (a row for each off-diagonal entry), in the same run; the release beside drawing the random numbers alone.
 Memory is the peak of a fresh process for each plan.
 """
 

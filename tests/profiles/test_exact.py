@@ -50,6 +50,21 @@ def test_500_random_graphs_keep_every_constraint_exactly(batch, draw_graph, brok
             assert mechanism.repair_weight < 1e-7 / min(epsilon, 1.0)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_probabilities_of_very_unlike_size_are_no_excuse(seed, broken):
+    rng = np.random.default_rng(seed)
+    k, d = int(rng.integers(2, 9)), int(rng.integers(2, 7))
+    rows = 10.0 ** -rng.uniform(0, rng.choice([3, 9, 18, 100]), size=(k, d))
+    rows /= rows.sum(axis=1, keepdims=True)
+    pairs = [(i, j) for i in range(k) for j in range(i) if rng.random() < 0.5]
+    graph = ProfileGraph(dict(enumerate(rows)), pairs)
+    epsilon = float(rng.choice([1e-6, 1e-3, 0.1, 1.0, 30.0, 300.0]))
+    for objective in (None, MeanError(), MeanCost(10.0 ** rng.uniform(-6, 6, size=(d, d)))):
+        mechanism = SmoothCategorical.calibrate(graph, epsilon, objective)
+        assert broken(mechanism) == []
+        assert mechanism.repair_weight < 1e-8 / min(epsilon, 1.0) + 1e-9
+
+
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("kind", [OneBitCluster, SmoothOneBit, RandomizedResponse])
 def test_one_bit_mechanisms_keep_every_constraint_exactly(kind, seed, draw_graph, broken):

@@ -174,3 +174,22 @@ def test_a_million_records_in_one_call():
     kept = np.mean(out == records)
     want = np.mean([MECHANISM.matrices[i, x, x] for i in range(3) for x in range(3)])
     assert kept == pytest.approx(want, abs=0.005)
+
+
+def test_number_labels_far_apart_or_close_and_strangers_among_them():
+    for labels in ((5, -3, 9), (10**12, 7, -(10**15))):
+        graph = ProfileGraph({"a": [0.2, 0.3, 0.5]}, [], labels)
+        still = ProfileMechanism(graph, 0.0, GRID * np.eye(3, dtype=np.int64)[None])
+        column = np.array([labels[2], labels[0], labels[1], labels[0]])
+        assert still.release(column, "a").value.tolist() == column.tolist()
+        for stranger in (6, 10**16, -(10**16)):
+            with pytest.raises(InvalidData, match=f"holds {stranger},"):
+                still.release(np.array([labels[0], stranger]), "a")
+    flags = ProfileGraph({"a": [0.5, 0.5]}, [], (0, 1))
+    still = ProfileMechanism(flags, 0.0, GRID * np.eye(2, dtype=np.int64)[None])
+    assert still.release(np.array([True, False]), "a").value.tolist() == [1, 0]
+    assert still.release(np.array([1, 0], dtype=np.uint8), "a").value.tolist() == [1, 0]
+    wide = ProfileMechanism(ProfileGraph({"a": [0.5, 0.5]}, [], (-3, 300)), 0.0, GRID * np.eye(2, dtype=np.int64)[None])
+    for kind in (np.int8, np.uint8, np.uint64):
+        with pytest.raises(InvalidData, match="holds 7,"):
+            wide.release(np.array([7], dtype=kind), "a")

@@ -13,6 +13,7 @@ from sottovoce.profiles.mechanism import ProfileMechanism, ProfileRelease
 from sottovoce.profiles.objectives import MaxOffDiagonal, MeanCost, MeanError, Objective
 from sottovoce.profiles.one_bit import flip_probability
 from sottovoce.profiles.one_bit_cluster import OneBitCluster
+from sottovoce.profiles.post_processing import post_processed
 from sottovoce.profiles.posterior import CategoryPosterior, posterior_categories
 from sottovoce.profiles.randomized_response import RandomizedResponse
 from sottovoce.profiles.smooth_categorical import SmoothCategorical
@@ -40,6 +41,7 @@ __all__ = [
     "flip_probability",
     "independent_profiles",
     "independent_samples",
+    "post_processed",
     "posterior_categories",
     "same_record",
 ]

@@ -48,14 +48,25 @@ def codes_of(what: str, values: Any, labels: tuple[Hashable, ...]) -> Codes:
         return np.zeros(0, dtype=np.intp)
     kinds = known.dtype.kind + column.dtype.kind
     if kinds in ("UU", "ii", "iu", "ib"):
-        order = np.argsort(known)
-        place = np.searchsorted(known[order], column)
-        codes = order[np.minimum(place, len(labels) - 1)]
+        codes = _by_number(known, column) if kinds[0] == "i" else None
+        if codes is None:
+            order = np.argsort(known)
+            codes = order[np.minimum(np.searchsorted(known[order], column), len(labels) - 1)]
         bad = known[codes] != column
         if bad.any():
             raise _stranger(what, column[bad][0], labels)
         return codes
     return _one_by_one(what, column, labels)
+
+
+def _by_number(known: NDArray[Any], column: NDArray[Any]) -> Codes | None:
+    """Look whole numbers up in a table, where their labels lie close together; strangers land on any code."""
+    low, high = int(known.min()), int(known.max())
+    if high - low > 1 << 16:
+        return None
+    table = np.zeros(high - low + 1, dtype=np.intp)
+    table[known - low] = np.arange(known.size)
+    return np.asarray(table[np.clip(column.astype(np.int64), low, high) - low])
 
 
 def _from_categorical(what: str, values: Any, labels: tuple[Hashable, ...]) -> Codes:

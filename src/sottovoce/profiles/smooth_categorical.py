@@ -20,6 +20,7 @@ __all__ = ["SmoothCategorical"]
 
 _SLACK = 1e-9
 _NOTHING = 1e-13
+_SCALE_MAX = 1e7  # optima below 1e-7 are beneath what the solver can resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,7 @@ class _Component:
             return 0.0
         cost = np.zeros(self.columns)
         cost[self.tau] = -1.0
-        answer = solve(cost, self.at_most, *self._box(1.0, (0.0, np.inf)), zero=self.zero)
+        answer = solve(cost, self.at_most, *self._box(1.0, (0.0, _SCALE_MAX)), zero=self.zero)
         return float(1.0 / answer[self.tau])
 
     def least_mean(self, costs: Floats, cap: float | None) -> Floats:
