@@ -38,7 +38,6 @@ def story() -> Story:
         "promise": RenyiDP(2, 1.0).to_dict(),
         "n": 9,
         "schema": {},
-        "public": [],
         "filter": {},
         "limit": 1.0,
     }

@@ -45,11 +45,11 @@ class Intruder:
 
     def reseal(self) -> None:
         """Rewrite every hash and the head, so that the chain fits what the events now say."""
-        previous, count = "0" * 64, 0
-        for count, (number, body) in enumerate(self.run(f"SELECT sequence, body FROM {EVENTS} ORDER BY 1"), 1):
+        previous, rows = "0" * 64, self.run(f"SELECT sequence, body FROM {EVENTS} ORDER BY 1")
+        for number, body in rows:
             previous = digest(f"{previous}\n{body}")
             self.run(f"UPDATE {EVENTS} SET hash = :h WHERE sequence = :n", h=previous, n=number)
-        self.run("UPDATE sottovoce_head SET count = :n, hash = :h", n=count, h=previous)
+        self.run("UPDATE sottovoce_head SET count = :n, hash = :h", n=len(rows), h=previous)
 
 
 @pytest.fixture

@@ -59,9 +59,7 @@ def test_collisions_have_the_published_margins() -> None:
     assert [table["severity"].to_pylist().count(s) for s in bundled.HK_SEVERITIES] == [82178, 12980, 663]
 
 
-def test_the_folder_can_be_chosen_and_must_hold_the_data(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_folder_can_be_chosen_and_must_hold_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SOTTOVOCE_DATA", str(README.parent))
     assert bundled.hk_collisions().num_rows == 95821
     monkeypatch.setenv("SOTTOVOCE_DATA", str(tmp_path))

@@ -118,9 +118,7 @@ def test_categories_may_be_truth_values_or_doubles(engine_table: Table, messy: p
 def projected(messy: pa.Table, radius: float) -> np.ndarray:
     """The projection in exact directions: beyond 2³⁰⁰ radii a coordinate is cut to that."""
     huge = math.ldexp(1.0, math.frexp(radius)[1] + 300)
-    cells = [
-        [0.0 if is_missing(v) else min(max(v, -huge), huge) for v in messy[c].to_pylist()] for c in "uvw"
-    ]
+    cells = [[0.0 if is_missing(v) else min(max(v, -huge), huge) for v in messy[c].to_pylist()] for c in "uvw"]
     rows = np.array(cells).T
     return rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), radius))
 
@@ -138,9 +136,7 @@ def test_ball_sums(engine_table: Table, messy: pa.Table, radius: float) -> None:
 def test_quadratic_statistics(engine_table: Table, messy: pa.Table, intercept: bool) -> None:
     radius, bounds = 2.0, (-1.0, 4.0)
     huge = math.ldexp(1.0, 2 + 300)
-    cells = [
-        [0.0 if is_missing(v) else min(max(v, -huge), huge) for v in messy[c].to_pylist()] for c in "uvk"
-    ]
+    cells = [[0.0 if is_missing(v) else min(max(v, -huge), huge) for v in messy[c].to_pylist()] for c in "uvk"]
     if intercept:
         cells.append([1.0] * len(messy))
     rows = np.array(cells).T

@@ -18,9 +18,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
 from sottovoce.tables import open_table
 
-RECORDS = pa.table(
-    {"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1], pa.date32()), "x": [0.5, 1.5]}
-)
+RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1], pa.date32()), "x": [0.5, 1.5]})
 
 
 @pytest.mark.parametrize(
@@ -119,9 +117,7 @@ ANYTHING = st.none() | st.floats(width=64) | st.sampled_from([0.1, 0.7, -0.3, 1e
     bounds=st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted),
     missing=st.floats(0, 1),
 )
-def test_what_a_record_adds_lies_within_the_bounds(
-    record: float | None, bounds: list[float], missing: float
-) -> None:
+def test_what_a_record_adds_lies_within_the_bounds(record: float | None, bounds: list[float], missing: float) -> None:
     low, high = bounds
     filler = min(low + missing * (high - low), high)
     assume(max(-low, high) >= 1e-9)

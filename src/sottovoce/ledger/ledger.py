@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Self
 
@@ -112,11 +112,16 @@ class Ledger:
 
     def budget(self, dataset: str) -> Budget:
         """Return the budget of a data set."""
-        with self._store.transaction(write=False) as transaction:
-            found = queries.find_budget(transaction, dataset)
+        found = self.find_budget(dataset)
         if found is None:
             raise InvalidValue(f"the ledger {self.url} has no budget for {dataset!r}; open one first")
-        return self._remember(found)
+        return found
+
+    def find_budget(self, dataset: str) -> Budget | None:
+        """Return the budget of a data set, if it has one."""
+        with self._store.transaction(write=False) as transaction:
+            found = queries.find_budget(transaction, dataset)
+        return None if found is None else self._remember(found)
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return the entries of one data set, or of all, oldest first."""
@@ -144,7 +149,6 @@ class Ledger:
         *,
         n: int,
         schema: Mapping[str, str],
-        public: Sequence[str] = (),
         order: float | None = None,
         who: str = "",
     ) -> Budget:
@@ -153,7 +157,7 @@ class Ledger:
         `order` is the Rényi order the privacy filter counts in; it is fixed here, before anything is spent.
         """
         privacy_filter = PrivacyFilter(promise, order)
-        facts = {"promise": promise.to_dict(), "n": n, "schema": dict(schema), "public": sorted(set(public))}
+        facts = {"promise": promise.to_dict(), "n": n, "schema": dict(schema)}
         facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}
         with self._writing() as transaction:
             transaction.lock_head()

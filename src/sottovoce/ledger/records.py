@@ -43,8 +43,6 @@ class Budget:
         What all releases together keep.
     n, schema
         The data set's public facts: how many records, and the type of each column.
-    public
-        The columns whose values are public, by which a release may select records.
     filter
         The privacy filter as it was fixed at opening: its order and its limit.
     who, at
@@ -56,7 +54,6 @@ class Budget:
     promise: Promise
     n: int
     schema: Mapping[str, str]
-    public: tuple[str, ...]
     filter: Mapping[str, Any]
     limit: float
     who: str
@@ -68,7 +65,6 @@ class Budget:
             "promise": self.promise.to_dict(),
             "n": self.n,
             "schema": dict(self.schema),
-            "public": list(self.public),
             "filter": dict(self.filter),
             "limit": self.limit,
         }
@@ -165,7 +161,6 @@ def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
         promise=Promise.from_dict(content["promise"]),
         n=int(content["n"]),
         schema=content["schema"],
-        public=tuple(content["public"]),
         filter=content["filter"],
         limit=float(content["limit"]),
         who=content["who"],

@@ -31,6 +31,8 @@ _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 def as_floats(name: str, value: ArrayLike, low: float, *, below: float = np.inf) -> Floats:
     """Return `value` as floats in [low, below), or raise `InvalidValue` naming it."""
+    if type(value) is float and low <= value < below and value != np.inf:
+        return np.array(value)  # the common case, without the price of the general one
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -53,7 +53,7 @@ class PureProfile(Profile):
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            inside = log1mexp(np.minimum(log_delta - special.log_expit(self.level), 0.0))
+            inside = np.log1p(-np.exp(np.minimum(log_delta - special.log_expit(self.level), 0.0)))
         return round_up(self.level + inside, self.level)
 
     def _renyi(self, order: Floats) -> Floats:

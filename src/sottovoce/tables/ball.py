@@ -27,9 +27,7 @@ class Ball:
 
     def __post_init__(self) -> None:
         if not SMALLEST <= self.radius <= LARGEST:
-            raise InvalidValue(
-                f"a radius must lie between {SMALLEST:.3g} and {LARGEST:.3g}. Got {self.radius}"
-            )
+            raise InvalidValue(f"a radius must lie between {SMALLEST:.3g} and {LARGEST:.3g}. Got {self.radius}")
 
     @property
     def limit(self) -> float:
@@ -41,9 +39,7 @@ class Ball:
         """
         return self.radius * (1 - (self.dimension + 8) * 2.0**-49)
 
-    def project(
-        self, engine: Engine, table: Any, columns: Sequence[Any], *, kept: Any = None, **others: Any
-    ) -> Any:
+    def project(self, engine: Engine, table: Any, columns: Sequence[Any], *, kept: Any = None, **others: Any) -> Any:
         """Return a table with the coordinates w0, w1, … of each row, scaled down to `limit` where longer.
 
         A missing coordinate counts as 0, an infinite one as 2³⁰⁰ times the radius or more, a row outside

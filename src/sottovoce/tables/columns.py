@@ -42,6 +42,4 @@ def numeric(table: Any, name: str) -> Any:
     if kind.is_floating() or kind.is_decimal():
         return column.cast("float64")
     word = "text" if kind.is_string() else str(kind)
-    raise InvalidData(
-        f"column {name!r} holds {word}, not numbers; say what to count with a condition (where=...)"
-    )
+    raise InvalidData(f"column {name!r} holds {word}, not numbers; say what to count with a condition (where=...)")

@@ -98,9 +98,7 @@ def _sides(table: Any, sign: str, left: Column | Literal, right: Column | Litera
     if not any(_holds_text(table, side) for side in sides):
         return _numbers(table, sides)
     if not all(_holds_text(table, side) for side in sides):
-        raise InvalidData(
-            f"{_words(left)} and {_words(right)} cannot be compared: one is text, the other is not"
-        )
+        raise InvalidData(f"{_words(left)} and {_words(right)} cannot be compared: one is text, the other is not")
     if sign not in ("=", "!="):
         raise InvalidData(f"text has no order that all engines share; compare {_words(left)} with = or !=")
     return [_text(table, side) for side in sides]

@@ -148,9 +148,7 @@ class _Parser:
 
     def fail(self, expected: str) -> NoReturn:
         got = repr(self.token) if self.token else "the end"
-        raise InvalidValue(
-            f"{expected} at character {self.start + 1} of the condition {self.text!r}. Got {got}"
-        )
+        raise InvalidValue(f"{expected} at character {self.start + 1} of the condition {self.text!r}. Got {got}")
 
     def accept(self, *tokens: str) -> bool:
         if self.kind in ("keyword", "sign") and self.token in tokens:

@@ -47,9 +47,7 @@ def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> t
     low, high = _bounds(reading)
     default = min(max(0.0, low), high) if missing is None else missing
     if isinstance(default, str) or not low <= default <= high:
-        raise InvalidValue(
-            f"a missing value must count as a number from {low} to {high}. Got missing={missing!r}"
-        )
+        raise InvalidValue(f"a missing value must count as a number from {low} to {high}. Got missing={missing!r}")
     counted = column.type().is_integer() and all(float(v).is_integer() for v in (low, high, default))
     widest = Grid.covering(max(abs(low), abs(high)))
     grid = Grid(0) if reading.integer or counted else widest
@@ -117,17 +115,13 @@ def condition_count(table: Any, kept: Any, reading: ClippedSum | CategoryCounts)
         low, high = _bounds(reading)
         zero, one = (Fraction(min(max(value, low), high)) for value in (0, 1))
     elif {*reading.categories} != {0, 1}:
-        raise InvalidValue(
-            f"a condition is 0 or 1, so its categories are 0 and 1. Got {reading.categories!r}"
-        )
+        raise InvalidValue(f"a condition is 0 or 1, so its categories are 0 and 1. Got {reading.categories!r}")
     query = table.aggregate(n=table.count().cast("string"), k=table.count(where=kept).cast("string"))
 
     def decode(row: tuple[int, ...]) -> Statistics:
         n, ones = row
         if isinstance(reading, CategoryCounts):
-            return Statistics(
-                n, np.array([ones if category else n - ones for category in reading.categories])
-            )
+            return Statistics(n, np.array([ones if category else n - ones for category in reading.categories]))
         return Statistics(n, np.array([float(ones * one + (n - ones) * zero)]))
 
     return Plan(query, decode)
@@ -156,7 +150,5 @@ def ball_sum(engine: Engine, table: Any, columns: Sequence[str], kept: Any, read
     rows = ball.project(engine, table, [numeric(table, name) for name in columns], kept=kept)
     grid = Grid.covering(reading.radius)
     steps = [engine.integer(rows[f"w{i}"] * number(grid.scale)) for i in range(reading.dimension)]
-    query = rows.aggregate(
-        n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)}
-    )
+    query = rows.aggregate(n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)})
     return Plan(query, lambda row: Statistics(row[0], np.array([grid.value(s) for s in row[1:]])))

@@ -162,9 +162,7 @@ def _spark(frame: Any) -> Table:
     session = frame.sparkSession
     frame.createTempView(view)
     connection = ibis.pyspark.connect(session)
-    return Table(
-        "the Spark data frame", connection.table(view), connection, lambda: session.catalog.dropTempView(view)
-    )
+    return Table("the Spark data frame", connection.table(view), connection, lambda: session.catalog.dropTempView(view))
 
 
 def _address(address: str) -> Table:

@@ -41,9 +41,7 @@ class Table:
     Statistics(n=3, total=array([2.]))
     """
 
-    def __init__(
-        self, name: str, records: Any, connection: Any, release: Callable[[], object] = lambda: None
-    ) -> None:
+    def __init__(self, name: str, records: Any, connection: Any, release: Callable[[], object] = lambda: None) -> None:
         self.name = name
         self._records, self._connection, self._release = records, connection, release
         self._engine = engine_of(connection)
@@ -85,6 +83,17 @@ class Table:
         reading = getattr(reading, "reading", reading)
         plan = self._plan(reading, column, where, missing)
         return plan.decode(self._records_row(plan.query))
+
+    def check(
+        self,
+        reading: Any,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+    ) -> None:
+        """Raise what `statistics` would raise for this question, without reading a record."""
+        self._plan(getattr(reading, "reading", reading), column, where, missing)
 
     def quadratic_statistics(
         self,
@@ -138,9 +147,7 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.schema)} columns)"
 
-    def _plan(
-        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
-    ) -> Plan:
+    def _plan(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
         kept = None if where is None else condition(self._records, where)
         if isinstance(reading, BallSum):
             if missing is not None:
@@ -149,16 +156,13 @@ class Table:
             return ball_sum(self._engine, self._records, names, kept, reading)
         if not isinstance(reading, ClippedSum | CategoryCounts):
             raise InvalidValue(
-                "a reading is a ClippedSum, CategoryCounts or BallSum, or a system. "
-                f"Got a {type(reading).__name__}"
+                f"a reading is a ClippedSum, CategoryCounts or BallSum, or a system. Got a {type(reading).__name__}"
             )
         if column is None:
             if kept is None:
                 raise InvalidData("say what to read: a column, a condition (where=...), or both")
             if missing is not None:
-                raise InvalidValue(
-                    "a condition is 0 or 1 and never missing, so it takes no value for missing"
-                )
+                raise InvalidValue("a condition is 0 or 1 and never missing, so it takes no value for missing")
             return condition_count(self._records, kept, reading)
         value = self._value(_names(column), kept, text=isinstance(reading, CategoryCounts))
         if isinstance(reading, ClippedSum):
