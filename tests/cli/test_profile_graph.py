@@ -162,3 +162,6 @@ def test_other_mistakes(graph_json, graph_csv, records, tmp_path):
     both = ["release", graph_json, records, "-e", "1", "-c", "resource", "-o", str(tmp_path / "o.csv")]
     out = RUN.invoke(app, both)
     assert out.exit_code == 2 and "--profile-column" in out.stderr
+    assert out.stderr.count("\n") == 1
+    told = RUN.invoke(app, ["plan", graph_json, "-e", "nan", "--json"])
+    assert told.exit_code == 2 and json.loads(told.stderr)["error"] == "InvalidValue"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.privacy.errors import SottovoceError
+from sottovoce.cli.console import AsJson, emit, fail
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
 from sottovoce.profiles import (
     OneBitCluster,
     ProfileGraph,
@@ -57,17 +57,17 @@ Edges = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The bound across an edge, for each record.")]
 Mechanism = Annotated[Kind, typer.Option("--mechanism", "-m", help="How records are altered.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @contextmanager
-def _user_errors() -> Iterator[None]:
-    """Turn what a user can mend into one line on standard error and exit code 2."""
+def _errors(as_json: bool) -> Iterator[None]:
+    """Turn what a user can mend into one line on standard error and its exit code."""
     try:
         yield
-    except (SottovoceError, OSError) as error:
-        typer.echo(f"error: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(2) from None
+    except SottovoceError as error:
+        raise typer.Exit(fail(error, as_json=as_json)) from None
+    except OSError as error:
+        raise typer.Exit(fail(InvalidData(str(error)), as_json=as_json)) from None
 
 
 def _summary(mechanism: ProfileMechanism) -> dict[str, Any]:
@@ -109,13 +109,13 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Say what a mechanism would do to records, before any record is read."""
-    with _user_errors():
+    with _errors(as_json):
         made = CALIBRATE[mechanism](read_graph(profiles, edges), epsilon)
         if matrices is not None:
             text = made.to_csv() if matrices.suffix.lower() == ".csv" else made.to_json(indent=1)
             matrices.write_text(text, encoding="utf-8")
         if as_json:
-            typer.echo(json.dumps(_summary(made)))
+            emit(_summary(made))
         else:
             _say(_summary(made))
 
@@ -137,9 +137,9 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Release a column of records, with secure randomness; nothing but that column is written."""
-    with _user_errors():
+    with _errors(as_json):
         if (profile is None) == (profile_column is None):
-            raise typer.BadParameter("give either --profile or --profile-column")
+            raise InvalidValue("give either --profile or --profile-column")
         made = CALIBRATE[mechanism](read_graph(profiles, edges), epsilon)
         if profile_column is None:
             (values,) = read_column(records, column)
@@ -149,7 +149,7 @@ def release(
             released = made.release(values, sources)
         write_column(output, column, released.value.tolist())
         if as_json:
-            typer.echo(json.dumps(_summary(made) | {"records": len(values), "output": str(output)}))
+            emit(_summary(made) | {"records": len(values), "output": str(output)})
         else:
             _say(_summary(made))
             typer.echo(f"released       {len(values)} records to {output}")
