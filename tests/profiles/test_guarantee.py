@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -37,9 +38,15 @@ def test_independent_samples_add_as_brute_force_says():
     assert worst_ratio(*[np.outer(one.output_distributions[x], two.output_distributions[x]) for x in (0, 1)]) > 0.5
 
 
-def test_sums_are_rounded_up():
-    parts = [ProfilePrivacy(GRAPH, 0.1)] * 3
-    assert independent_samples(parts).epsilon > 0.30000000000000001
+def test_sums_are_rounded_up_and_by_no_more_than_needed():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        parts = [ProfilePrivacy(GRAPH, e) for e in rng.random(5)]
+        true = sum(Fraction(part.epsilon) for part in parts)
+        got = independent_samples(parts).epsilon
+        assert Fraction(got) >= true > Fraction(np.nextafter(got, 0.0))
+        apart = ProfilePrivacy(GRAPH, parts[0].epsilon).between("a", "c")
+        assert Fraction(apart) >= 2 * Fraction(parts[0].epsilon)
 
 
 def test_independent_profiles_take_the_largest():
