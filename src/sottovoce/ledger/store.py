@@ -170,18 +170,23 @@ class Store:
                 cursor.execute(begin)
             yield Transaction(cursor, self._engine.dialect)
             cursor.execute("COMMIT")
-        except SottovoceError:
-            connection.cursor().execute("ROLLBACK")  # type: ignore[union-attr]  # only the block raises these
-            self._idle.append(connection)
-            raise
         except BaseException as error:
-            if connection is not None:  # also after a failed COMMIT: a connection in doubt is never used again
-                connection.invalidate()
+            if connection is not None:
+                self._give_up(connection, sound=isinstance(error, SottovoceError))
             if (ours := self._in_our_words(error)) is not None:
                 raise ours from None
             raise
         else:
             self._idle.append(connection)
+
+    def _give_up(self, connection: Any, *, sound: bool) -> None:
+        """Undo a transaction. After any error but ours the connection is in doubt and never used again."""
+        if sound:
+            with contextlib.suppress(Exception):
+                connection.cursor().execute("ROLLBACK")
+                self._idle.append(connection)
+                return
+        connection.invalidate()
 
     def _take(self) -> Any:
         if self._process != os.getpid():
