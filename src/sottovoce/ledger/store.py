@@ -146,8 +146,12 @@ class Store:
         connection = sqlite3.connect(
             address, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "cell_size_check=ON"):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "cell_size_check=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _prepare_postgres(self, connection: Any, _: object) -> None:
@@ -225,6 +229,8 @@ _INHERITED: list[Any] = []
 
 
 def _leaves_it_sound(error: BaseException | None) -> bool | None:
+    if isinstance(error, UnicodeError):
+        return False  # damaged names, which SQLite puts into its own messages
     if isinstance(error, sqlite3.Error):
         # An error without a code is Python's own: text that is no text, a number too large.
         return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _OUTSIDE
