@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import re
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_code_on_this_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOTTOVOCE_DATA", str(ROOT / "data"))
-    os.symlink(ROOT / "data", tmp_path / "data")
+    (tmp_path / "data").symlink_to(ROOT / "data")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for number, (code, expected) in enumerate(blocks(page), start=1):

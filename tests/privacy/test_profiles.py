@@ -310,11 +310,12 @@ def test_epsilon_inverts_delta(profile: Profile) -> None:
     deltas = np.array([0.3, 1e-2, 1e-6, 1e-12]) * profile.delta(0.0)
     epsilons = profile.epsilon(deltas)
     back = profile.delta(epsilons)
-    assert np.all(back <= deltas * (1 + (1e-8 if profile.word == "composed" else 1e-12)))
+    through = profile.word in ("composed", "zcdp", "renyi")  # each order's ε holds by itself; δ(ε) is another optimum
+    assert np.all(back <= deltas * (1 + (1e-7 if through else 1e-12)))
     assert np.all(np.diff(epsilons) > 0)
     if profile.word != "composed":
-        np.testing.assert_allclose(profile.epsilon(back), epsilons, rtol=1e-9)
-        np.testing.assert_allclose(profile.log_delta(epsilons)[:3], np.log(deltas)[:3], rtol=1e-9)
+        np.testing.assert_allclose(profile.epsilon(back), epsilons, rtol=1e-8 if through else 1e-9)
+        np.testing.assert_allclose(profile.log_delta(epsilons)[:3], np.log(deltas)[:3], rtol=1e-8 if through else 1e-9)
     assert profile.epsilon(0.999999) == 0.0
     assert profile.epsilon(0.0) == profile.pure()
     assert profile.epsilon(1e-30) >= profile.epsilon(1e-20) >= epsilons[-1] * (1 - 1e-12)

@@ -20,7 +20,8 @@ __all__ = ["app", "main"]
 
 _EPILOG = (
     "Exit codes: 0 done · 2 wrong argument, file or value · 3 budget does not cover it · "
-    "4 unproven claim not accepted · 5 ledger unavailable · 6 ledger corrupt · 7 promise unreachable · 1 a fault of ours."
+    "4 unproven claim not accepted · 5 ledger unavailable · 6 ledger corrupt · "
+    "7 promise unreachable · 1 a fault of ours."
 )
 
 app = typer.Typer(

@@ -53,21 +53,21 @@ QUESTIONS = (
         "How often is someone killed or badly hurt?",
         BetaBernoulli(alpha=1, beta=4),
         "diffused",
-        ApproxDP(0.3, 1e-7),
+        ApproxDP(0.5, 1e-7),
         where="severity in ('serious', 'fatal')",
     ),
     Question(
         "What do vehicles collide with?",
         DirichletCategorical(alpha=(1.0,) * 4, categories=("vehicle", "nothing", "pedestrian", "object")),
         "gaussian",
-        ZeroConcentratedDP(0.005),
+        ZeroConcentratedDP(0.008),
         column="collision_with",
     ),
     Question(
         "How many people are hurt in one collision?",
         GammaPoisson(shape=2, rate=1, high=10),
         "laplace",
-        PureDP(0.1),
+        PureDP(0.15),
         column="n_casualties",
     ),
     Question(
@@ -92,7 +92,11 @@ def demo(
 
     source = bundled_path(DATA)
     _fresh(output)
-    say = (lambda *_: None) if as_json else console.print
+
+    def say(*what: Any) -> None:
+        if not as_json:
+            console.print(*what)
+
     say("[bold]Sottovoce[/]: what 95,821 road collisions say, without saying whose\n")
     with Curator(source, output / "collisions.ledger", BUDGET, dataset="collisions") as curator:
         n, budget = curator.budget.n, curator.budget

@@ -63,7 +63,7 @@ def draw_choices(found: Sequence[Choice], promise: Promise) -> Any:
     if reachable:
         exact = reachable[0][2].exact_width
         bars.axvline(exact, color="black", linestyle="--", linewidth=1)
-        bars.annotate(" without privacy", (exact, len(names) - 0.45), fontsize=9, annotation_clip=False)
+        bars.annotate(" without privacy", (exact, -0.48), fontsize=9, va="bottom")
     bars.set(xlabel="expected width of a 95 % interval", xlim=(0, None))
     bars.set_title("What to expect", loc="left", fontweight="bold", fontsize=11)
     return figure
@@ -98,20 +98,21 @@ def density_figure(
 
 def budget_figure(names: Sequence[str], costs: Sequence[float], limit: float, unit: str) -> Any:
     """Return a figure of a budget drawn down release by release; the last may be refused."""
-    figure, (axis,) = _axes(1, width=7.2, height=1.7)
+    figure, (axis,) = _axes(1, width=9.2, height=1.8)
     start = 0.0
     for index, (name, cost) in enumerate(zip(names, costs, strict=True)):
         refused = start + cost > limit
         colour = "none" if refused else COLOURS[index % len(COLOURS)]
         edge = "#b3261e" if refused else "white"
         axis.barh(0, cost, left=start, color=colour, edgecolor=edge, height=0.5, hatch="///" if refused else None)
-        axis.text(
-            start + cost / 2, -0.42, name + (" (refused)" if refused else ""), ha="center", va="top", fontsize=8.5
-        )
+        axis.text(start + cost / 2, -0.32, str(index + 1), ha="center", va="top", fontsize=9)
+        label = f"{index + 1}  {name}" + ("  (refused)" if refused else "")
+        axis.plot([], [], "s", color=edge if refused else colour, label=label)
         start += cost
     axis.axvline(limit, color="black", linewidth=1.6)
     axis.text(limit, 0.32, "budget", ha="center", va="bottom", fontsize=9)
-    axis.set(xlabel=unit, yticks=[], ylim=(-0.85, 0.6), xlim=(0, max(start, limit) * 1.06))
+    axis.set(xlabel=unit, yticks=[], ylim=(-0.6, 0.6), xlim=(0, max(start, limit) * 1.06))
+    axis.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axis.grid(visible=False)
     axis.spines["left"].set_visible(False)
     return figure

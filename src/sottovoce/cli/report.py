@@ -40,7 +40,7 @@ th {{ text-align: left; color: var(--quiet); font-weight: 500; }} th, td {{ padd
 figure {{ margin: .6rem 0; }} figure svg {{ max-width: 100%; height: auto; }} code {{ font-size: .9em; overflow-wrap: anywhere; }}
 </style></head><body><main>
 <h1>95,821 collisions, and nobody singled out</h1>
-<p class="lead">Three things published from Hong Kong's road collisions of 2014 to 2019, under one promise: {promise}.
+<p class="lead">Three things published from Hong Kong's road collisions of 2014 to 2019, under one promise (ε = {epsilon:g}, δ = {delta:g}).
 Replace any one record by any other, and no event becomes more than e<sup>{epsilon:g}</sup> times likelier, but for a probability of {delta:g}.</p>
 <h2>The plan, before any data was read</h2>
 <figure>{plan}</figure>
@@ -64,7 +64,6 @@ def write_report(
     """Write the page and return its path."""
     promise: Any = budget.promise
     text = _PAGE.format(
-        promise=escape(str(promise)),
         epsilon=promise.epsilon,
         delta=promise.delta,
         plan=svg_text(draw_choices(found, answers[0].question.target)),

@@ -104,6 +104,14 @@ class DiscreteLaplaceProfile(Profile):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((m >= 0) & (epsilon < self.pure()), np.log(value) - np.log1p(np.exp(-t)), -np.inf)
 
+    def _epsilon(self, log_delta: Floats) -> Floats:
+        # δ is 1 - e^(-tm) where the loss of k = m is ε, and between two such places linear in e^ε.
+        t, steps, delta = 1 / self.scale, self.sensitivity, np.exp(log_delta)
+        m = np.floor(-np.log1p(-delta) / t)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = np.log((1 + np.exp(-t)) * (1 - delta) - np.exp(-t * (m + 1)))
+        return round_up(np.where(2 * m < steps, t * (steps - m) + rest, 0.0), self.pure())
+
     def _renyi(self, order: Floats) -> Floats:
         t, steps = 1 / self.scale, self.sensitivity
         if steps <= _FEW:
