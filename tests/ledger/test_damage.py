@@ -71,7 +71,7 @@ def test_a_flipped_bit_is_found_or_changes_nothing(sound: Path, tmp_path: Path) 
         else:
             assert said == truth, f"byte {place} changed what the ledger says, unseen"
     # The rest fell where SQLite keeps nothing: the gap between a page's cells, the header's spare bytes.
-    assert found > PLACES // 2
+    assert found > PLACES // 3
 
 
 def test_a_flip_in_anything_recorded_is_found(sound: Path, tmp_path: Path) -> None:
@@ -83,6 +83,14 @@ def test_a_flip_in_anything_recorded_is_found(sound: Path, tmp_path: Path) -> No
         flipped[place] ^= 1
         with pytest.raises(LedgerCorrupt):
             contents(damaged(sound, tmp_path, bytes(flipped)))
+
+
+@pytest.mark.parametrize("name", [b"sottovoce_spent", b"sottovoce_events", b"CREATE", b"TEXT", b"hash"])
+def test_a_name_that_is_no_text_any_more_is_found(sound: Path, tmp_path: Path, name: bytes) -> None:
+    # SQLite quotes the name in its complaint, which Python then cannot read.
+    spoilt = sound.read_bytes().replace(name, name[:2] + b"\xcb" + name[3:], 1)
+    with pytest.raises(LedgerCorrupt):
+        contents(damaged(sound, tmp_path, spoilt))
 
 
 def test_another_file_is_no_ledger(tmp_path: Path) -> None:

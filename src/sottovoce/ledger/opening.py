@@ -20,10 +20,19 @@ _CREATION = 0x536F74746F  # the advisory lock that PostgreSQL's creators take
 def open_store(url: sa.URL, *, create: bool, timeout: float) -> Store:
     """Return the store of a ledger, brought to this version; with `create`, make one where there is none."""
     store = Store(url, timeout)
-    if store.path is None:
-        _open_postgres(store, create=create)
-    else:
-        _open_sqlite(store, store.path, timeout, create=create)
+    try:
+        if store.path is None:
+            _open_postgres(store, create=create)
+        else:
+            _open_sqlite(store.path, timeout, create=create)
+        _bring_up_to_date(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _bring_up_to_date(store: Store) -> None:
     with store.transaction(write=False) as transaction:
         found = schema.read_version(transaction)
     if found is None:
@@ -33,7 +42,6 @@ def open_store(url: sa.URL, *, create: bool, timeout: float) -> Store:
             transaction.lock_head()
             # Read again under the lock: another process may have upgraded it meanwhile.
             schema.upgrade(transaction, schema.read_version(transaction) or found)
-    return store
 
 
 def _open_postgres(store: Store, *, create: bool) -> None:
@@ -46,7 +54,7 @@ def _open_postgres(store: Store, *, create: bool) -> None:
         schema.create(transaction)
 
 
-def _open_sqlite(store: Store, path: Path, timeout: float, *, create: bool) -> None:
+def _open_sqlite(path: Path, timeout: float, *, create: bool) -> None:
     try:
         if not path.exists():
             if not create:
