@@ -116,6 +116,17 @@ def test_latent_counts_match_bayes_rule_over_every_histogram():
     np.testing.assert_allclose(value.variance, exact_variance, rtol=0.12)
 
 
+def test_fractions_between_zero_and_one_get_noise_on_a_grid():
+    mech = NoisyStatistics(BetaBernoulli(1, 1, whole=False), 20, "laplace", 1.5)
+    value = mech.release(np.linspace(0, 1, 20), seeded_rng(4)).value
+    assert value.noisy[0] % 1 != 0
+    assert abs(value.mean - 0.5) < 0.35
+    whole = NoisyStatistics(BetaBernoulli(1, 1), 20, "laplace", 1.5).posterior_from(10.0)
+    fractions = mech.posterior_from(10.0)
+    assert fractions.mean == pytest.approx(whole.mean, abs=0.01)
+    assert fractions.variance == pytest.approx(whole.variance, rel=0.1)
+
+
 def test_two_categories_agree_with_one_proportion():
     # A histogram of two counts carries two noises; with the second noise huge it is the Beta case.
     one = NoisyStatistics(BetaBernoulli(1, 1), 50, "gaussian", 3.0).posterior_from(20.0)

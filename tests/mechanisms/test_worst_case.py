@@ -266,6 +266,36 @@ def test_tempered_never_exceeds_its_claim(system, truncation, records, temperatu
     assert largest > 0.4 * mech.profile.pure()  # the claim is not idle either
 
 
+@pytest.mark.parametrize("temperature", [1.0, 5.0])
+def test_tempered_dirichlet_never_exceeds_its_claim(temperature):
+    alpha, n, floor = np.array([0.6, 1.0, 2.5]), 3, 0.08
+    mech = TemperedPosterior(DirichletCategorical(alpha), n, temperature, floor)
+    axis = np.linspace(floor, 1 - 2 * floor, 401)
+    x, y = np.meshgrid(axis, axis)
+    inside = x + y <= 1 - floor
+    theta = np.stack([x[inside], y[inside], 1 - x[inside] - y[inside]])
+    epsilons, orders = mech.profile.pure() * np.array([0.0, 0.3]), np.array([1.5, 5.0])
+    largest = 0.0
+    for others in itertools.product(range(n), repeat=3):
+        if sum(others) != n - 1:
+            continue
+        for i, j in itertools.permutations(range(3), 2):
+            logs = []
+            for k in (i, j):
+                counts = np.array(others) + np.eye(3)[k]
+                joint = (alpha + counts - 1) @ np.log(theta) / temperature
+                logs.append(joint - special.logsumexp(joint))
+            p, q = logs
+            largest = max(largest, float(np.max(np.abs(p - q))))
+            for epsilon in epsilons:
+                exact = np.maximum(np.exp(p) - np.exp(epsilon + q), 0).sum()
+                assert exact <= mech.profile.delta(epsilon) + 1e-6
+            for order in orders:
+                exact = special.logsumexp(order * p + (1 - order) * q) / (order - 1)
+                assert exact <= mech.profile.renyi(order) + 1e-6
+    assert 0.4 * mech.profile.pure() < largest <= mech.profile.pure() * (1 + 1e-9)
+
+
 # Noisy statistics: sums over the outputs themselves.
 
 
