@@ -112,6 +112,13 @@ def test_statistics_do_as_well_as_records():
     assert by_hand.value == mech.release(BITS, seeded_rng(1)).value
 
 
+def test_fractions_of_whole_records_are_refused():
+    for system, total in ((BetaBernoulli(2, 3), [2.5]), (DirichletCategorical([1, 1]), [2.5, 37.5])):
+        with pytest.raises(InvalidData, match="whole"):
+            DirectPosterior(system, 40).release(Statistics(40, total))
+    assert DirectPosterior(BetaBernoulli(2, 3, whole=False), 40).release(Statistics(40, [2.5])).value > 0
+
+
 def test_several_draws_cost_as_much_as_several_releases():
     mech = DiffusedPosterior(NormalMean(1, 1, bounds=(0, 1)), 40, 0.5)
     release = mech.release(BITS, draws=4)
