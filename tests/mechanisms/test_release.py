@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -193,6 +194,9 @@ def test_queries_see_one_record_at_a_time_and_clip():
     for bad in (lambda _: np.nan, lambda _: None, lambda _: "x", lambda r: r.missing):
         with pytest.raises(InvalidData):
             StatisticalQuery(BetaBernoulli(1, 1), 3, bad).release(["a", "b", "c"])
+    for names in ({"a": 1, "b": 2, "c": 3}, "abc", pd.DataFrame({"a": [1], "b": [2], "c": [3]})):
+        with pytest.raises(InvalidData, match="one by one"):
+            query.release(names)
     with pytest.raises(InvalidValue):
         StatisticalQuery(GammaPoisson(1, 1, 3), 3, predicate)
 

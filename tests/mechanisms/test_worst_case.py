@@ -155,6 +155,15 @@ def test_profile_is_the_supremum_over_all_neighbours(system, n, neighbours, w, v
         assert profile.delta(epsilon) == pytest.approx(worst, abs=1e-10)
 
 
+def test_four_categories_and_eight_records():
+    system, w = DirichletCategorical([0.9, 1.6, 1.1, 2.0]), 0.6
+    profile = DiffusedPosterior(system, 8, w).profile
+    pairs = list(dirichlet_neighbours(system, 8, w, 1.0))
+    assert len(pairs) == 12 * 36
+    assert profile.renyi(2.2) == pytest.approx(max(oracle_renyi(p, q, 2.2) for p, q in pairs), abs=1e-10)
+    assert profile.delta(0.4) == pytest.approx(max(oracle_delta(p, q, 0.4) for p, q in pairs), abs=1e-10)
+
+
 @pytest.mark.parametrize("system", [case[0] for case in CASES], ids=lambda s: s.word)
 def test_worst_pairs_reach_the_renyi_curve(system):
     for w, v in WEIGHTS:

@@ -86,6 +86,8 @@ def _unknown_category() -> InvalidData:
 
 
 def _array(records: Any) -> Any:
+    if isinstance(records, np.ma.MaskedArray) and np.ma.is_masked(records):
+        raise InvalidData("some record is masked; fill or drop those records first")
     try:
         array = np.asarray(records)
     except Exception:
