@@ -13,6 +13,7 @@ from sottovoce.cli.console import fail
 from sottovoce.cli.demo import demo
 from sottovoce.cli.ledgers import app as ledger_app
 from sottovoce.cli.planning import plan
+from sottovoce.cli.profile_graph import app as profile_graph_app
 from sottovoce.cli.releasing import release
 from sottovoce.cli.reproducing import reproduce
 
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(release)
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(profile_graph_app, name="profile-graph")
 app.command()(reproduce)
 app.command()(demo)
 
