@@ -50,15 +50,15 @@ def run(setting: Setting) -> Outcome:
     table = write_csv(setting.output / "coverage.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
     files = save(_draw(rows), setting.output / "coverage")
     slack = 3 * (0.95 * 0.05 / repeats) ** 0.5
-    aware = [row["noise_aware"] for row in rows]
+    covers = [row["noise_aware"] for row in rows]
     worst = min(row["plug_in"] for row in rows)
     return Outcome(
         (*files, table),
         (
             Finding(
                 "noise-aware 95 % intervals cover 93-97 % in every cell",
-                min(aware) >= 0.94 - slack and max(aware) <= 0.96 + slack,
-                f"{min(aware):.3f} to {max(aware):.3f} over {len(rows)} cells, {repeats} repeats each",
+                min(covers) >= 0.94 - slack and max(covers) <= 0.96 + slack,
+                f"{min(covers):.3f} to {max(covers):.3f} over {len(rows)} cells, {repeats} repeats each",
             ),
             Finding("plug-in intervals cover far less at small n·ε", worst < 0.6, f"as little as {worst:.3f}"),
         ),
