@@ -64,7 +64,7 @@ def test_vectors_are_projected_onto_the_ball(frame):
         np.array(["2020-01-01"], dtype="datetime64[D]"),
         [1 + 2j],
     ],
-    ids=repr,
+    ids=lambda records: type(records).__name__,
 )
 def test_what_is_no_number_raises_without_saying_what_it_was(records):
     with pytest.raises(InvalidData) as error:
