@@ -136,6 +136,14 @@ def test_a_truncated_log_is_found(unfinished: Path) -> None:
         Ledger(unfinished)
 
 
+def test_a_ledger_that_is_gone_is_not_started_anew(sound: Path, tmp_path: Path) -> None:
+    path = damaged(sound, tmp_path, b"", anchor=True)
+    path.unlink()
+    with pytest.raises(LedgerCorrupt, match=r"is gone, and patients\.ledger-anchor says that it had come to event 62"):
+        Ledger(path, create=True)
+    assert not path.exists()
+
+
 def test_an_older_copy_in_a_ledgers_place_is_found(sound: Path, tmp_path: Path) -> None:
     path = damaged(sound, tmp_path, sound.read_bytes(), anchor=True)
     with Ledger(path) as ledger:

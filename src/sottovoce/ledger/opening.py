@@ -9,6 +9,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from sottovoce.ledger import schema
+from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.chain import EMPTY
 from sottovoce.ledger.store import Store
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
@@ -55,8 +57,15 @@ def _open_postgres(store: Store, *, create: bool) -> None:
 
 
 def _open_sqlite(path: Path, timeout: float, *, create: bool) -> None:
+    anchor = Anchor(path)
+    noted = anchor.read()  # first: a ledger is there before its anchor is
     try:
         if not path.exists():
+            if noted != EMPTY:
+                raise LedgerCorrupt(
+                    f"the ledger {path} is gone, and {anchor.path.name} says that it had come to event "
+                    f"{noted.count}: put it back; a new one would forget what was spent"
+                )
             if not create:
                 raise LedgerUnavailable(f"there is no ledger at {path}; open a budget to create it")
             _create_sqlite(path, timeout)
