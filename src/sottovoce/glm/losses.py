@@ -47,7 +47,7 @@ class Constants:
 class Loss(ABC):
     """A convex loss of a linear predictor; use one of its kinds, or `CustomLoss` of custom_loss.py.
 
-    A kind gives `value` (written in JAX), `slope` where autodiff would lose digits, and `constants`. Labels are
+    A kind gives `value` (in JAX), `slope` where autodiff would lose digits, and `constants`. Labels are
     numbers in `labels` = (low, high); `binary` losses know the two labels −1 and +1 only.
     """
 
