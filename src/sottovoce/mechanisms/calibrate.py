@@ -18,7 +18,12 @@ _FAR = 1e6
 
 
 def largest_keeping(
-    profile_at: Callable[[float], Profile], target: Promise, *, high: float, low: float | None = None, name: str
+    profile_at: Callable[[float], Profile],
+    target: Promise,
+    *,
+    high: float,
+    low: float | None = None,
+    name: str,
 ) -> float:
     """Return the largest parameter in [low, high] whose profile keeps `target`.
 
@@ -51,9 +56,7 @@ def largest_keeping(
     left, right = math.log(high), math.log(high)
     while excess(left) > 0:
         if math.exp(left) <= bottom:
-            raise PromiseUnreachable(
-                f"no {name} >= {bottom:.3g} keeps {target}: {_reason(profile_at(bottom), target)}"
-            )
+            raise PromiseUnreachable(f"no {name} >= {bottom:.3g} keeps {target}: {_reason(profile_at(bottom), target)}")
         left, right = max(left - 2.0, math.log(bottom)), left
     root = optimize.brentq(excess, left, right, xtol=2e-13, rtol=8.9e-16)
     answer, step = math.exp(root), 1e-13

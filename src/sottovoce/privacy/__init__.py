@@ -1,1 +1,74 @@
 """Promises, profiles, conversions, composition and filters, the secure random source."""
+
+from sottovoce.privacy.composition import ComposedProfile, compose
+from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
+from sottovoce.privacy.errors import (
+    BudgetExceeded,
+    IncompatibleNotions,
+    InvalidData,
+    InvalidPromise,
+    InvalidValue,
+    LedgerCorrupt,
+    LedgerUnavailable,
+    PromiseUnreachable,
+    SottovoceError,
+    UnprovenPrivacy,
+)
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
+from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
+from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, Pairs
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.promises import (
+    ApproxDP,
+    GaussianDP,
+    Promise,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+    parse_promise,
+)
+from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
+from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
+
+__all__ = [
+    "ApproxDP",
+    "Basis",
+    "BetaPairs",
+    "BoundedRangeProfile",
+    "BudgetExceeded",
+    "ComposedProfile",
+    "DiscreteLaplaceProfile",
+    "GammaRatePairs",
+    "GammaShapePairs",
+    "GaussianDP",
+    "GaussianProfile",
+    "IncompatibleNotions",
+    "InvalidData",
+    "InvalidPromise",
+    "InvalidValue",
+    "LaplaceProfile",
+    "LedgerCorrupt",
+    "LedgerUnavailable",
+    "LikelihoodRatioProfile",
+    "Pairs",
+    "PrivacyFilter",
+    "Profile",
+    "Promise",
+    "PromiseUnreachable",
+    "PureDP",
+    "PureProfile",
+    "RenyiDP",
+    "RenyiProfile",
+    "SecureGenerator",
+    "SottovoceError",
+    "UnprovenPrivacy",
+    "ZeroConcentratedDP",
+    "ZeroConcentratedProfile",
+    "compose",
+    "is_secure",
+    "parse_promise",
+    "secure_rng",
+    "seeded_rng",
+]

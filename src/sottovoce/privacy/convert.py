@@ -46,7 +46,7 @@ def renyi_log_delta(renyi: Callable[[Floats], Floats], epsilon: Floats, pole: fl
         values = _log_delta_at(renyi(orders), orders, flat[:, None])
         spacing = spacing * (_REFINE[1] - _REFINE[0])
         best = np.minimum(best, values.min(axis=1))
-    return np.minimum(best, 0.0).reshape(epsilon.shape)
+    return np.asarray(np.minimum(best, 0.0).reshape(epsilon.shape))
 
 
 def _log_delta_at(renyi: Floats, order: Floats, epsilon: Floats) -> Floats:

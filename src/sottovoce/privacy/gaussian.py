@@ -96,4 +96,4 @@ def _erfcx_slope(z: Floats) -> Floats:
     for k in range(1, 14):
         term = -term * (2 * k - 1) * y
         series = series - term
-    return np.where(big, 2 / np.sqrt(np.pi) * series, plain)
+    return np.asarray(np.where(big, 2 / np.sqrt(np.pi) * series, plain))

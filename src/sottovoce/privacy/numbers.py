@@ -11,11 +11,20 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["Floats", "as_floats", "decreasing_root", "log1mexp", "log1pmx", "log_gamma_gap"]
+__all__ = [
+    "Floats",
+    "as_floats",
+    "decreasing_root",
+    "expm1mx",
+    "log1mexp",
+    "log1pmx",
+    "log_gamma_gap",
+    "log_gamma_step",
+]
 
 Floats = NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
@@ -36,6 +45,21 @@ def as_floats(name: str, value: ArrayLike, low: float, *, below: float = np.inf)
 
 def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
+
+
+def expm1mx(x: Floats) -> Floats:
+    """Return e^x - 1 - x without cancellation near zero."""
+    x = np.asarray(x, dtype=np.float64)
+    small = np.abs(x) < 0.05
+    with np.errstate(over="ignore"):
+        plain = np.expm1(x) - x
+    if not small.any():
+        return np.asarray(plain)
+    y = np.where(small, x, 0.0)
+    series = np.ones_like(y)
+    for k in range(10, 2, -1):
+        series = 1 + series * y / k
+    return np.where(small, series * y * y / 2, plain)
 
 
 def log1mexp(x: Floats) -> Floats:
@@ -89,6 +113,22 @@ def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:
     return out.reshape(shape)
 
 
+def log_gamma_step(x: ArrayLike, step: ArrayLike) -> Floats:
+    """Return lnΓ(x + step) - lnΓ(x) to full precision, for a step small beside x and for a huge x.
+
+    >>> float(log_gamma_step(1e9, 1.0) - np.log(1e9))
+    0.0
+    """
+    x, h = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(step, dtype=np.float64))
+    short = np.abs(h) <= 0.1 * np.minimum(x, x + h)
+    if short.all():
+        return np.asarray(h * (special.digamma(x[..., None] + h[..., None] * _NODES) @ _WEIGHTS))
+    out = special.gammaln(x + h) - special.gammaln(x)
+    if short.any():
+        out[short] = log_gamma_step(x[short], h[short])
+    return np.asarray(out)
+
+
 def _gap_by_trigamma(x: Floats, h: Floats, lam: Floats) -> Floats:
     u, v = _NODES[:, None, None], _NODES[None, :, None]
     inner = special.zeta(2.0, x - (lam - 1) * h * u + lam * h * u * v)  # the trigamma function
@@ -100,11 +140,11 @@ def _gap_by_difference(x: Floats, h: Floats, lam: Floats) -> Floats:
     d = (lam - 1) * h
     short = np.abs(d) <= 0.1 * np.minimum(x, x - d)
     with np.errstate(divide="ignore", invalid="ignore"):
-        first = np.where(short, 0.0, (special.gammaln(x - d) - special.gammaln(x)) / (lam - 1))
+        first = np.where(short, 0.0, log_gamma_step(x, -d) / (lam - 1))
     if short.any():
         mean = _WEIGHTS @ special.digamma(x[short] - d[short] * _NODES[:, None])
         first[short] = -h[short] * mean
-    return np.maximum(first + special.gammaln(x + h) - special.gammaln(x), 0.0)
+    return np.maximum(first + log_gamma_step(x, h), 0.0)
 
 
 def decreasing_root(

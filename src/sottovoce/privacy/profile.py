@@ -225,9 +225,5 @@ class Profile(ABC):
         return Profile.from_dict(state)
 
 
-@overload
-def _same_shape(values: Floats, like: Floats) -> Floats: ...
-@overload
-def _same_shape(values: Floats, like: Floats) -> Any: ...
-def _same_shape(values: Floats, like: Floats) -> Any:
+def _same_shape(values: Floats, like: Floats) -> float | Floats:
     return float(values[0]) if like.ndim == 0 else values

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from sottovoce.privacy.errors import InvalidPromise
 
-__all__ = ["ApproxDP", "GaussianDP", "PureDP", "Promise", "RenyiDP", "ZeroConcentratedDP", "parse_promise"]
+__all__ = ["ApproxDP", "GaussianDP", "Promise", "PureDP", "RenyiDP", "ZeroConcentratedDP", "parse_promise"]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ __all__ = ["SecureGenerator", "is_secure", "secure_rng", "seeded_rng"]
 class SecureGenerator(np.random.Generator):
     """A NumPy generator on ChaCha20, keyed with 256 bits of the operating system's entropy.
 
-    A forked child is keyed anew before it can draw; a copy or a pickle becomes a generator with a key of its own; the stream
-    cannot be set back to a known state through the generator.
+    A forked child is keyed anew before it can draw; a copy or a pickle becomes a generator with a key of its
+    own; the stream cannot be set back to a known state through the generator.
     """
 
     def __init__(self) -> None:

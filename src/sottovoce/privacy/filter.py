@@ -1,0 +1,174 @@
+"""Adaptive spending: a filter that stays sound when the next question depends on the last answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scipy import optimize
+
+from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
+
+__all__ = ["PrivacyFilter", "renyi_allowance"]
+
+
+def renyi_allowance(budget: ApproxDP, order: float) -> float:
+    """Return the Rényi divergence at `order` that still implies the (ε, δ) of `budget`; may be negative.
+
+    The inverse of δ = exp((λ-1)(R-ε))·(1-1/λ)^(λ-1)/λ (Canonne, Kamath and Steinke 2020).
+    """
+    return budget.epsilon + (math.log(budget.delta) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
+
+
+def _best_order(budget: ApproxDP) -> float:
+    """Return the order that leaves room for the most Gaussian noise: largest allowance over order."""
+    result = optimize.minimize_scalar(
+        lambda u: -renyi_allowance(budget, 1 + math.exp(u)) / (1 + math.exp(u)),
+        bounds=(-6.0, 14.0),
+        method="bounded",
+    )
+    return 1 + math.exp(float(result.x))
+
+
+@dataclass
+class PrivacyFilter:
+    """A budget that adaptively chosen releases draw down, each by a cost that simply adds.
+
+    ========================  ==================================  ==========================================
+    budget                    cost of a release                   sound for adaptive choices by
+    ========================  ==================================  ==========================================
+    ``PureDP``                its pure ε                          Rogers, Roth, Ullman and Vadhan 2016
+    ``ApproxDP``              its Rényi ε at one fixed order      Feldman and Zrnic 2021, Theorem 4.3
+    ``RenyiDP``               its Rényi ε at that order           Feldman and Zrnic 2021, Theorem 4.3
+    ``ZeroConcentratedDP``    its ρ                               Whitehouse, Ramdas, Rogers and Wu 2023
+    ``GaussianDP``            its μ²                              Smith and Thakurta 2022; Koskela et al. 2023
+    ========================  ==================================  ==========================================
+
+    Parameters
+    ----------
+    budget
+        The promise that all releases together must keep.
+    order
+        For an ``ApproxDP`` budget: the Rényi order to account at, fixed for good. By default the one that leaves the
+        most room for Gaussian noise; releases whose Rényi curve is infinite there need a lower one.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.pure import PureProfile
+    >>> purse = PrivacyFilter(PureDP(1.0))
+    >>> purse.spend(PureProfile(0.75))
+    >>> purse.remaining(), purse.can_spend(PureProfile(0.5))
+    (PureDP(epsilon=0.25), False)
+    """
+
+    budget: Promise
+    order: float | None = None
+    costs: list[float] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        match self.budget:
+            case ApproxDP(epsilon, 0.0):
+                self.budget = PureDP(epsilon)
+            case ApproxDP():
+                self.order = float(self.order) if self.order is not None else _best_order(self.budget)
+                if not 1 < self.order < math.inf:
+                    raise InvalidValue(f"order must be > 1 and finite. Got {self.order}")
+                if renyi_allowance(self.budget, self.order) <= 0:
+                    raise InvalidValue(
+                        f"nothing fits a budget of {self.budget} at order {self.order:g}; "
+                        "use a larger order, epsilon or delta"
+                    )
+            case PureDP() | RenyiDP() | ZeroConcentratedDP() | GaussianDP():
+                pass
+            case _:
+                raise IncompatibleNotions(f"a budget is a promise such as ApproxDP(1.0, 1e-6). Got {self.budget!r}")
+        if self.order is not None and not isinstance(self.budget, ApproxDP):
+            raise InvalidValue(f"order goes with an ApproxDP budget only. Got order={self.order} for {self.budget}")
+
+    @property
+    def limit(self) -> float:
+        """What the costs may add up to."""
+        match self.budget:
+            case PureDP(epsilon) | RenyiDP(_, epsilon):
+                return epsilon
+            case ZeroConcentratedDP(rho):
+                return rho
+            case GaussianDP(mu):
+                return mu**2
+            case ApproxDP() if self.order is not None:
+                return renyi_allowance(self.budget, self.order)
+        raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
+
+    @property
+    def spent(self) -> float:
+        """What has been spent, summed without rounding loss."""
+        return math.fsum(self.costs)
+
+    def cost(self, profile: Profile) -> float:
+        """Return what a release with this profile costs; infinite where the profile gives no such privacy."""
+        if not isinstance(profile, Profile):
+            raise IncompatibleNotions(f"only profiles cost anything. Got {profile!r}")
+        match self.budget:
+            case PureDP():
+                return profile.pure()
+            case RenyiDP(order, _):
+                return float(profile.renyi(order))
+            case ZeroConcentratedDP():
+                return profile.zcdp()
+            case GaussianDP():
+                return profile.gdp() ** 2
+            case ApproxDP() if self.order is not None:
+                return float(profile.renyi(self.order))
+        raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
+
+    def can_spend(self, profile: Profile) -> bool:
+        """Say whether a release with this profile still fits."""
+        return self.fits(self.cost(profile))
+
+    def fits(self, cost: float) -> bool:
+        """Say whether this cost still fits, with no rounding in the caller's favour."""
+        return math.fsum([*self.costs, cost]) <= self.limit
+
+    def spend(self, profile: Profile) -> None:
+        """Draw the budget down, or raise `BudgetExceeded` and leave it as it is."""
+        cost = self.cost(profile)
+        if not self.fits(cost):
+            raise BudgetExceeded(self.refusal(cost))
+        self.costs.append(cost)
+
+    def refusal(self, cost: float) -> str:
+        """Return the sentence that says why a cost does not fit."""
+        left = max(self.limit - self.spent, 0.0)
+        at = f" at Rényi order {self.order:g}" if self.order is not None else ""
+        if math.isinf(cost):
+            hint = "open the budget with a lower order" if self.order is not None else "use another mechanism"
+            return f"this release never fits a budget of {self.budget}: its cost{at} is infinite; {hint}"
+        kept = f"{left:.6g} of {self.limit:.6g} is left of the budget {self.budget}"
+        return f"the release costs {cost:.6g}{at} and {kept}"
+
+    def remaining(self) -> Promise:
+        """Return the promise that is left, in the notion the filter counts in."""
+        left = max(self.limit - self.spent, 0.0)
+        match self.budget:
+            case RenyiDP(order, _):
+                return RenyiDP(order, left)
+            case ZeroConcentratedDP():
+                return ZeroConcentratedDP(left)
+            case GaussianDP():
+                return GaussianDP(math.sqrt(left))
+            case ApproxDP() if self.order is not None:
+                return RenyiDP(self.order, left)
+        return PureDP(left)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the budget and its order (not the costs) as a plain dictionary."""
+        return {"budget": self.budget.to_dict(), "order": self.order}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any], costs: Iterable[float] = ()) -> PrivacyFilter:
+        """Read a filter back, with the costs already spent."""
+        return PrivacyFilter(Promise.from_dict(state["budget"]), state["order"], list(costs))

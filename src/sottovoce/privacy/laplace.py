@@ -1,0 +1,136 @@
+"""Laplace noise, continuous and on the integers: exact profiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, as_floats, expm1mx, log1mexp
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.pure import atoms_renyi
+
+__all__ = ["DiscreteLaplaceProfile", "LaplaceProfile"]
+
+_FEW = 2048
+"""Up to this many atoms of the privacy loss are summed one by one."""
+
+
+@dataclass(frozen=True)
+class LaplaceProfile(Profile):
+    r"""Laplace noise of `scale` on a value that moves by at most `sensitivity`; t = sensitivity/scale.
+
+    .. math:: \delta(\varepsilon) = 1 - e^{(\varepsilon-t)/2}, \qquad
+              R(\lambda) = \frac{\log\big(\frac{\lambda}{2\lambda-1}e^{(\lambda-1)t}
+              + \frac{\lambda-1}{2\lambda-1}e^{-\lambda t}\big)}{\lambda-1}
+
+    (Mironov 2017). It is t-private, (t-1+e^{-t})-zero-concentrated and -2Φ⁻¹(e^{-t/2}/2)-Gaussian.
+
+    >>> LaplaceProfile(scale=2.0).epsilon(0.0)
+    0.5
+    """
+
+    word: ClassVar[str] = "laplace"
+    scale: float
+    sensitivity: float = 1.0
+    basis: Basis = field(default=Basis.EXACT, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "sensitivity"):
+            object.__setattr__(self, name, float(as_floats(name, getattr(self, name), 0.0)))
+        if self.scale == 0:
+            raise InvalidValue("scale must be > 0. Got 0.0")
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        return log1mexp(np.minimum((epsilon - self.pure()) / 2, 0.0))
+
+    def _epsilon(self, log_delta: Floats) -> Floats:
+        return np.maximum(self.pure() + 2 * log1mexp(log_delta), 0.0)
+
+    def _renyi(self, order: Floats) -> Floats:
+        t, gap = self.pure(), order - 1
+        up, down = order / (2 * order - 1), gap / (2 * order - 1)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            little = up * expm1mx(gap * t) + down * expm1mx(-order * t)
+            large = np.logaddexp(np.log(up) + gap * t, np.log(down) - order * t)
+            value = np.where(little < 1, np.log1p(little), large) / gap
+        return np.where(order == 1, expm1mx(np.asarray(-t)), value)
+
+    def pure(self) -> float:
+        """Return sensitivity / scale."""
+        return self.sensitivity / self.scale
+
+    def zcdp(self) -> float:
+        """Return t - 1 + e^-t, the divergence at order 1: R(λ)/λ only falls from there."""
+        return float(expm1mx(np.asarray(-self.pure())))
+
+    def gdp(self) -> float:
+        """Return μ; the gap to a Gaussian trade-off is largest at its fixed point."""
+        return -2 * float(special.ndtri(np.exp(-self.pure() / 2) / 2))
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceProfile(Profile):
+    r"""Noise k on the integers with Pr[k] ∝ e^{-|k|/scale}, on a count that moves by at most `sensitivity`.
+
+    The privacy loss takes the values (Δ-2k)/scale, k = 0..Δ, so every curve is a finite sum. For Δ = 1 it is
+    randomized response.
+
+    >>> DiscreteLaplaceProfile(scale=2.0).delta(0.1)
+    0.2052...
+    """
+
+    word: ClassVar[str] = "discrete-laplace"
+    scale: float
+    sensitivity: int = 1
+    basis: Basis = field(default=Basis.EXACT, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", float(as_floats("scale", self.scale, 0.0)))
+        if self.scale == 0:
+            raise InvalidValue("scale must be > 0. Got 0.0")
+        whole = float(as_floats("sensitivity", self.sensitivity, 1.0))
+        if whole != int(whole):
+            raise InvalidValue(f"sensitivity must be a whole number; put the value on a grid first. Got {whole}")
+        object.__setattr__(self, "sensitivity", int(whole))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        t, steps = 1 / self.scale, self.sensitivity
+        m = np.ceil((steps - epsilon / t) / 2) - 1  # the last k whose loss exceeds ε
+        value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(np.minimum(epsilon - t * (steps - m), 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(m >= 0, np.log(value) - np.log1p(np.exp(-t)), -np.inf)
+
+    def _renyi(self, order: Floats) -> Floats:
+        t, steps = 1 / self.scale, self.sensitivity
+        if steps <= _FEW:
+            k = np.arange(steps + 1.0)
+            log_p = -t * k + np.log(np.tanh(t / 2))
+            log_p[[0, -1]] = -np.array([0.0, t * steps]) - np.log1p(np.exp(-t))
+            return np.minimum(atoms_renyi(order, t * (steps - 2 * k), log_p), self.pure())
+        # The same sum as a geometric series. Its rounding is covered by rounding up.
+        mean = t * steps + 2 * t * np.exp(-t) * np.expm1(-t * steps) / -np.expm1(-2 * t)
+        lam = np.maximum(order, 1 + 1e-4)
+        rate = t * (2 * lam - 1)
+        middle = np.log(np.tanh(t / 2)) - rate + log1mexp(-rate * (steps - 1)) - log1mexp(-rate)
+        ends = np.logaddexp(0.0, -rate * steps) - np.log1p(np.exp(-t))
+        value = t * steps + np.logaddexp(ends, middle) / (lam - 1)
+        value = value * (1 + 1e-12) + 1e-14 * (1 + t * steps) / (lam - 1)
+        return np.asarray(np.minimum(np.where(order == 1, mean + 1e-15 * t * steps, value), self.pure()))
+
+    def pure(self) -> float:
+        """Return sensitivity / scale."""
+        return self.sensitivity / self.scale
+
+    def zcdp(self) -> float:
+        """Return the divergence at order 1: R(λ)/λ only falls from there."""
+        return float(self.renyi(1.0))
+
+    def gdp(self) -> float:
+        """Return μ; of the knots of the trade-off curve the middle one is the furthest from a Gaussian."""
+        t, steps = 1 / self.scale, self.sensitivity
+        knots = np.array([(steps + 1) // 2, steps + 1 - (steps + 1) // 2])
+        return -float(special.ndtri(np.exp(-t * knots) / (1 + np.exp(-t))).sum())
