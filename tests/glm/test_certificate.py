@@ -39,12 +39,8 @@ def propagate(step, force, n_steps, grid, radius):
     means = points - step * force(points)
 
     def spread(mean):
-        inside = (
-            np.exp(-((grid[:, None] - mean) ** 2) / (2 * noise**2)) * width / (noise * math.sqrt(2 * math.pi))
-        )
-        return np.vstack(
-            [inside, special.ndtr((-radius - mean) / noise), special.ndtr((mean - radius) / noise)]
-        )
+        inside = np.exp(-((grid[:, None] - mean) ** 2) / (2 * noise**2)) * width / (noise * math.sqrt(2 * math.pi))
+        return np.vstack([inside, special.ndtr((-radius - mean) / noise), special.ndtr((mean - radius) / noise)])
 
     kernel = spread(means)
     mass = spread(-step * force(np.zeros(1)))[:, 0]

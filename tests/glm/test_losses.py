@@ -113,9 +113,7 @@ def test_custom_constants_end_where_they_are_claimed_to():
     assert math.isinf(own.constants(2.1).lipschitz)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: Poisson(0.0), lambda: SmoothedHinge(-1.0), lambda: Huber(threshold=math.nan)]
-)
+@pytest.mark.parametrize("make", [lambda: Poisson(0.0), lambda: SmoothedHinge(-1.0), lambda: Huber(threshold=math.nan)])
 def test_senseless_parameters_are_refused(make):
     with pytest.raises(InvalidValue, match="must be > 0"):
         make()

@@ -83,9 +83,7 @@ class CustomLoss(Loss):
 def _spot_check(loss: CustomLoss) -> None:
     reach = min(loss.valid_reach, 50.0)
     grid = np.unique(
-        np.concatenate(
-            [np.linspace(-reach, reach, 1001), np.sinh(np.linspace(-4, 4, 401)) / np.sinh(4) * reach]
-        )
+        np.concatenate([np.linspace(-reach, reach, 1001), np.sinh(np.linspace(-4, 4, 401)) / np.sinh(4) * reach])
     )
     ys = np.array([loss.low, loss.high]) if loss.two_labels else np.linspace(loss.low, loss.high, 9)
     with jax.enable_x64(True):

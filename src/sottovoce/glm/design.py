@@ -80,9 +80,7 @@ class Design:
         if rows.dtype not in (np.float32, np.float64):
             rows = _floats("X", rows)
         if rows.shape != (self.n, self.dimension):
-            raise InvalidData(
-                f"X must have n = {self.n} rows of {self.dimension} columns. Got shape {rows.shape}"
-            )
+            raise InvalidData(f"X must have n = {self.n} rows of {self.dimension} columns. Got shape {rows.shape}")
         if not np.all(np.isfinite(rows)):
             raise InvalidData("X holds a missing or infinite value; impute or drop such records first")
         return rows

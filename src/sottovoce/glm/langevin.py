@@ -22,9 +22,7 @@ __all__ = ["run_chains"]
 _BLOCK = 1 << 21
 """Normal draws made on the host at a time."""
 
-_matmul = partial(
-    jnp.matmul, precision=jax.lax.Precision.HIGHEST
-)  # else GPUs round float32 products to 10 bits
+_matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)  # else GPUs round float32 products to 10 bits
 
 
 def run_chains(
@@ -91,9 +89,7 @@ def _gradient(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: ja
     return _matmul(slopes.T, X)
 
 
-def _move(
-    W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array, n: dict[str, jax.Array]
-) -> jax.Array:
+def _move(W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
     W = W - n["step"] * (n["weight"] * gradient + n["pull"] * (W - centre)) + n["kick"] * noise
     norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
     return jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)

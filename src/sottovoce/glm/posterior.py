@@ -205,7 +205,7 @@ class ConcentratedGaussianPrior(_Posterior):
     >>> design = Design(Logistic(), n=10_000, dimension=20, data_norm=1.0)
     >>> mechanism = ConcentratedGaussianPrior.calibrate(design, GaussianDP(0.5), prior_precision=0.2)
     >>> mechanism.data_weight, round(mechanism.prior_precision, 3)
-    (1.0, 14.452)
+    (1.0, 14.442)
     """
 
     word: ClassVar[str] = "concentrated Gaussian prior"
@@ -235,7 +235,5 @@ class ConcentratedGaussianPrior(_Posterior):
 
 def _precision(design: Design, precision: float | None, scale: float | None) -> float:
     if (precision is None) == (scale is None):
-        raise InvalidValue(
-            "give the prior either as prior_precision (m) or as prior_scale (R, with m = d/R²)"
-        )
+        raise InvalidValue("give the prior either as prior_precision (m) or as prior_scale (R, with m = d/R²)")
     return default_precision(design, scale) if scale is not None else float(precision or 0.0)

@@ -91,9 +91,7 @@ def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) 
         return Rows(jnp.asarray(rows, dtype), jnp.asarray(labels, dtype), placement)
     mesh = Mesh(np.array(placement.devices), ("rows",))
     shard = NamedSharding(mesh, PartitionSpec(None, "rows"))  # type: ignore[no-untyped-call]
-    return Rows(
-        jax.device_put(rows.astype(dtype), shard), jax.device_put(labels.astype(dtype), shard), placement
-    )
+    return Rows(jax.device_put(rows.astype(dtype), shard), jax.device_put(labels.astype(dtype), shard), placement)
 
 
 def _padded(array: Any, length: int, filler: float) -> Any:
