@@ -51,9 +51,7 @@ class Regression:
 
     def error(self, W: Floats) -> Floats:
         """Return the test error of each row of W."""
-        return np.asarray(
-            np.mean((self.X_test @ np.atleast_2d(W).T > 0) != (self.y_test[:, None] > 0), axis=0)
-        )
+        return np.asarray(np.mean((self.X_test @ np.atleast_2d(W).T > 0) != (self.y_test[:, None] > 0), axis=0))
 
 
 def load_regression(name: str, folder: Path | None = None) -> Regression:
@@ -106,9 +104,7 @@ def _adult_part(path: Path) -> tuple[Floats, Floats]:
     columns = list(_ADULT_NUMBERS)
     numbers = _scaled(table[:, columns].astype(np.float64), np.array([_ADULT_NUMBERS[c] for c in columns]))
     choices = [table[:, [c]] == np.array(text.split("|")) for c, text in _ADULT_CHOICES.items()]
-    return _unit(np.hstack([numbers, *[c - 0.5 for c in choices]])), np.where(
-        table[:, 14] == ">50K", 1.0, -1.0
-    )
+    return _unit(np.hstack([numbers, *[c - 0.5 for c in choices]])), np.where(table[:, 14] == ">50K", 1.0, -1.0)
 
 
 def _mnist(folder: Path) -> Regression:

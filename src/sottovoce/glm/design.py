@@ -12,7 +12,7 @@ from sottovoce.glm.losses import Constants, Loss
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Design"]
+__all__ = ["Design", "scale_down"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ class Design:
             raise InvalidData("X holds a missing or infinite value; impute or drop such records first")
         return rows
 
+    def clipped(self, X: Any) -> Floats:
+        """Return the checked rows in double precision, scaled down to `data_norm` where they are longer."""
+        return scale_down(np.asarray(self.rows(X), dtype=np.float64), self.data_norm)
+
     def responses(self, y: Any) -> Floats:
         """Return the labels: checked to be ±1 for a binary loss, clipped to the loss's range for others."""
         labels = _floats("y", np.asarray(y))
@@ -96,6 +100,13 @@ class Design:
         if self.loss.binary and not np.all((labels == low) | (labels == high)):
             raise InvalidData(f"the labels of {self.loss.name} are {low:g} and {high:g}; y holds another")
         return np.clip(labels, low, high)
+
+
+def scale_down(rows: Floats, norm: float) -> Floats:
+    """Return the rows, those longer than `norm` scaled to a few units in the last place inside it."""
+    limit = norm * (1 - 16 * float(np.finfo(rows.dtype).eps))
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows * (limit / np.maximum(lengths, limit))[:, None])
 
 
 def _floats(name: str, values: Any) -> Floats:

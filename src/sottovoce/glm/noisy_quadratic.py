@@ -19,7 +19,6 @@ from scipy import optimize
 from sottovoce.glm.design import Design
 from sottovoce.glm.gaussian_posterior import GaussianPosterior
 from sottovoce.glm.losses import Loss, positive
-from sottovoce.glm.rows import clip_rows
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData
@@ -158,11 +157,8 @@ class NoisyQuadratic:
 
     def release(self, X: Any, y: Any, rng: np.random.Generator | None = None) -> Release:
         """Return the posterior of the records; rows are clipped to `data_norm`, labels to their range."""
-        with jax.enable_x64(True):
-            rows = clip_rows(jnp.asarray(self.design.rows(X), np.float64), self.design.data_norm)
-            labels = jnp.asarray(self.design.responses(y))
-            gram, moment, total = (np.asarray(a) for a in (rows.T @ rows, rows.T @ labels, rows.sum(axis=0)))
-        return self.release_statistics(gram, moment, total, rng)
+        rows, labels = self.design.clipped(X), self.design.responses(y)
+        return self.release_statistics(rows.T @ rows, rows.T @ labels, rows.sum(axis=0), rng)
 
     def release_statistics(
         self, gram: Any, moment: Any, total: Any = None, rng: np.random.Generator | None = None

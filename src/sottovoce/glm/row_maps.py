@@ -11,29 +11,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.glm.design import Design
+from sottovoce.glm.design import Design, scale_down
 from sottovoce.glm.gaussian_posterior import GaussianPosterior
 from sottovoce.glm.losses import positive
 from sottovoce.glm.noisy_quadratic import NoisyMoments
-from sottovoce.glm.rows import clip_rows
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
 
-__all__ = ["Flattening", "RowMap", "clipped", "shape_by"]
+__all__ = ["Flattening", "RowMap", "shape_by"]
 
 _ROOM = 1.1
 """Rows up to this multiple of their private root-mean-square norm are left unclipped."""
-
-
-def clipped(design: Design, X: Any) -> Floats:
-    """Return the checked rows of X, clipped to the design's `data_norm`."""
-    with jax.enable_x64(True):
-        return np.asarray(clip_rows(jnp.asarray(design.rows(X), np.float64), design.data_norm))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +37,9 @@ class RowMap:
     matrix: Floats
     limit: float
 
-    def rows(self, X: Any) -> Floats:
+    def rows(self, X: Floats) -> Floats:
         """Return the mapped rows."""
-        with jax.enable_x64(True):
-            return np.asarray(clip_rows(jnp.asarray(X, np.float64) @ (self.matrix / self.limit), 1.0))
+        return scale_down(X @ (self.matrix / self.limit), 1.0)
 
     def parameters(self, U: Floats) -> Floats:
         """Return the parameters of the rows before the map, one row each."""
@@ -85,7 +75,7 @@ class Flattening:
     def learn(self, X: Any, rng: np.random.Generator) -> RowMap:
         """Return the map for rows that will be clipped to the design's `data_norm` first."""
         c, n, d = self.design.data_norm, self.design.n, self.design.dimension
-        rows = clipped(self.design, X)
+        rows = self.design.clipped(X)
         total, square = rows.sum(axis=0), float(np.sum(rows * rows)) / c
         noise = 2 * c / self.mu
         mean = (total + noise * rng.standard_normal(d)) / n
