@@ -20,10 +20,10 @@ from sottovoce.glm.noisy_quadratic import NoisyQuadratic
 from sottovoce.glm.posterior import ConcentratedGaussianPrior, DiffusePosterior
 from sottovoce.glm.rows import Placement
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP
+from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["Row", "error_table"]
+__all__ = ["Row", "draw", "error_table"]
 
 PUBLISHED = {
     ("abalone", 1.0): 0.241,
@@ -68,7 +68,9 @@ def run(setting: Setting) -> Outcome:
         rows += error_table(data, promise, releases=5 if setting.quick else 20, seed=setting.seed)
         _write(path, rows)  # after every cell: the whole table takes an hour
         setting.advance((k + 1) / len(cells))
-    return Outcome((path,), tuple(_findings(rows)))
+    figure = setting.output / "glm-error.png"
+    draw(figure, rows)
+    return Outcome((path, figure), tuple(_findings(rows)))
 
 
 def _write(path: Path, rows: list[Row]) -> None:
@@ -143,3 +145,37 @@ def _findings(rows: list[Row]) -> Iterator[Finding]:
             error = row.sd / math.sqrt(row.releases)
             evidence = f"{row.mean:.4f} ± {error:.4f} against {best}"
             yield Finding(f"auto reaches {best} on {row.data} at {row.promise}", row.mean <= best + 2 * error, evidence)
+
+
+def draw(path: Path, rows: list[Row]) -> None:
+    """Draw the error against ε at δ = 1e-5, one panel a data set."""
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    names = list(dict.fromkeys(row.data for row in rows))
+    figure, panels = plt.subplots(
+        1, len(names), figsize=(3.6 * len(names) + 0.6, 3.8), layout="constrained", squeeze=False
+    )
+    for panel, name in zip(panels[0], names, strict=True):
+        lines: dict[str, dict[float, Row]] = {}
+        for row in rows:
+            promise = None if row.promise == "none" else parse_promise(row.promise)
+            if row.data == name and isinstance(promise, ApproxDP):
+                lines.setdefault(row.mechanism, {})[promise.epsilon] = row
+        for k, (mechanism, points) in enumerate(lines.items()):
+            x = sorted(points)
+            y, sd = (np.array([getattr(points[e], field) for e in x]) for field in ("mean", "sd"))
+            style = {"color": "k", "lw": 2.2, "zorder": 5} if mechanism == "auto" else {"color": f"C{k}", "lw": 1.3}
+            panel.errorbar(x, y, yerr=sd, marker="o", ms=4, capsize=2, label=mechanism, **style)
+        plain = next(row.mean for row in rows if (row.data, row.promise) == (name, "none"))
+        panel.axhline(plain, color="0.5", ls="--", lw=1, label="no privacy")
+        panel.set(xscale="log", title=name, xlabel="ε (δ = 1e-5)")
+        panel.set_xticks([0.1, 0.3, 1, 3], ["0.1", "0.3", "1", "3"])
+        panel.minorticks_off()
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0][0].set_ylabel("test error")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
