@@ -1,1 +1,43 @@
 """Sottovoce: Bayesian inference on sensitive data, with its privacy proven and counted."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from sottovoce import mechanisms as _mechanisms
+from sottovoce import privacy as _privacy
+from sottovoce import systems as _systems
+from sottovoce.mechanisms import *  # noqa: F403
+from sottovoce.privacy import *  # noqa: F403
+from sottovoce.systems import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from sottovoce.curator import Curator
+    from sottovoce.ledger import Ledger
+    from sottovoce.tables import open_table
+
+try:
+    __version__ = version("sottovoce")
+except PackageNotFoundError:  # a source tree that was never installed
+    __version__ = "0+unknown"
+
+_LAZY = {
+    "Curator": "sottovoce.curator",
+    "Ledger": "sottovoce.ledger",
+    "open_table": "sottovoce.tables",
+}
+"""Names whose rooms need more than the core, imported when first used."""
+
+__all__ = [*_privacy.__all__, *_systems.__all__, *_mechanisms.__all__, "Curator", "Ledger", "open_table"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

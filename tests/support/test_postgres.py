@@ -3,9 +3,7 @@ import psycopg
 from support.postgres import PostgresServer
 
 
-def test_each_test_meets_an_empty_database_of_its_own(
-    postgres_server: PostgresServer, postgres_url: str
-) -> None:
+def test_each_test_meets_an_empty_database_of_its_own(postgres_server: PostgresServer, postgres_url: str) -> None:
     other = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
     here = postgres_url.replace("+psycopg", "")
     assert here != other

@@ -1,1 +1,27 @@
 """Mechanisms: built from public things alone, then shown the statistics once."""
+
+from sottovoce.mechanisms.concentrated import ConcentratedPosterior
+from sottovoce.mechanisms.diffused import DiffusedPosterior
+from sottovoce.mechanisms.direct import DirectPosterior
+from sottovoce.mechanisms.forecast import Forecast
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
+from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
+from sottovoce.mechanisms.release import Release
+from sottovoce.mechanisms.statistical_query import StatisticalQuery
+from sottovoce.mechanisms.tempered import TemperedPosterior
+
+__all__ = [
+    "ConcentratedPosterior",
+    "DiffusedPosterior",
+    "DirectPosterior",
+    "Forecast",
+    "IntegerNoise",
+    "Mechanism",
+    "NoisyPosterior",
+    "NoisyStatistics",
+    "Release",
+    "StatisticalQuery",
+    "TemperedPosterior",
+]

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Profile
+from sottovoce.systems.distributions import Distribution
 
 __all__ = ["Release"]
 
@@ -53,6 +55,33 @@ class Release:
         """Return the release as JSON."""
         return json.dumps(self.to_dict(), indent=indent)
 
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Release:
+        """Read a release from `to_dict`'s form: numbers, arrays of samples, distributions, noisy
+        posteriors.
+        """
+        try:
+            return Release(
+                _value(state["value"]),
+                Profile.from_dict(state["profile"]),
+                dict(state["mechanism"]),
+                str(state["parameter"]),
+                bool(state["reproducible"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise InvalidValue(f"cannot read a release: {error}") from None
+
+    @staticmethod
+    def from_json(text: str) -> Release:
+        """Read a release from `to_json`'s form."""
+        try:
+            state = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidValue(f"not JSON: {error}") from None
+        if not isinstance(state, dict):
+            raise InvalidValue("a release is a JSON object")
+        return Release.from_dict(state)
+
     def to_arviz(self, draws: int = 1000) -> Any:
         """Return the samples as an ArviZ `InferenceData`; a whole posterior is sampled `draws` times."""
         import arviz  # noqa: PLC0415 - an extra
@@ -63,6 +92,14 @@ class Release:
             raise InvalidValue("there is no sample to export")
         attributes = {"profile": self.profile.to_json(), "reproducible": int(self.reproducible)}
         return arviz.from_dict(posterior={self.parameter: array[None, ...]}, attrs=attributes)
+
+
+def _value(plain: Any) -> Any:
+    if isinstance(plain, Mapping) and plain.get("posterior") == "noisy":
+        return NoisyPosterior.from_dict(plain)
+    if isinstance(plain, Mapping) and "distribution" in plain:
+        return Distribution.from_dict(plain)
+    return np.asarray(plain, dtype=np.float64) if isinstance(plain, list) else plain
 
 
 def _plain(value: Any) -> Any:

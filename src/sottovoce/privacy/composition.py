@@ -16,10 +16,10 @@ from dp_accounting.pld import pld_pmf
 from scipy import special
 
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.convert import renyi_log_delta
+from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, decreasing_root
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -93,11 +93,8 @@ class ComposedProfile(Profile):
     def _renyi(self, order: Floats) -> Floats:
         return np.asarray(np.sum([k * p._renyi(order) for p, k in self._each()], axis=0))
 
-    def _renyi_log_delta(self, epsilon: Floats) -> Floats:
-        return renyi_log_delta(self._renyi, epsilon, self.pole)
-
     def _log_delta(self, epsilon: Floats) -> Floats:
-        out = np.where(epsilon >= self.pure(), -np.inf, self._renyi_log_delta(epsilon))
+        out = np.where(epsilon >= self.pure(), -np.inf, renyi_log_delta(self._renyi, epsilon, self.pole))
         with np.errstate(divide="ignore"):
             if self._binomial is not None:
                 losses, probabilities = self._binomial
@@ -109,17 +106,12 @@ class ComposedProfile(Profile):
         return out
 
     def _epsilon(self, log_delta: Floats) -> Floats:
-        if self._binomial is not None or self._losses is None:
+        if self._binomial is not None:
             return super()._epsilon(log_delta)
-        out = np.array([self._losses.get_epsilon_for_delta(math.exp(d)) for d in log_delta.ravel().tolist()])
-        out = np.minimum(out.reshape(log_delta.shape), self.pure())
-        # Deep in the tail the Rényi answer is the better one; look whether it is.
-        start = np.minimum(out, 1e9)
-        better = np.isfinite(log_delta) & (start > 0) & (self._renyi_log_delta(start) < log_delta)
-        if better.any():
-            zero = np.zeros(int(better.sum()))
-            found = decreasing_root(self._renyi_log_delta, log_delta[better], zero, start[better])
-            out[better] = np.minimum(out[better], found)
+        out = np.minimum(renyi_epsilon(self._renyi, log_delta, self.pole), self.pure())
+        if self._losses is not None:
+            least = [self._losses.get_epsilon_for_delta(math.exp(d)) for d in log_delta.ravel().tolist()]
+            out = np.minimum(out, np.array(least).reshape(log_delta.shape))
         return np.asarray(out)
 
     @cached_property

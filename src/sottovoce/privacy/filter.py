@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from scipy import optimize
@@ -131,7 +132,7 @@ class PrivacyFilter:
 
     def fits(self, cost: float) -> bool:
         """Say whether this cost still fits, with no rounding in the caller's favour."""
-        return math.fsum([*self.costs, cost]) <= self.limit
+        return math.isfinite(cost) and sum(map(Fraction, [*self.costs, cost])) <= Fraction(self.limit)
 
     def spend(self, profile: Profile) -> None:
         """Draw the budget down, or raise `BudgetExceeded` and leave it as it is."""

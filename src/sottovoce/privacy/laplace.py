@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, expm1mx, log1mexp
+from sottovoce.privacy.numbers import Floats, as_floats, expm1mx, log1mexp, round_up
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import atoms_renyi
 
@@ -48,7 +48,7 @@ class LaplaceProfile(Profile):
         return log1mexp(np.minimum((epsilon - self.pure()) / 2, 0.0))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
-        return np.maximum(self.pure() + 2 * log1mexp(log_delta), 0.0)
+        return round_up(self.pure() + 2 * log1mexp(log_delta), self.pure())
 
     def _renyi(self, order: Floats) -> Floats:
         t, gap = self.pure(), order - 1
@@ -102,7 +102,15 @@ class DiscreteLaplaceProfile(Profile):
         m = np.ceil((steps - epsilon / t) / 2) - 1  # the last k whose loss exceeds ε
         value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(np.minimum(epsilon - t * (steps - m), 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(m >= 0, np.log(value) - np.log1p(np.exp(-t)), -np.inf)
+            return np.where((m >= 0) & (epsilon < self.pure()), np.log(value) - np.log1p(np.exp(-t)), -np.inf)
+
+    def _epsilon(self, log_delta: Floats) -> Floats:
+        # δ is 1 - e^(-tm) where the loss of k = m is ε, and between two such places linear in e^ε.
+        t, steps, delta = 1 / self.scale, self.sensitivity, np.exp(log_delta)
+        m = np.floor(-np.log1p(-delta) / t)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = np.log((1 + np.exp(-t)) * (1 - delta) - np.exp(-t * (m + 1)))
+        return round_up(np.where(2 * m < steps, t * (steps - m) + rest, 0.0), self.pure())
 
     def _renyi(self, order: Floats) -> Floats:
         t, steps = 1 / self.scale, self.sensitivity

@@ -20,6 +20,7 @@ __all__ = [
     "log1pmx",
     "log_gamma_gap",
     "log_gamma_step",
+    "round_up",
 ]
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,8 @@ _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 def as_floats(name: str, value: ArrayLike, low: float, *, below: float = np.inf) -> Floats:
     """Return `value` as floats in [low, below), or raise `InvalidValue` naming it."""
+    if type(value) is float and low <= value < below and value != np.inf:
+        return np.array(value)  # the common case, without the price of the general one
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -62,6 +65,12 @@ def expm1mx(x: Floats) -> Floats:
     return np.where(small, series * y * y / 2, plain)
 
 
+def round_up(epsilon: Floats, most: float) -> Floats:
+    """Return ε lifted by its own rounding error, inside [0, most]: never a smaller claim than the truth."""
+    inside = np.clip(epsilon, 0.0, most)
+    return np.where(inside > 0, np.minimum(inside + 2 * np.spacing(most), most), 0.0)
+
+
 def log1mexp(x: Floats) -> Floats:
     """Return log(1 - e^x) for x <= 0, accurate at both ends."""
     x = np.asarray(x, dtype=np.float64)
@@ -73,7 +82,7 @@ def log1pmx(x: Floats) -> Floats:
     """Return log(1+x) - x without cancellation near zero.
 
     >>> float(log1pmx(np.array(1e-8)))
-    -4.9999999666666673e-17
+    -4.999999966666667e-17
     """
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -152,18 +161,17 @@ def decreasing_root(
 ) -> Floats:
     """Return, element by element, the safe end of where a decreasing f falls to `target`.
 
-    f(low) > target >= f(high) must hold. The answer r has f(r) <= target and is within `rtol` of the
-    crossing (Chandrupatla 1997: inverse quadratic steps, bisection when they do not help).
+    The caller knows that f has fallen to the target by `high`. The answer r has f(r) <= target, or is `high`, and is
+    within `rtol` of the crossing (Chandrupatla 1997: inverse quadratic steps, bisection when they do not help).
     """
     a, b = np.array(high, dtype=np.float64), np.array(low, dtype=np.float64)
-    fa, fb = f(a) - target, f(b) - target
+    fa, fb = np.minimum(f(a) - target, 0.0), f(b) - target
     c, fc = a.copy(), fa.copy()
     t = np.full(a.shape, 0.5)
     for _ in range(200):
         x = np.where(np.isfinite(fa) & np.isfinite(fb), a + t * (b - a), (a + b) / 2)
         fx = f(x) - target
-        same = np.sign(fx) == np.sign(fa)
-        same |= (fx == 0) & (fa <= 0)
+        same = (fx <= 0) == (fa <= 0)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
         b, fb = np.where(same, b, a), np.where(same, fb, fa)
         a, fa = x, fx

@@ -86,7 +86,7 @@ class BetaPairs:
 
     a, b are the weighted prior parameters, w = `step` the data weight, N = `others` how many other records sit in the
     two touched cells: n-1 for one proportion, 0 for three categories or more. With ``whole=False`` records may be
-    fractions and s runs over the interval [0, N]; the bound is then within a relative 1e-9 of the supremum, above it.
+    fractions and s runs over the interval [0, N]; the bound is then within a relative 1e-8 of the supremum, above it.
     """
 
     family: ClassVar[str] = "beta"
@@ -143,7 +143,7 @@ class BetaPairs:
     def _blocks(self) -> tuple[Floats, Floats]:
         """Cut [0, N] into its ends and blocks that grow away from them."""
         n = float(self.others)
-        if n < 2 and self.whole:
+        if n == 0 or (n < 2 and self.whole):
             return np.array([0.0, n]), np.array([0.0, n])
         half = np.ceil(n / 2) if self.whole else n / 2
         tiny = 1.0 if self.whole else min(1e-11, n / 4)
@@ -183,11 +183,12 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats) -> Floats:
         hit = special.expit(t)
         height = p * t - (p + q) * np.logaddexp(0, t) - _log_beta(p, q)
         rate = np.maximum((p + q) * hit - p, 0.0) + np.sqrt((p + q) * hit * special.expit(-t)) + 1e-300
-        p, total, hit = p[:, None], (p + q)[:, None], hit[:, None]
+        p, total = p[:, None], (p + q)[:, None]
+        log_hit, log_miss = special.log_expit(t)[:, None], special.log_expit(-t)[:, None]
         return _log_integral(
             height,
             rate,
-            lambda u: p * u - total * np.logaddexp(np.log1p(-hit), np.log(hit) + u),
+            lambda u: p * u - total * np.logaddexp(log_miss, log_hit + u),
             lambda u: w * u,
         )
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, as_floats, expm1mx, log1mexp
+from sottovoce.privacy.numbers import Floats, as_floats, expm1mx, log1mexp, round_up
 from sottovoce.privacy.profile import Profile
 
 __all__ = ["BoundedRangeProfile", "PureProfile", "atoms_renyi"]
@@ -53,8 +53,8 @@ class PureProfile(Profile):
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            inside = log1mexp(np.minimum(log_delta - special.log_expit(self.level), 0.0))
-        return np.maximum(self.level + inside, 0.0)
+            inside = np.log1p(-np.exp(np.minimum(log_delta - special.log_expit(self.level), 0.0)))
+        return round_up(self.level + inside, self.level)
 
     def _renyi(self, order: Floats) -> Floats:
         loss = np.array([self.level, -self.level])
@@ -103,7 +103,7 @@ class BoundedRangeProfile(Profile):
             return np.zeros(log_delta.shape)
         half = (log_delta + log1mexp(np.asarray(-self.width))) / 2
         with np.errstate(divide="ignore"):
-            return np.maximum(self.width + 2 * log1mexp(np.minimum(half, 0.0)), 0.0)
+            return round_up(self.width + 2 * log1mexp(np.minimum(half, 0.0)), self.width)
 
     def _renyi(self, order: Floats) -> Floats:
         if self.width == 0:

@@ -1,1 +1,49 @@
 """Conjugate systems: statistics, posterior, log-partition, worst neighbouring pairs."""
+
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
+from sottovoce.systems.conjugate import Conjugate
+from sottovoce.systems.dirichlet_categorical import DirichletCategorical
+from sottovoce.systems.distributions import (
+    Beta,
+    Dirichlet,
+    DirichletMixture,
+    Distribution,
+    Gamma,
+    Mixture,
+    Normal,
+    NormalVector,
+    ScalarDistribution,
+    Truncated,
+)
+from sottovoce.systems.gamma_exponential import GammaExponential
+from sottovoce.systems.gamma_poisson import GammaPoisson
+from sottovoce.systems.normal_mean import NormalMean
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
+from sottovoce.systems.system import NoiseAwareSystem, System, TemperableSystem
+
+__all__ = [
+    "BallSum",
+    "Beta",
+    "BetaBernoulli",
+    "CategoryCounts",
+    "ClippedSum",
+    "Conjugate",
+    "Dirichlet",
+    "DirichletCategorical",
+    "DirichletMixture",
+    "Distribution",
+    "Gamma",
+    "GammaExponential",
+    "GammaPoisson",
+    "Mixture",
+    "NoiseAwareSystem",
+    "Normal",
+    "NormalMean",
+    "NormalVector",
+    "Reading",
+    "ScalarDistribution",
+    "Statistics",
+    "System",
+    "TemperableSystem",
+    "Truncated",
+]

@@ -1,0 +1,134 @@
+"""Statistics of a large Parquet file beside the same query written by hand for DuckDB, in the same process.
+
+Run ``python benchmarks/tables.py`` (50 million rows, 1.2 GB of temporary disk) or with ``--quick``
+(2 million). It reports the best of several alternating runs, their ratio, and the peak memory of a process
+that only reads the statistics through Sottovoce.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.tables import Table, open_table
+
+ROWS, QUICK_ROWS = 50_000_000, 2_000_000
+MOST_RATIO, MOST_MEMORY = 1.2, 300.0
+
+RECORDS = """
+    SELECT CASE WHEN h % 50 = 0 THEN NULL ELSE (h % 1000003) / 1e4 - 3 END AS income,
+           (h // 64 % 100)::INTEGER AS age,
+           ['north', 'south', 'east', 'west', 'abroad'][1 + (h // 8192 % 5)::INTEGER] AS region,
+           sin(h % 65537) AS u, cos(h % 65539) * 1.5 AS v
+    FROM (SELECT hash(range) AS h FROM range({rows}))
+"""
+
+SHRUNK = "(SELECT u, v, least(1.0, 1.0 / sqrt(u * u + v * v)) AS s FROM '{path}')"
+
+CASES: dict[str, tuple[Callable[[Table], Any], str, bool]] = {
+    "clipped sum of doubles": (
+        lambda table: table.statistics(ClippedSum(0, 80), "income"),
+        "SELECT count(*), sum(least(greatest(coalesce(income, 0), 0), 80)) FROM '{path}'",
+        True,
+    ),
+    "clipped sum of integers": (
+        lambda table: table.statistics(ClippedSum(0, 90), "age"),
+        "SELECT count(*), sum(least(greatest(coalesce(age, 0), 0), 90)) FROM '{path}'",
+        True,
+    ),
+    "category counts": (
+        lambda table: table.statistics(CategoryCounts(("north", "south", "east", "west")), "region"),
+        "SELECT region, count(*) FROM '{path}' GROUP BY region",
+        True,
+    ),
+    "condition": (
+        lambda table: table.statistics(ClippedSum(0, 1), where="age > 40 and region in ('north', 'east')"),
+        "SELECT count(*), count(*) FILTER (age > 40 AND region IN ('north', 'east')) FROM '{path}'",
+        True,
+    ),
+    "ball sum, 2 columns": (
+        lambda table: table.statistics(BallSum(2, 1.0), ["u", "v"]),
+        f"SELECT count(*), sum(u * s), sum(v * s) FROM {SHRUNK}",
+        False,
+    ),
+    "X'X and X'y, 2 columns": (
+        lambda table: table.quadratic_statistics(
+            ["u", "v"], "income", data_norm=1.0, target_bounds=(0, 80), intercept=False
+        ),
+        "SELECT count(*), sum(u * s * u * s), sum(u * s * v * s), sum(v * s * v * s), "
+        "sum(u * s * y), sum(v * s * y) FROM "
+        + SHRUNK.replace("SELECT u, v,", "SELECT least(greatest(coalesce(income, 0), 0), 80) AS y, u, v,"),
+        False,
+    ),
+}
+"""Ours, by hand, and whether the ratio is held to `MOST_RATIO`; the last two can overflow by hand."""
+
+
+def measure(path: Path, repeats: int) -> list[tuple[str, float, float, bool]]:
+    """Return the best wall times of ours and of the hand-written query, run in turns."""
+    found = []
+    with open_table(path) as table, duckdb.connect() as connection:
+        for name, (ours, by_hand, held) in CASES.items():
+            query = by_hand.format(path=path)
+            times: tuple[list[float], list[float]] = ([], [])
+            for _ in range(repeats):
+                start = time.perf_counter()
+                ours(table)
+                middle = time.perf_counter()
+                connection.execute(query).fetchall()
+                times[0].append(middle - start)
+                times[1].append(time.perf_counter() - middle)
+            found.append((name, min(times[0]), min(times[1]), held))
+    return found
+
+
+def read_all(path: Path) -> None:
+    """Read every statistic once and print the peak memory of this process in MB."""
+    with open_table(path) as table:
+        for ours, _, _ in CASES.values():
+            ours(table)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main(quick: bool = False) -> bool:
+    """Print the table; return whether the ratios and the memory are within their limits."""
+    rows = QUICK_ROWS if quick else ROWS
+    with tempfile.TemporaryDirectory(prefix="sottovoce-bench-") as folder:
+        path = Path(folder) / "records.parquet"
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY ({RECORDS.format(rows=rows)}) TO '{path}' (FORMAT parquet)")
+        size = path.stat().st_size / 1e6
+        command = [sys.executable, __file__, "--read", str(path)]
+        memory = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        results = measure(path, repeats=5)
+    print(f"{rows:,} rows, {size:,.0f} MB of Parquet, DuckDB {duckdb.__version__}")
+    print(f"{'':26}{'sottovoce':>11}{'by hand':>10}{'ratio':>8}")
+    fine = memory < MOST_MEMORY
+    for name, ours, by_hand, held in results:
+        ratio = ours / by_hand
+        limit = f"  (limit {MOST_RATIO})" if held else ""
+        fine = fine and (ratio <= MOST_RATIO or not held)
+        print(f"{name:26}{ours:10.3f}s{by_hand:9.3f}s{ratio:8.2f}{limit}")
+    print(f"peak memory of the process {memory:.0f} MB (limit {MOST_MEMORY:.0f})")
+    return fine
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="2 million rows instead of 50 million")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read is not None:
+        read_all(options.read)
+    else:
+        sys.exit(0 if main(options.quick) else 1)

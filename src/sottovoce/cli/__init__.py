@@ -1,0 +1,73 @@
+"""The command line: thin faces of the curator."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from sottovoce import __version__
+from sottovoce.cli.console import fail
+from sottovoce.cli.demo import demo
+from sottovoce.cli.ledgers import app as ledger_app
+from sottovoce.cli.planning import plan
+from sottovoce.cli.releasing import release
+from sottovoce.cli.reproducing import reproduce
+
+__all__ = ["app", "main"]
+
+_EPILOG = (
+    "Exit codes: 0 done · 2 wrong argument, file or value · 3 budget does not cover it · "
+    "4 unproven claim not accepted · 5 ledger unavailable · 6 ledger corrupt · "
+    "7 promise unreachable · 1 a fault of ours."
+)
+
+app = typer.Typer(
+    name="sottovoce",
+    help="Bayesian inference on sensitive data, with its privacy proven and counted.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(plan)
+app.command()(release)
+app.add_typer(ledger_app, name="ledger")
+app.command()(reproduce)
+app.command()(demo)
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"sottovoce {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; no traceback reaches the user."""
+    as_json = "--json" in sys.argv
+    try:
+        code = app(standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        code = leave.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        code = wrong.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        code = 0
+    except Exception as error:  # every error becomes one line and an exit code
+        code = fail(error, as_json=as_json)
+    sys.exit(code if isinstance(code, int) else 0)

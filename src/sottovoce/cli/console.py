@@ -1,0 +1,88 @@
+"""What the command line prints: tables for people, JSON for programs, one line for an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sottovoce.privacy.errors import (
+    BudgetExceeded,
+    LedgerCorrupt,
+    LedgerUnavailable,
+    PromiseUnreachable,
+    SottovoceError,
+    UnprovenPrivacy,
+)
+
+__all__ = ["EXIT_CODES", "AsJson", "console", "emit", "escape", "exit_code", "fail", "number", "table"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+EXIT_CODES: tuple[tuple[type[Exception], int, str], ...] = (
+    (BudgetExceeded, 3, "the budget does not cover the release"),
+    (UnprovenPrivacy, 4, "the privacy claim is unproven and was not accepted"),
+    (LedgerCorrupt, 6, "the ledger was altered or damaged"),
+    (LedgerUnavailable, 5, "the ledger cannot be opened, locked or written"),
+    (PromiseUnreachable, 7, "no setting of the mechanism keeps the promise"),
+    (SottovoceError, 2, "a wrong argument, file or value"),
+)
+"""Exit codes, most special error first; 0 is success, 1 a fault of ours, 130 an interruption."""
+
+console = Console(highlight=False)
+_errors = Console(stderr=True, highlight=False)
+
+
+def exit_code(error: Exception) -> int:
+    """Return the documented exit code of an error."""
+    return next((code for kind, code, _ in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+def fail(error: Exception, *, as_json: bool) -> int:
+    """Print an error in one line on stderr and return its exit code."""
+    code = exit_code(error)
+    message = " ".join(str(error).split())
+    if code == 1:
+        message = f"internal error: {type(error).__name__}: {message} (set SOTTOVOCE_DEBUG=1 to see where)"
+    if as_json:
+        print(json.dumps({"error": type(error).__name__, "message": message, "exit": code}), file=sys.stderr)
+    else:
+        _errors.print(f"[bold red]error[/] {escape(message)}", soft_wrap=True)
+    if code == 1 and os.environ.get("SOTTOVOCE_DEBUG"):
+        raise error
+    return code
+
+
+def escape(text: str) -> str:
+    """Return text that Rich prints as it is."""
+    return text.replace("[", r"\[")
+
+
+def emit(value: Any) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number for a table: short, ∞ where infinite, a dash where there is none."""
+    if value is None:
+        return "–"
+    if value == float("inf"):
+        return "∞"
+    return f"{value:.{digits}g}"
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+    """Return a table in the house style; the first `left` columns are text, the rest numbers."""
+    made = Table(title=title, title_style="bold", title_justify="left", header_style="dim", box=None, pad_edge=False)
+    for index, name in enumerate(columns):
+        made.add_column(name, justify="left" if index < left else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made

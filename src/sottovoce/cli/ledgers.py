@@ -1,0 +1,130 @@
+"""`sottovoce ledger`: open a budget, look at it, check it, export it, close what a crash left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.ledger import Entry, Ledger
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import parse_promise
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Open, show, verify and export a ledger.", no_args_is_help=True)
+
+Place = Annotated[str, typer.Argument(help="The ledger: a path, sqlite:///…, or postgresql+psycopg://…")]
+
+
+@app.command("open")
+def open_budget(
+    place: Place,
+    data: Annotated[str, typer.Option(help="The data whose budget this is.")],
+    budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
+    dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
+    order: Annotated[float | None, typer.Option(help="Rényi order that an approx budget is counted at.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open the budget of a data set, creating the ledger if need be."""
+    from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+
+    with Curator(data, place, parse_promise(budget), dataset=dataset, order=order) as curator:
+        opened = curator.budget
+    if as_json:
+        emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
+        return
+    console.print(f"budget [bold]{opened.promise}[/] opened for [bold]{opened.dataset}[/] (n = {opened.n}) in {place}")
+
+
+@app.command()
+def show(place: Place, as_json: AsJson = False) -> None:
+    """Show budgets, what is left of them, and every entry."""
+    with Ledger(place) as ledger:
+        budgets, entries = ledger.budgets(), ledger.entries()
+        left = {b.id: ledger.remaining(b) for b in budgets}
+    if as_json:
+        emit(
+            {
+                "budgets": [
+                    {"dataset": b.dataset, "promise": str(b.promise), "n": b.n, "limit": b.limit, "at": b.at}
+                    | {"remaining": str(left[b.id]), "filter": dict(b.filter)}
+                    for b in budgets
+                ],
+                "entries": [entry.to_dict() for entry in entries],
+            }
+        )
+        return
+    rows = [(b.dataset, str(b.promise), str(left[b.id]), str(b.n), b.at[:19]) for b in budgets]
+    console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
+    console.print()
+    columns = ("entry", "data set", "state", "mechanism", "who", "when", "cost", "basis")
+    console.print(table("Entries", columns, [_row(e) for e in entries], left=6))
+    if any(e.state == "pending" for e in entries):
+        console.print(
+            "\n[yellow]pending entries count as spent; close one left by a crash with[/] sottovoce ledger recover"
+        )
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    mechanism: Any = entry.request.get("mechanism", {})
+    name = mechanism.get("mechanism", "?") if isinstance(mechanism, dict) else str(mechanism)
+    about = entry.request.get("column") or entry.request.get("where") or ""
+    what = f"{name} of {about}" if about else name
+    return (
+        *(str(entry.id), entry.dataset, str(entry.state), what, entry.who, entry.at[:19]),
+        *(number(entry.cost, 5), str(entry.basis)),
+    )
+
+
+@app.command()
+def verify(place: Place, as_json: AsJson = False) -> None:
+    """Check the whole hash chain; fails with exit code 6 on any alteration, gap or truncation."""
+    with Ledger(place) as ledger:
+        head = ledger.verify()
+    if as_json:
+        emit({"ok": True, "events": head.count, "head": head.hash})
+        return
+    console.print(f"[green]sound[/]: {head.count} events, head {head.hash}")
+
+
+@app.command()
+def export(
+    place: Place,
+    output: Annotated[Path | None, typer.Option(help="The JSON file to write. [default: standard output]")] = None,
+) -> None:
+    """Write every budget and entry as JSON, with the verified head of the chain."""
+    with Ledger(place) as ledger:
+        head = ledger.verify()
+        content = {
+            "head": {"count": head.count, "hash": head.hash},
+            "budgets": [{"dataset": b.dataset, "who": b.who, "at": b.at} | b.facts() for b in ledger.budgets()],
+            "entries": [entry.to_dict() for entry in ledger.entries()],
+        }
+    if output is None:
+        emit(content)
+        return
+    try:
+        output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue(f"cannot write {output}: {error.strerror}") from None
+    console.print(f"{len(content['entries'])} entries written to {output}")
+
+
+@app.command()
+def recover(
+    place: Place,
+    entry: Annotated[int, typer.Argument(help="The number of the pending entry.")],
+    note: Annotated[str, typer.Option(help="Why it is closed.")],
+    as_json: AsJson = False,
+) -> None:
+    """Close an entry that a dead process left pending. It stays spent."""
+    with Ledger(place) as ledger:
+        ledger.recover(entry, note=note)
+    if as_json:
+        emit({"entry": entry, "state": "lost"})
+        return
+    console.print(f"entry {entry} closed; its cost stays spent")

@@ -1,0 +1,171 @@
+"""`sottovoce plan`: what a promise buys, before any data is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from sottovoce.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.cli.specs import MECHANISMS, build_mechanism, parse_system, read_spec, system_from
+from sottovoce.mechanisms import Forecast, Mechanism
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.promises import Promise, parse_promise
+from sottovoce.systems import System
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+
+__all__ = ["Choice", "choices", "middle", "plan", "plot_choices"]
+
+DELTAS = (1e-3, 1e-6, 1e-9)
+ORDERS = (1.0, 2.0, 4.0, 16.0)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One mechanism for the promise, with what to expect of it; or the reason why there is none."""
+
+    name: str
+    mechanism: Mechanism | None
+    forecast: Forecast | None
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice as plain values."""
+        if self.mechanism is None:
+            return {"name": self.name, "unreachable": self.reason}
+        profile = self.mechanism.profile
+        return {
+            "name": self.name,
+            "mechanism": self.mechanism.to_dict(),
+            "basis": str(profile.basis),
+            "epsilon": {f"{d:g}": _finite(profile.epsilon(d)) for d in (0.0, *DELTAS)},
+            "renyi": {f"{o:g}": _finite(profile.renyi(o)) for o in ORDERS},
+            "forecast": None if self.forecast is None else self.forecast.to_dict(),
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def middle(system: System) -> Any:
+    """Return a data mean to forecast for when the user names none: the middle of what records can be."""
+    match system.reading:
+        case ClippedSum(low, high):
+            return (low + high) / 2
+        case CategoryCounts(categories):
+            return [1 / len(categories)] * len(categories)
+        case BallSum(dimension, _):
+            return [0.0] * dimension
+
+
+def choices(system: System, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:
+    """Calibrate each named mechanism and forecast its use; best forecast first, unreachable ones last."""
+    found = []
+    for name in names:
+        try:
+            mechanism = build_mechanism(name, system, n, target)
+            found.append(Choice(name, mechanism, mechanism.forecast(mean)))
+        except SottovoceError as error:
+            if len(names) == 1:
+                raise
+            found.append(Choice(name, None, None, str(error)))
+    return sorted(found, key=lambda c: np.inf if c.forecast is None else c.forecast.expected_kl)
+
+
+def plan(
+    system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
+    n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
+    target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-6.")] = None,
+    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(MECHANISMS)}, or all.")] = "all",
+    mean: Annotated[
+        str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
+    ] = None,
+    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the curves to this PNG or SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the mechanisms that keep a promise. Needs no data and spends nothing."""
+    given = read_spec(spec)
+    system_text, count = system, n if n is not None else given.get("n")
+    promise_text = target or given.get("target")
+    if (system_text is None and "system" not in given) or count is None or promise_text is None:
+        raise InvalidValue("plan needs --system, --n and --target (or --spec FILE with them)")
+    model = parse_system(system_text) if system_text is not None else system_from(given["system"])
+    promise = parse_promise(promise_text)
+    names = list(MECHANISMS) if mechanism == "all" else [mechanism]
+    imagined = middle(model) if mean is None else [float(x) for x in mean.split("/")]
+    found = choices(model, count, promise, imagined, names)
+    if plot is not None:
+        plot_choices(found, promise, plot)
+    if as_json:
+        emit(
+            {
+                "system": model.to_dict(),
+                "n": count,
+                "target": promise.to_dict(),
+                "mean": imagined,
+                "choices": [c.to_dict() for c in found],
+            }
+        )
+        return
+    _print(found, model, count, promise)
+    if plot is not None:
+        console.print(f"\ncurves written to {plot}")
+
+
+def _print(found: list[Choice], system: System, n: int, promise: Promise) -> None:
+    console.print(f"[bold]{system.to_dict()['system']}[/], n = {n}, promise [bold]{promise}[/]\n")
+    rows = []
+    for c in found:
+        if c.mechanism is None or c.forecast is None:
+            rows.append((c.name, "out of reach", "", "", "", ""))
+            continue
+        kept = ", ".join(f"{k}={_short(v)}" for k, v in _settings(c.mechanism).items())
+        f = c.forecast
+        rows.append(
+            (
+                c.name,
+                kept or "as it is",
+                str(c.mechanism.profile.basis),
+                number(f.interval_width),
+                number(f.exact_width),
+                number(f.expected_kl, 3),
+            )
+        )
+    columns = ("mechanism", "setting", "basis", "95 % width", "no privacy", "KL")
+    console.print(table("What the promise buys", columns, rows, left=3))
+    for c in found:
+        if c.mechanism is None:
+            console.print(f"[dim]{c.name}: {escape(c.reason)}[/]")
+    reachable = [c for c in found if c.mechanism is not None]
+    if not reachable:
+        return
+    profiles = []
+    for c in reachable:
+        if c.mechanism is not None:
+            p = c.mechanism.profile
+            profiles.append(
+                (c.name, *(number(p.epsilon(d)) for d in (0.0, *DELTAS)), *(number(p.renyi(o)) for o in ORDERS))
+            )
+    heads = ("", "δ=0", *(f"δ={d:g}" for d in DELTAS), *(f"λ={o:g}" for o in ORDERS))
+    console.print()
+    console.print(table("What each does: ε(δ), and the Rényi divergence of order λ", heads, profiles))
+
+
+def _settings(mechanism: Mechanism) -> dict[str, Any]:
+    return {k: v for k, v in mechanism.to_dict().items() if k not in ("mechanism", "n", "system", "grid", "noise")}
+
+
+def _short(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def plot_choices(found: list[Choice], promise: Promise, path: Path) -> None:
+    """Draw δ(ε) and the forecast of every reachable mechanism."""
+    from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
+
+    choices_figure(found, promise, path)

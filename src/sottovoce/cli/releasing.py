@@ -1,0 +1,123 @@
+"""`sottovoce release`: one release from a table, charged to its ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.cli.specs import MECHANISMS, build_mechanism, parse_system, read_spec, system_from
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import parse_promise
+
+__all__ = ["release"]
+
+
+def release(
+    data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="The column to read; repeat for a vector.")] = None,
+    system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
+    target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}. [default: diffused]")] = None,
+    ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="A condition; records it does not hold for count as missing.")
+    ] = None,
+    missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
+    draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
+    key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
+    who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    accept_unproven: Annotated[bool, typer.Option(help="Accept a claim that rests on convergence.")] = False,
+    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system] and these options.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Also write the release to this JSON file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Release a posterior from a table. The budget is charged, durably, before any record is read."""
+    from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+
+    given = read_spec(spec)
+
+    def option(name: str, value: Any) -> Any:
+        return given.get(name) if value is None else value
+
+    source, place, promise = option("data", data), option("ledger", ledger), option("target", target)
+    missing_options = [
+        name for name, value in (("DATA", source), ("--ledger", place), ("--target", promise)) if value is None
+    ]
+    if system is None and "system" not in given:
+        missing_options.append("--system")
+    if missing_options:
+        raise InvalidValue(f"release needs {', '.join(missing_options)} (or --spec FILE with them)")
+    model = parse_system(system) if system is not None else system_from(given["system"])
+    limit = option("budget", budget)
+    columns = option("column", column or None)
+    with Curator(
+        source,
+        place,
+        None if limit is None else parse_promise(limit),
+        dataset=option("dataset", dataset),
+        who=option("who", who),
+    ) as curator:
+        name = option("mechanism", mechanism) or "diffused"
+        built = build_mechanism(name, model, curator.budget.n, parse_promise(promise))
+        made = curator.release(
+            built,
+            columns[0] if isinstance(columns, list) and len(columns) == 1 else columns,
+            where=option("where", where),
+            missing=_number_or_text(option("missing", missing)),
+            draws=draws,
+            idempotency_key=option("key", key),
+            accept_unproven=accept_unproven,
+        )
+        left = curator.remaining()
+    answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict()}
+    if output is not None:
+        _write(output, made.to_json(indent=2))
+    if as_json:
+        emit(answer)
+        return
+    _print(made, built.describe(), str(left))
+
+
+def _number_or_text(text: Any) -> Any:
+    try:
+        return float(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue(
+            f"the release is made and in the ledger, but {path} cannot be written: {error.strerror}"
+        ) from None
+
+
+def _print(made: Any, described: str, left: str) -> None:
+    value = made.value
+    console.print(f"[bold]{described}[/]")
+    if hasattr(value, "interval"):
+        low, high = value.interval(0.95)
+        rows = [("mean", _show(value.mean)), ("95 % interval", f"{_show(low)} to {_show(high)}")]
+    else:
+        rows = [(made.parameter, _show(value))]
+    profile = made.profile
+    rows += [
+        ("basis", str(profile.basis)),
+        ("cost", f"ε = {number(profile.epsilon(1e-6))} at δ = 1e-06, R = {number(profile.renyi(2.0))} at order 2"),
+        ("left of the budget", left),
+    ]
+    console.print(table("", ("", ""), rows, left=2))
+
+
+def _show(value: Any) -> str:
+    shown = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(shown, list):
+        return "(" + ", ".join(_show(v) for v in shown[:12]) + (", …" if len(shown) > 12 else "") + ")"
+    return f"{shown:.5g}"

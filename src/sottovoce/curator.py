@@ -1,0 +1,262 @@
+"""The curator: the one place where data and ledger meet."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from sottovoce.ledger import Budget, Entry, Ledger, Reservation
+from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.systems.statistics import Statistics
+
+__all__ = ["Curator", "Records"]
+
+
+@runtime_checkable
+class Records(Protocol):
+    """What the curator asks of a table; `sottovoce.tables.open_table` returns one."""
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """The names and types of the columns: public."""
+
+    def count(self) -> int:
+        """Return n, the number of records: public."""
+
+    def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
+        """Raise what `statistics` would raise for this question, without reading a record."""
+
+    def statistics(
+        self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None
+    ) -> Statistics:
+        """Return n and ΣS(x)."""
+
+    def close(self) -> None:
+        """Let go of the engine."""
+
+
+class Curator:
+    """Releases from one data set, each charged to its budget before any record is read.
+
+    Parameters
+    ----------
+    data
+        What `open_table` opens (a path, an address, a frame), or a table that is open already.
+    ledger
+        A `Ledger`, or where it is: ``sqlite:///patients.ledger``, ``postgresql+psycopg://...``, a path.
+    budget
+        What all releases together keep. Opens the budget the first time; later it may be left out, and must be
+        the same where it is given.
+    dataset
+        What the ledger calls the data; a file's name or a table's address unless given.
+    order
+        The Rényi order at which an ``ApproxDP`` budget is counted, fixed when it is opened.
+    who
+        Who asks; the user's name unless given.
+    keep_values
+        Whether the ledger keeps the releases themselves, or only their hashes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pyarrow as pa
+    >>> from sottovoce.mechanisms import DiffusedPosterior
+    >>> from sottovoce.privacy.promises import RenyiDP
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> data = pa.table({"smoker": [True, False, False, True] * 25})
+    >>> place = pathlib.Path(tempfile.mkdtemp()) / "patients.ledger"
+    >>> target = RenyiDP(order=2, epsilon=0.1)
+    >>> mech = DiffusedPosterior.calibrate(BetaBernoulli(6, 12), n=100, target=target)
+    >>> with Curator(data, place, RenyiDP(order=2, epsilon=1.0), dataset="patients") as curator:
+    ...     release = curator.release(mech, "smoker")
+    ...     0 < release.value < 1, len(curator.history()), round(curator.remaining().epsilon, 6)
+    (True, 1, 0.9)
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        ledger: Ledger | str | os.PathLike[str],
+        budget: Promise | None = None,
+        *,
+        dataset: str | None = None,
+        order: float | None = None,
+        who: str | None = None,
+        keep_values: bool = True,
+    ) -> None:
+        self.who = getpass.getuser() if who is None else who
+        self._keep = keep_values
+        self._turn = threading.Lock()
+        with contextlib.ExitStack() as opened:
+            self._table, name = _open(data, opened)
+            if not (dataset or name):
+                raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
+            self.dataset = str(dataset or name)
+            if isinstance(ledger, Ledger):
+                self._ledger = ledger
+            else:
+                self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None))
+            self.budget = self._budget(budget, order)
+            self._opened = opened.pop_all()
+
+    def _budget(self, promise: Promise | None, order: float | None) -> Budget:
+        n, schema = self._table.count(), self._table.schema
+        found = self._ledger.find_budget(self.dataset)
+        if found is None:
+            if promise is None:
+                raise InvalidValue(f"{self.dataset!r} has no budget in {self._ledger.url}; say budget=... to open it")
+            facts: dict[str, Any] = {"n": n, "schema": schema, "order": order, "who": self.who}
+            return self._ledger.open_budget(self.dataset, promise, **facts)
+        if promise is not None and promise != found.promise:
+            raise InvalidValue(f"the budget of {self.dataset!r} is {found.promise} and never changes. Got {promise}")
+        if order is not None and order != found.filter["order"]:
+            raise InvalidValue(
+                f"the budget of {self.dataset!r} is counted at order {found.filter['order']}. Got {order}"
+            )
+        if n != found.n:
+            raise InvalidData(f"{self.dataset!r} had {found.n} records when its budget was opened. Got {n}")
+        if schema != dict(found.schema):
+            raise InvalidData(
+                f"{self.dataset!r} had the columns {dict(found.schema)} when its budget was opened. Got {schema}"
+            )
+        return found
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        idempotency_key: str | None = None,
+        accept_unproven: bool = False,
+    ) -> Release:
+        """Release what a mechanism says of a column: reserve, read, record, and only then answer.
+
+        Parameters
+        ----------
+        mechanism
+            Built for this table's n, of a system that reads this kind of column.
+        column, where, missing
+            What to read, as in `Table.statistics`: n counts every record, whether `where` holds for it or not.
+        draws
+            How many samples; each costs as much as the first.
+        rng
+            Secure randomness by default; a seeded generator is refused.
+        idempotency_key
+            A name for this very request. A retry under the same key returns the stored release and is
+            charged once.
+        accept_unproven
+            Release even if the profile holds only when a Markov chain has converged; the ledger marks it.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover it. Nothing was spent, and no record was read.
+        """
+        self._check(mechanism, rng)
+        self._table.check(mechanism.system, column, where=where, missing=missing)
+        question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
+        granted = self._ledger.reserve(
+            self.budget,
+            mechanism.cost(draws),
+            {"mechanism": mechanism.to_dict()} | question,
+            who=self.who,
+            key=idempotency_key,
+            accept_unproven=accept_unproven,
+        )
+        if isinstance(granted, Entry):
+            return _stored(granted)
+        with self._closing(granted):
+            granted.touch()
+            with self._turn:
+                statistics = self._table.statistics(mechanism.system, column, where=where, missing=missing)
+            if statistics.n != self.budget.n:
+                raise InvalidData(
+                    f"{self.dataset!r} had {self.budget.n} records when its budget was opened; it changed"
+                )
+            release = mechanism.release(
+                statistics, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
+            )
+            if release.reproducible:
+                raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
+            self._ledger.commit(granted, release.to_dict(), keep=self._keep)
+        return release
+
+    def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
+        if rng is not None and not is_secure(rng):
+            raise InvalidValue("a release takes secure randomness; leave rng out, or give secure_rng()")
+        if isinstance(mechanism, StatisticalQuery):
+            raise InvalidValue("a table answers no Python predicate; use DiffusedPosterior with where=... instead")
+        if mechanism.n != self.budget.n:
+            raise InvalidValue(
+                f"the mechanism is for n={mechanism.n} and {self.dataset!r} has {self.budget.n} records; "
+                "calibrate it for that n"
+            )
+
+    @contextlib.contextmanager
+    def _closing(self, granted: Reservation) -> Iterator[None]:
+        """Close the entry of a release that fails: for nothing if no data was read, else as lost and spent."""
+        try:
+            yield
+        except BaseException as error:
+            # If the ledger itself is what failed, the entry stays pending, which counts as spent too.
+            with contextlib.suppress(SottovoceError):
+                if granted.touched:
+                    self._ledger.recover(granted.entry, note=f"failed: {type(error).__name__}", who=self.who)
+                else:
+                    self._ledger.void(granted, f"given up before reading: {type(error).__name__}")
+            raise
+
+    def remaining(self) -> Promise:
+        """Return what is left of the budget."""
+        return self._ledger.remaining(self.budget)
+
+    def history(self) -> list[Entry]:
+        """Return every entry charged to the budget, oldest first, verified."""
+        return self._ledger.entries(self.dataset)
+
+    def pending(self) -> list[Entry]:
+        """Return what was reserved and has not ended: under way now, or left by a process that died."""
+        return self._ledger.pending(self.dataset)
+
+    def close(self) -> None:
+        """Let go of what the curator opened."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _open(data: Any, opened: contextlib.ExitStack) -> tuple[Records, str | None]:
+    """Open the data; return it with its name, if it bears one. What came open is left open."""
+    if isinstance(data, Records):
+        return data, None
+    from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
+
+    table = opened.enter_context(open_table(data))
+    return table, table.name if isinstance(data, str | os.PathLike) else None
+
+
+def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:
+    return column if column is None or isinstance(column, str) else list(column)
+
+
+def _stored(entry: Entry) -> Release:
+    if entry.release is None:
+        raise InvalidValue(f"entry {entry.id} answered this request, and the ledger kept only its hash")
+    return Release.from_json(entry.release)

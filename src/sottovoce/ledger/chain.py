@@ -1,0 +1,106 @@
+"""The chain: every event of a ledger, each sealed with the hash of all that came before it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.privacy.errors import LedgerCorrupt
+
+__all__ = ["EMPTY", "Event", "Head", "canonical", "digest", "next_event", "unsealed"]
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a chain ends: how many events it has and the hash of the last one.
+
+    Written down outside the ledger, it lets `Ledger.verify` prove that nothing up to it was changed or lost.
+    """
+
+    count: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.count}:{self.hash}"
+
+
+EMPTY = Head(0, "0" * 64)
+"""The head of a chain with no events."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of the ledger. Everything but `value` and `hash` is in `body`, which is what the hash seals."""
+
+    sequence: int
+    kind: str
+    budget: int | None
+    entry: int | None
+    key: str | None
+    spent: str | None
+    body: str
+    value: str | None
+    hash: str
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of a plain value: sorted names, no spaces, ASCII, shortest exact floats.
+
+    >>> canonical({"b": 0.1, "a": [1, None]})
+    '{"a":[1,null],"b":0.1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def next_event(
+    head: Head,
+    kind: str,
+    content: dict[str, Any],
+    *,
+    budget: int | None = None,
+    entry: int | None = None,
+    key: str | None = None,
+    spent: str | None = None,
+    value: str | None = None,
+) -> Event:
+    """Return the event that follows `head`: hash = SHA-256(previous hash, newline, canonical body)."""
+    sequence = head.count + 1
+    columns = {
+        "sequence": sequence,
+        "kind": kind,
+        "budget": budget,
+        "entry": entry,
+        "key": key,
+        "spent": spent,
+    }
+    body = canonical(content | columns)
+    return Event(sequence, kind, budget, entry, key, spent, body, value, digest(f"{head.hash}\n{body}"))
+
+
+def unsealed(head: Head, event: Event) -> dict[str, Any]:
+    """Return the content of the event that should follow `head`, or say how the chain is broken there."""
+    sequence = head.count + 1
+    if event.sequence != sequence:
+        raise LedgerCorrupt(f"event {sequence} is missing: event {event.sequence} follows event {head.count}")
+    if event.hash != digest(f"{head.hash}\n{event.body}"):
+        raise LedgerCorrupt(f"event {sequence} was altered: its hash does not fit what it says and what came before")
+    try:
+        content = json.loads(event.body)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise LedgerCorrupt(f"event {sequence} is no JSON object")
+    for name in ("sequence", "kind", "budget", "entry", "key", "spent"):
+        if content.pop(name, None) != getattr(event, name):
+            raise LedgerCorrupt(f"event {sequence} was altered: its column {name} does not say what its body says")
+    kept = content.get("kept", False)
+    if kept != (event.value is not None) or (kept and digest(str(event.value)) != content.get("value_hash")):
+        raise LedgerCorrupt(f"event {sequence} was altered: its value is not the one that was recorded")
+    return content

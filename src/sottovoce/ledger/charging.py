@@ -1,0 +1,68 @@
+"""Charging: what a request costs a budget, and when it is refused.
+
+Sums are exact, so that no order of entries lets their total past the limit.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from sottovoce.ledger.chain import canonical
+from sottovoce.ledger.records import Budget, Entry, State
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import Promise
+
+__all__ = ["EntryPending", "answered", "charged", "price", "what_is_left"]
+
+
+class EntryPending(LedgerUnavailable):
+    """A request with this idempotency key was reserved and has not ended; this one spent nothing."""
+
+
+def price(budget: Budget, profile: Profile) -> float:
+    """Return what a profile costs, in the units of the filter fixed when the budget was opened."""
+    return float(_fixed_filter(canonical(dict(budget.filter))).cost(profile))
+
+
+def what_is_left(budget: Budget, spent: Fraction) -> Promise:
+    """Return what is left of a budget, as a promise of its kind, rounded down."""
+    return _drawn_down(budget, spent).remaining()
+
+
+def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
+    """Return the exact total after a charge, or refuse it."""
+    if math.isfinite(cost) and (total := spent + Fraction(cost)) <= Fraction(budget.limit):
+        return total
+    why = _drawn_down(budget, spent).refusal(cost)
+    raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
+
+
+def answered(entry: Entry, asked: Mapping[str, Any]) -> Entry:
+    """Return the entry that bears a request's key, if it is the answer to this very request."""
+    if canonical([entry.request, entry.profile_state]) != canonical([asked["request"], asked["profile"]]):
+        raise InvalidValue(f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key")
+    if entry.state is not State.COMMITTED:
+        raise EntryPending(
+            f"the request with key {entry.key!r} was reserved as entry {entry.id} at {entry.at} and is "
+            f"{entry.state}; it counts as spent. If its process died, recover it and ask under a new key"
+        )
+    return entry
+
+
+def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
+    rounded = float(spent)
+    if Fraction(rounded) < spent:
+        rounded = math.nextafter(rounded, math.inf)
+    return PrivacyFilter.from_dict(budget.filter, [rounded])
+
+
+@functools.lru_cache
+def _fixed_filter(state: str) -> PrivacyFilter:
+    return PrivacyFilter.from_dict(json.loads(state))

@@ -1,0 +1,277 @@
+"""The ledger: a durable budget that cannot be overspent."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Self
+
+from sottovoce.ledger import queries
+from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.chain import EMPTY, Head, canonical, digest
+from sottovoce.ledger.charging import answered, charged, price, what_is_left
+from sottovoce.ledger.opening import open_store
+from sottovoce.ledger.records import Budget, Entry, Reservation, State
+from sottovoce.ledger.replay import Replay
+from sottovoce.ledger.schema import now
+from sottovoce.ledger.store import Transaction, read_url
+from sottovoce.ledger.verification import replay_all
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.promises import Promise
+
+__all__ = ["Ledger"]
+
+_log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """Budgets and everything charged to them, in a SQLite file or a PostgreSQL database.
+
+    Opening a ledger verifies all of it. Every change is one durable, serialised transaction that appends an
+    event to a hash chain; nothing is ever rewritten.
+
+    Parameters
+    ----------
+    url
+        ``sqlite:///patients.ledger``, ``postgresql+psycopg://user@host/database``, or a SQLite file's path.
+    create
+        Whether to make the ledger where there is none.
+    timeout
+        How many seconds to wait for another writer before giving up with `LedgerUnavailable`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sottovoce.privacy.gaussian import GaussianProfile
+    >>> from sottovoce.privacy.promises import GaussianDP
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "patients.ledger"
+    >>> with Ledger(path, create=True) as ledger:
+    ...     budget = ledger.open_budget("patients", GaussianDP(1.0), n=100, schema={"smoker": "boolean"})
+    ...     right = ledger.reserve(budget, GaussianProfile(0.5), {"mechanism": "noise"}, who="ada")
+    ...     ledger.commit(right, {"value": 0.37})
+    ...     [str(entry.state) for entry in ledger.entries()], ledger.verify().count
+    (['committed'], 4)
+    """
+
+    def __init__(self, url: str | os.PathLike[str], *, create: bool = False, timeout: float = 30.0) -> None:
+        self._store = open_store(read_url(url), create=create, timeout=timeout)
+        self._anchor = None if self._store.path is None else Anchor(self._store.path)
+        self._seen = EMPTY
+        self._known: dict[int, Budget] = {}
+        self._turn = threading.Lock()
+        try:
+            replay = self._replay()
+        except BaseException:
+            self.close()
+            raise
+        for entry in replay.entries.values():
+            if entry.state is State.PENDING:
+                _log.warning(
+                    "entry %d of %s, reserved by %s at %s, has not ended; it counts as spent",
+                    *(entry.id, entry.dataset, entry.who or "nobody named", entry.at),
+                )
+
+    @property
+    def url(self) -> str:
+        """Where the ledger is, without the password."""
+        return self._store.name
+
+    def close(self) -> None:
+        """Let the ledger's connections go."""
+        self._store.close()
+        if self._anchor is not None:
+            self._anchor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Reading. What is asked rarely is read from the whole chain, and so verified each time.
+
+    def verify(self, anchor: Head | None = None) -> Head:
+        """Check everything that the ledger recorded and return its head.
+
+        Raises `LedgerCorrupt`, and says where, on an altered, missing, reordered or forged event, a cut-off
+        end, or a rule broken. Give as `anchor` a head noted earlier outside the ledger to prove that the chain
+        still passes through it; without one, whoever can write the database can rewrite its end unseen.
+        """
+        return self._replay(anchor).head
+
+    def budgets(self) -> list[Budget]:
+        """Return every budget, oldest first."""
+        return [self._remember(budget) for budget in self._replay().budgets.values()]
+
+    def budget(self, dataset: str) -> Budget:
+        """Return the budget of a data set."""
+        found = self.find_budget(dataset)
+        if found is None:
+            raise InvalidValue(f"the ledger {self.url} has no budget for {dataset!r}; open one first")
+        return found
+
+    def find_budget(self, dataset: str) -> Budget | None:
+        """Return the budget of a data set, if it has one."""
+        with self._store.transaction(write=False) as transaction:
+            found = queries.find_budget(transaction, dataset)
+        return None if found is None else self._remember(found)
+
+    def entries(self, dataset: str | None = None) -> list[Entry]:
+        """Return the entries of one data set, or of all, oldest first."""
+        return [entry for entry in self._replay().entries.values() if dataset in (None, entry.dataset)]
+
+    def pending(self, dataset: str | None = None) -> list[Entry]:
+        """Return what was reserved and has not ended: under way now, or left by a process that died."""
+        return [entry for entry in self.entries(dataset) if entry.state is State.PENDING]
+
+    def spent(self, budget: Budget) -> Fraction:
+        """Return exactly what was spent, in the filter's units."""
+        with self._store.transaction(write=False) as transaction:
+            return queries.spent(transaction, budget.id)
+
+    def remaining(self, budget: Budget) -> Promise:
+        """Return what is left of a budget, as a promise of its kind."""
+        return what_is_left(budget, self.spent(budget))
+
+    # Writing.
+
+    def open_budget(
+        self,
+        dataset: str,
+        promise: Promise,
+        *,
+        n: int,
+        schema: Mapping[str, str],
+        order: float | None = None,
+        who: str = "",
+    ) -> Budget:
+        """Open a data set's only budget, or return it where it was opened with the very same facts.
+
+        `order` is the Rényi order the privacy filter counts in; it is fixed here, before anything is spent.
+        """
+        privacy_filter = PrivacyFilter(promise, order)
+        facts = {"promise": promise.to_dict(), "n": n, "schema": dict(schema)}
+        facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}
+        with self._writing() as transaction:
+            transaction.lock_head()
+            found = queries.find_budget(transaction, dataset)
+            if found is None:
+                columns = {"budget": transaction.head.count + 1, "key": dataset, "spent": "0"}
+                transaction.append("open", facts | {"who": who, "at": now()}, **columns)
+                found = queries.find_budget(transaction, dataset)
+        if found is None or found.facts() != facts:
+            raise InvalidValue(
+                f"{dataset!r} has a budget already, and a budget never changes. Opened with "
+                f"{canonical(found and found.facts())}. Got {canonical(facts)}"
+            )
+        return self._remember(found)
+
+    def reserve(
+        self,
+        budget: Budget,
+        profile: Profile,
+        request: Mapping[str, Any],
+        *,
+        who: str = "",
+        key: str | None = None,
+        accept_unproven: bool = False,
+    ) -> Reservation | Entry:
+        """Charge a profile to a budget, durably, before any data is read.
+
+        Returns the right to release once; or, where `key` was used before for the very same request, the
+        entry that was committed then, at no further cost.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the privacy filter does not cover the profile; nothing is spent.
+        UnprovenPrivacy
+            If the profile rests on `CONVERGENCE` and the caller did not say `accept_unproven`.
+        EntryPending
+            If the same request was reserved under `key` and never ended.
+        """
+        if profile.basis is Basis.CONVERGENCE and not accept_unproven:
+            raise UnprovenPrivacy(
+                "this profile holds only if a Markov chain has converged, which nobody can check; "
+                "say accept_unproven=True to release all the same, marked as such in the ledger"
+            )
+        self._check_known(budget)
+        cost, token = price(budget, profile), secrets.token_hex(16)
+        asked = {"request": dict(request), "profile": profile.to_dict(), "cost": cost}
+        with self._writing() as transaction:
+            before = queries.lock_budget(transaction, budget.id)
+            if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
+                return answered(entry, asked)
+            total, number = charged(budget, before, cost), transaction.head.count + 1
+            columns = {"budget": budget.id, "entry": number, "key": key, "spent": str(total)}
+            asked |= {"guard": digest(token), "who": who, "at": now()}
+            transaction.append("reserve", asked, **columns)
+        return Reservation(number, token)
+
+    def commit(self, reservation: Reservation, release: Mapping[str, Any], *, keep: bool = True) -> None:
+        """Record a release, durably, before anyone sees it; with `keep=False` only its hash."""
+        value = canonical(release)
+        content = {"value_hash": digest(value), "kept": keep, "at": now()}
+        with self._writing() as transaction:
+            budget = queries.lock_entry(transaction, reservation.entry)
+            columns = {"budget": budget, "entry": reservation.entry, "value": value if keep else None}
+            transaction.append("commit", content, **columns)
+
+    def void(self, reservation: Reservation, note: str) -> None:
+        """Give a reservation up and get its cost back: only by its holder, only before data was read."""
+        if reservation.touched:
+            raise InvalidValue(f"entry {reservation.entry} may have read the data; its cost stays spent")
+        content = {"token": reservation.token, "note": note, "at": now()}
+        with self._writing() as transaction:
+            budget = queries.lock_entry(transaction, reservation.entry)
+            after = queries.refunded(transaction, reservation, budget)
+            transaction.append("void", content, budget=budget, entry=reservation.entry, spent=str(after))
+
+    def recover(self, entry: int, *, note: str, who: str = "") -> None:
+        """Close an entry that a dead process left pending; it stays spent, for it may have read the data."""
+        with self._writing() as transaction:
+            budget = queries.lock_entry(transaction, entry)
+            transaction.append("recover", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
+
+    def _remember(self, budget: Budget) -> Budget:
+        return self._known.setdefault(budget.id, budget)
+
+    def _check_known(self, budget: Budget) -> None:
+        # A budget made up by the caller would be charged by its own made-up limit.
+        if self._known.get(budget.id) != budget:
+            raise InvalidValue(f"this budget of {budget.dataset!r} was not read from the ledger {self.url}")
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        with self._store.transaction(write=True) as transaction:
+            yield transaction
+            found, seen = transaction.start, self._seen
+            if found.count < seen.count or (found.count == seen.count and found != seen):
+                raise LedgerCorrupt(
+                    f"the ledger had come to event {seen.count} and now ends at {found.count}: it was swapped"
+                )
+        self._advance(transaction.head)
+
+    def _advance(self, head: Head) -> None:
+        with self._turn:
+            if head.count > self._seen.count:
+                self._seen = head
+                if self._anchor is not None:
+                    self._anchor.write(head)
+
+    def _replay(self, outside: Head | None = None) -> Replay:
+        # Anchors are read first: the ledger can only have grown since.
+        anchors = [self._seen] + ([] if outside is None else [outside])
+        if self._anchor is not None:
+            anchors.append(self._anchor.read())
+        with self._store.transaction(write=False) as transaction:
+            replay = replay_all(transaction, anchors)
+        self._advance(replay.head)
+        return replay

@@ -1,0 +1,73 @@
+"""What a transaction asks of the events: a budget, an entry, what was spent."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+from sottovoce.ledger.chain import digest
+from sottovoce.ledger.records import Budget, Entry, Reservation, closed_entry, opened_budget, reserved_entry
+from sottovoce.ledger.store import Transaction
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["earlier_entry", "find_budget", "lock_budget", "lock_entry", "refunded", "spent"]
+
+_SPENT = "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
+_CLOSING = "entry = ? AND kind IN ('commit', 'void', 'recover')"
+_BUDGET = "SELECT budget FROM sottovoce_events WHERE sequence = ? AND kind = 'reserve'"
+_CLOSED = f"SELECT kind FROM sottovoce_events WHERE {_CLOSING}"
+
+
+def find_budget(transaction: Transaction, dataset: str) -> Budget | None:
+    """Return the budget of a data set, if it has one."""
+    event = transaction.event("WHERE key = ? AND kind = 'open'", dataset)
+    return None if event is None else opened_budget(event, json.loads(event.body))
+
+
+def spent(transaction: Transaction, budget: int) -> Fraction:
+    """Return exactly what was spent of a budget: each change of it carries the new total."""
+    row = transaction.row(_SPENT, budget)
+    return _total(budget, None if row is None else row[0])
+
+
+def lock_budget(transaction: Transaction, budget: int) -> Fraction:
+    """Lock the head and return exactly what was spent of a budget."""
+    return _total(budget, *transaction.lock_head(f"({_SPENT})", values=(budget,)))
+
+
+def _total(budget: int, total: str | None) -> Fraction:
+    if total is None:
+        raise InvalidValue(f"the ledger has no budget {budget}")
+    return Fraction(total)
+
+
+def lock_entry(transaction: Transaction, entry: int) -> int:
+    """Lock the head and return the budget of an entry that is still pending."""
+    budget, closed = transaction.lock_head(f"({_BUDGET})", f"({_CLOSED})", values=(entry, entry))
+    if budget is None:
+        raise InvalidValue(f"the ledger has no entry {entry}")
+    if closed is not None:
+        raise InvalidValue(f"entry {entry} was closed already ({closed}); what was made for it must not be shown")
+    return int(budget)
+
+
+def refunded(transaction: Transaction, reservation: Reservation, budget: int) -> Fraction:
+    """Return exactly what is spent of a budget once a reservation is given up, by its holder alone."""
+    row = transaction.row("SELECT body FROM sottovoce_events WHERE sequence = ?", reservation.entry)
+    content = json.loads(row[0])
+    if digest(reservation.token) != content["guard"]:
+        raise InvalidValue(f"this is not the holder of entry {reservation.entry}; its cost stays spent")
+    return spent(transaction, budget) - Fraction(content["cost"])
+
+
+def earlier_entry(transaction: Transaction, budget: Budget, key: str) -> Entry | None:
+    """Return the entry that bears an idempotency key and still counts, if there is one."""
+    query = "WHERE key = ? AND budget = ? AND kind = 'reserve' ORDER BY sequence DESC LIMIT 1"
+    event = transaction.event(query, key, budget.id)
+    if event is None:
+        return None
+    entry = reserved_entry(event, json.loads(event.body), budget)
+    closing = transaction.event(f"WHERE {_CLOSING}", entry.id)
+    if closing is not None:
+        entry = closed_entry(entry, closing, json.loads(closing.body))
+    return entry if entry.counts else None

@@ -1,0 +1,200 @@
+"""What a ledger holds, as values: budgets and the entries charged to them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sottovoce.ledger.chain import Event
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.promises import Promise
+
+__all__ = ["Budget", "Entry", "Reservation", "State", "closed_entry", "opened_budget", "reserved_entry"]
+
+
+class State(enum.StrEnum):
+    """Where an entry stands. All but `VOID` count as spent."""
+
+    PENDING = "pending"
+    """Reserved, and not heard of since: a release under way, or a process that died."""
+    COMMITTED = "committed"
+    """Released and recorded."""
+    VOID = "void"
+    """Given up by the process that reserved it, before any data was read."""
+    LOST = "lost"
+    """Recovered after a crash: nothing was released, and it still counts as spent."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be learnt of one data set, fixed when it was opened.
+
+    Attributes
+    ----------
+    id
+        The number of the event that opened it.
+    dataset
+        The name of the data set; a ledger holds one budget for each.
+    promise
+        What all releases together keep.
+    n, schema
+        The data set's public facts: how many records, and the type of each column.
+    filter
+        The privacy filter as it was fixed at opening: its order and its limit.
+    who, at
+        Who opened it, and when (UTC).
+    """
+
+    id: int
+    dataset: str
+    promise: Promise
+    n: int
+    schema: Mapping[str, str]
+    filter: Mapping[str, Any]
+    limit: float
+    who: str
+    at: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return all that was fixed at opening, in plain values."""
+        return {
+            "promise": self.promise.to_dict(),
+            "n": self.n,
+            "schema": dict(self.schema),
+            "filter": dict(self.filter),
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One request charged to a budget.
+
+    Attributes
+    ----------
+    id
+        The number of the event that reserved it.
+    request
+        The mechanism and what it was asked about, in plain values.
+    cost
+        What it takes of the budget, in the filter's units.
+    basis
+        What its profile rests on; `CONVERGENCE` only where the caller accepted an unproven claim.
+    release
+        The release as JSON, where it was kept; `value_hash` is the SHA-256 of that JSON either way.
+    note
+        Why it was voided or recovered.
+    """
+
+    id: int
+    budget: int
+    dataset: str
+    state: State
+    profile_state: Mapping[str, Any] = field(repr=False)
+    request: Mapping[str, Any]
+    cost: float
+    basis: Basis
+    who: str
+    at: str
+    key: str | None = None
+    closed_at: str | None = None
+    value_hash: str | None = None
+    release: str | None = field(default=None, repr=False)
+    note: str | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What the mechanism provably does."""
+        return Profile.from_dict(self.profile_state)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts as spent."""
+        return self.state is not State.VOID
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as plain values, for export."""
+        return {
+            "entry": self.id,
+            "dataset": self.dataset,
+            "state": str(self.state),
+            "request": dict(self.request),
+            "profile": dict(self.profile_state),
+            "cost": self.cost,
+            "basis": str(self.basis),
+            "who": self.who,
+            "at": self.at,
+            "key": self.key,
+            "closed_at": self.closed_at,
+            "value_hash": self.value_hash,
+            "release": None if self.release is None else json.loads(self.release),
+            "note": self.note,
+        }
+
+
+@dataclass
+class Reservation:
+    """The right to release once, held by the process that reserved it and by no other.
+
+    `token` never leaves the process unless it voids: the ledger holds only its hash, so nobody else can give
+    the budget back.
+    """
+
+    entry: int
+    token: str = field(repr=False)
+    touched: bool = False
+
+    def touch(self) -> None:
+        """Say that the data is about to be read; from here on the cost is never given back."""
+        self.touched = True
+
+
+def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
+    """Read a budget from the event that opened it."""
+    return Budget(
+        id=event.sequence,
+        dataset=str(event.key),
+        promise=Promise.from_dict(content["promise"]),
+        n=int(content["n"]),
+        schema=content["schema"],
+        filter=content["filter"],
+        limit=float(content["limit"]),
+        who=content["who"],
+        at=content["at"],
+    )
+
+
+def reserved_entry(event: Event, content: Mapping[str, Any], budget: Budget) -> Entry:
+    """Read an entry from the event that reserved it."""
+    return Entry(
+        id=event.sequence,
+        budget=budget.id,
+        dataset=budget.dataset,
+        state=State.PENDING,
+        profile_state=content["profile"],
+        request=content["request"],
+        cost=float(content["cost"]),
+        basis=Basis(content["profile"]["basis"]),
+        who=content["who"],
+        at=content["at"],
+        key=event.key,
+    )
+
+
+_CLOSED = {"commit": State.COMMITTED, "void": State.VOID, "recover": State.LOST}
+
+
+def closed_entry(entry: Entry, event: Event, content: Mapping[str, Any]) -> Entry:
+    """Return the entry as the event that closed it left it."""
+    return dataclasses.replace(
+        entry,
+        state=_CLOSED[event.kind],
+        closed_at=content["at"],
+        value_hash=content.get("value_hash"),
+        release=event.value,
+        note=content.get("note"),
+    )

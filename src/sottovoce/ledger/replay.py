@@ -1,0 +1,101 @@
+"""Replay: what a chain of events means, and proof that it obeys the rules."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from sottovoce.ledger.chain import EMPTY, Event, Head, digest, unsealed
+from sottovoce.ledger.records import Budget, Entry, State, closed_entry, opened_budget, reserved_entry
+from sottovoce.privacy.errors import LedgerCorrupt, SottovoceError
+
+__all__ = ["Replay"]
+
+
+class Replay:
+    """The state of a ledger, rebuilt from its events one by one.
+
+    Each event must fit the hash of the one before, and must have been allowed: budgets are never overspent,
+    an entry closes once, only the holder of a reservation voids it. The first that breaks a rule raises
+    `LedgerCorrupt` and says which event it was.
+    """
+
+    def __init__(self) -> None:
+        self.head: Head = EMPTY
+        self.version = 0
+        self.layout: str | None = None
+        self.budgets: dict[int, Budget] = {}
+        self.entries: dict[int, Entry] = {}
+        self.spent: dict[int, Fraction] = {}
+        self._guards: dict[int, str] = {}
+        self._keys: dict[tuple[int, str], int] = {}
+
+    def feed(self, event: Event) -> None:
+        """Take the next event in."""
+        content = unsealed(self.head, event)
+        try:
+            match event.kind:
+                case "create" | "migrate":
+                    self._schema(event, content)
+                case "open":
+                    self._open(event, content)
+                case "reserve":
+                    self._reserve(event, content)
+                case "commit" | "void" | "recover":
+                    self._close(event, content)
+                case _:
+                    raise _BrokenRuleError(f"there is no event of kind {event.kind!r}")
+        except (SottovoceError, KeyError, TypeError, ValueError) as error:
+            said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise LedgerCorrupt(f"event {event.sequence} ({event.kind}) breaks the rules: {said}") from None
+        self.head = Head(event.sequence, event.hash)
+
+    def _schema(self, event: Event, content: dict[str, Any]) -> None:
+        _require((event.kind == "create") == (event.sequence == 1), "a ledger is created once, first of all")
+        _require(content["version"] > self.version, f"its schema is no newer than version {self.version}")
+        self.version, self.layout = content["version"], content["layout"]
+
+    def _open(self, event: Event, content: dict[str, Any]) -> None:
+        _require(event.budget == event.sequence and event.spent == "0", "a budget opens with nothing spent")
+        _require(all(b.dataset != event.key for b in self.budgets.values()), "the data has a budget already")
+        self.budgets[event.sequence] = opened_budget(event, content)
+        self.spent[event.sequence] = Fraction(0)
+
+    def _reserve(self, event: Event, content: dict[str, Any]) -> None:
+        budget = self.budgets[self._budget_of(event)]
+        _require(event.entry == event.sequence, "an entry bears the number of its event")
+        cost = Fraction(content["cost"])
+        self._spend(event, budget, cost)
+        _require(cost >= 0 and self.spent[budget.id] <= Fraction(budget.limit), "the budget is overspent")
+        if event.key is not None:
+            earlier = self._keys.get((budget.id, event.key))
+            _require(earlier is None or not self.entries[earlier].counts, "its key was used already")
+            self._keys[budget.id, event.key] = event.sequence
+        self._guards[event.sequence] = content["guard"]
+        self.entries[event.sequence] = reserved_entry(event, content, budget)
+
+    def _close(self, event: Event, content: dict[str, Any]) -> None:
+        entry = self.entries[event.entry]  # type: ignore[index]  # a missing number is a missing entry
+        _require(entry.state is State.PENDING, f"entry {entry.id} is {entry.state} already")
+        _require(event.budget == entry.budget, f"entry {entry.id} belongs to budget {entry.budget}")
+        self.entries[entry.id] = closed_entry(entry, event, content)
+        if event.kind == "void":
+            _require(digest(content["token"]) == self._guards[entry.id], "only its holder may void")
+            self._spend(event, self.budgets[entry.budget], -Fraction(entry.cost))
+
+    def _budget_of(self, event: Event) -> int:
+        _require(event.budget in self.budgets, f"there is no budget {event.budget}")
+        return int(event.budget)  # type: ignore[arg-type]
+
+    def _spend(self, event: Event, budget: Budget, cost: Fraction) -> None:
+        self.spent[budget.id] += cost
+        _require(event.spent == str(self.spent[budget.id]), "the running total is wrong")
+
+
+class _BrokenRuleError(SottovoceError):
+    """A rule that an event breaks."""
+
+
+def _require(rule: bool, said: str) -> None:
+    if not rule:
+        raise _BrokenRuleError(said)

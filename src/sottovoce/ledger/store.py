@@ -1,0 +1,229 @@
+"""The store: a SQLite file or a PostgreSQL database, its transactions, and its troubles in our words.
+
+SQLAlchemy gives the addresses, the dialects, the tables' definitions and the connections; the few statements
+of a transaction go straight to the driver: on a fast disk, building them would take longer than the fsync.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from sottovoce.ledger.chain import EMPTY, Event, Head, next_event
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
+
+__all__ = ["Store", "Transaction", "read_url"]
+
+_COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
+_INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
+
+_OUTSIDE = {  # what keeps a sound ledger from being used; every other SQLite error means that it is not sound
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_AUTH,
+}
+
+
+def read_url(url: str | os.PathLike[str]) -> sa.URL:
+    """Return the address of a ledger; a bare path is a SQLite file.
+
+    >>> read_url("patients.ledger").render_as_string()
+    'sqlite:///patients.ledger'
+    >>> read_url("postgresql://curator@db/ledgers").drivername
+    'postgresql+psycopg'
+    """
+    text = os.fspath(url)
+    try:
+        address = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
+    except (sa.exc.ArgumentError, ValueError):
+        raise InvalidValue("cannot read the ledger's address; write sqlite:///FILE or a path") from None
+    if address.drivername in ("postgresql", "postgres"):
+        address = address.set(drivername="postgresql+psycopg")
+    if address.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise InvalidValue(f"a ledger lives in sqlite or postgresql+psycopg. Got {address.drivername!r}")
+    if address.drivername == "sqlite" and address.database in (None, "", ":memory:"):
+        raise InvalidValue("a ledger must outlive its process: name a file, as in sqlite:///patients.ledger")
+    return address
+
+
+class Transaction:
+    """One transaction on the driver's own cursor.
+
+    `head` is where the chain ends, once it has been read or locked, and `start` where it ended then.
+    """
+
+    def __init__(self, cursor: Any, dialect: sa.Dialect) -> None:
+        self.dialect = dialect
+        self.sqlite = dialect.name == "sqlite"
+        self.head = self.start = EMPTY
+        self._cursor = cursor
+
+    def run(self, statement: str, *values: object) -> Any:
+        """Run a statement; each `?` stands for a value."""
+        return self._cursor.execute(statement if self.sqlite else _with_percents(statement), values)
+
+    def row(self, statement: str, *values: object) -> Any:
+        """Return the first row a statement finds; None where it finds none."""
+        return self.run(statement, *values).fetchone()
+
+    def lock_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:
+        """Keep the head from every other writer until the transaction ends; then as `read_head`."""
+        if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
+            self.run("SELECT 1 FROM sottovoce_head FOR UPDATE")
+        return self.read_head(*more, values=values)
+
+    def read_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:
+        """Read the head into `head`, and return what `more` asks, in the same statement."""
+        columns = ", ".join(("count", "hash", *more))
+        count, digest, *found = self.row(f"SELECT {columns} FROM sottovoce_head", *values) or (None, None)
+        if not isinstance(count, int) or not isinstance(digest, str):
+            raise LedgerCorrupt("the ledger's head is missing or damaged")
+        self.head = self.start = Head(count, digest)
+        return found
+
+    def append(self, kind: str, content: dict[str, Any], **columns: Any) -> None:
+        """Write the event that follows the head, and move the head."""
+        event = next_event(self.head, kind, content, **columns)
+        self.run(_INSERT, *vars(event).values())
+        self.head = Head(event.sequence, event.hash)
+        self.run("UPDATE sottovoce_head SET count = ?, hash = ?", event.sequence, event.hash)
+
+    def event(self, which: str, *values: object) -> Event | None:
+        """Return one event, chosen by the rest of a query."""
+        row = self.row(f"{_SELECT} {which}", *values)
+        return None if row is None else Event(*row)
+
+    def events(self) -> Iterator[Event]:
+        """Return every event, in order."""
+        return (Event(*row) for row in self.run(f"{_SELECT} ORDER BY sequence"))
+
+
+@functools.cache
+def _with_percents(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+class Store:
+    """Connections with the rules of a ledger: durable commits, one writer at a time, consistent reads."""
+
+    def __init__(self, url: sa.URL, timeout: float) -> None:
+        self.name = url.render_as_string(hide_password=True)
+        self.path = Path(str(url.database)) if url.drivername == "sqlite" else None
+        self._timeout = timeout
+        self._process = os.getpid()
+        # A pool as plain as can be: SQLAlchemy's own takes as long as a third of a durable transaction.
+        self._idle: list[Any] = []
+        if self.path is not None:
+            self._engine = sa.create_engine("sqlite://", creator=self._sqlite, poolclass=NullPool)
+            return
+        try:
+            arguments = {"connect_timeout": max(2, int(timeout))}
+            self._engine = sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
+        except ImportError:
+            raise InvalidValue("a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'") from None
+        sa.event.listen(self._engine, "connect", self._prepare_postgres)
+
+    def _sqlite(self) -> sqlite3.Connection:
+        address = f"file:{quote(str(self.path))}?mode=rw"  # never creates: an absent ledger is no empty ledger
+        connection = sqlite3.connect(
+            address, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "cell_size_check=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def _prepare_postgres(self, connection: Any, _: object) -> None:
+        # The head's row lock makes writers take turns; each must then see what the last one wrote, whatever
+        # the server's defaults.
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            cursor.execute("SET synchronous_commit = on")
+            cursor.execute(f"SET lock_timeout = {int(1000 * self._timeout)}")
+        connection.commit()
+
+    @contextlib.contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Transaction]:
+        """Run a block as one transaction: durable when it ends well, without effect when it raises."""
+        connection = None
+        try:
+            connection = self._take()
+            cursor = connection.cursor()
+            if begin := self._begin(write=write):
+                cursor.execute(begin)
+            yield Transaction(cursor, self._engine.dialect)
+            cursor.execute("COMMIT")
+        except SottovoceError:
+            connection.cursor().execute("ROLLBACK")  # type: ignore[union-attr]  # only the block raises these
+            self._idle.append(connection)
+            raise
+        except BaseException as error:
+            if connection is not None:  # also after a failed COMMIT: a connection in doubt is never used again
+                connection.invalidate()
+            if (ours := self._in_our_words(error)) is not None:
+                raise ours from None
+            raise
+        else:
+            self._idle.append(connection)
+
+    def _take(self) -> Any:
+        if self._process != os.getpid():
+            # A child must not use its parent's connections, not even to close them: it lets them leak.
+            _INHERITED.extend(self._idle)
+            self._idle, self._process = [], os.getpid()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._engine.raw_connection()
+
+    def _begin(self, *, write: bool) -> str | None:
+        if self.path is not None:
+            return "BEGIN IMMEDIATE" if write else "BEGIN"
+        return None if write else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+    def _in_our_words(self, error: BaseException) -> SottovoceError | None:
+        """Return a driver's error as one clear line; None for an error that is not the driver's."""
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        said = str(cause).strip().partition("\n")[0]
+        match _leaves_it_sound(cause):
+            case True:
+                return LedgerUnavailable(f"the ledger {self.name} cannot be used: {said}")
+            case False:
+                return LedgerCorrupt(f"the ledger {self.name} is damaged, or is no ledger: {said}")
+        return None
+
+    def close(self) -> None:
+        """Let every connection go."""
+        while self._process == os.getpid() and self._idle:
+            self._idle.pop().close()
+
+
+_INHERITED: list[Any] = []
+"""Connections of a parent process, kept from the garbage collector."""
+
+
+def _leaves_it_sound(error: BaseException | None) -> bool | None:
+    if isinstance(error, sqlite3.Error):
+        # An error without a code is Python's own: text that is no text, a number too large.
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _OUTSIDE
+    if type(error).__module__.partition(".")[0] == "psycopg":
+        # 42: a table or column is missing. XX: the server's own files are damaged. 22, 23: contradictions.
+        return str(getattr(error, "sqlstate", None))[:2] not in ("42", "XX", "22", "23")
+    return None

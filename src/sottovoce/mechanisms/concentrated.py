@@ -1,0 +1,51 @@
+"""Concentrated posterior sampling: the prior counts more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.posterior_sample import PosteriorSample
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+from sottovoce.systems.system import System
+
+__all__ = ["ConcentratedPosterior"]
+
+
+@dataclass(frozen=True, eq=False)
+class ConcentratedPosterior(PosteriorSample):
+    """Release a sample from the posterior with the prior counted 1/m >= 1 times (Geumlek et al. 2017, Alg.
+    3).
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.promises import RenyiDP
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> system = BetaBernoulli(alpha=6, beta=12)
+    >>> mech = ConcentratedPosterior.calibrate(system, n=100, target=RenyiDP(order=2, epsilon=0.05))
+    >>> round(1 / mech.prior_weight, 8)
+    0.25361615
+    """
+
+    word: ClassVar[str] = "concentrated posterior"
+    prior_weight: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.prior_weight < float("inf"):
+            raise InvalidValue(f"prior_weight must be >= 1 and finite. Got {self.prior_weight!r}")
+
+    @property
+    def _weights(self) -> tuple[float, float]:
+        return 1.0, float(self.prior_weight)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"prior_weight": float(self.prior_weight)}
+
+    @classmethod
+    def calibrate(cls, system: System, n: int, target: Promise) -> Self:
+        """Return the mechanism with the smallest prior weight that keeps the promise."""
+        share = largest_keeping(lambda m: system.profile(n, 1.0, 1 / m), target, high=1.0, name="1/prior_weight")
+        return cls(system, n, 1 / share)

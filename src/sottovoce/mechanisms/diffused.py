@@ -1,0 +1,50 @@
+"""Diffused posterior sampling: the data counts less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.posterior_sample import PosteriorSample
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+from sottovoce.systems.system import System
+
+__all__ = ["DiffusedPosterior"]
+
+
+@dataclass(frozen=True, eq=False)
+class DiffusedPosterior(PosteriorSample):
+    """Release a sample from the posterior with the data counted r times, 0 < r <= 1 (Geumlek et al. 2017,
+    Alg. 2).
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.promises import RenyiDP
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> mech = DiffusedPosterior.calibrate(BetaBernoulli(6, 12), n=100, target=RenyiDP(order=15, epsilon=0.1))
+    >>> round(mech.data_weight, 8)
+    0.22787341
+    """
+
+    word: ClassVar[str] = "diffused posterior"
+    data_weight: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.data_weight <= 1:
+            raise InvalidValue(f"data_weight must be > 0 and <= 1. Got {self.data_weight!r}")
+
+    @property
+    def _weights(self) -> tuple[float, float]:
+        return float(self.data_weight), 1.0
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"data_weight": float(self.data_weight)}
+
+    @classmethod
+    def calibrate(cls, system: System, n: int, target: Promise) -> Self:
+        """Return the mechanism with the largest data weight that keeps the promise."""
+        weight = largest_keeping(lambda w: system.profile(n, w, 1.0), target, high=1.0, name="data_weight")
+        return cls(system, n, weight)

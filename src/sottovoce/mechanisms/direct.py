@@ -1,0 +1,39 @@
+"""Direct posterior sampling: the posterior as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.posterior_sample import PosteriorSample
+from sottovoce.privacy.promises import Promise
+from sottovoce.systems.system import System
+
+__all__ = ["DirectPosterior"]
+
+
+@dataclass(frozen=True, eq=False)
+class DirectPosterior(PosteriorSample):
+    """Release a sample from the true posterior and say exactly how private that is (Geumlek et al. 2017,
+    Alg. 1).
+
+    Examples
+    --------
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> mech = DirectPosterior(BetaBernoulli(alpha=6, beta=12), n=100)
+    >>> round(mech.profile.delta(1.0), 12)
+    0.005116727392
+    """
+
+    word: ClassVar[str] = "direct posterior"
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def calibrate(cls, system: System, n: int, target: Promise) -> Self:
+        """Return the mechanism if it keeps the promise as it is, else raise `PromiseUnreachable`."""
+        mechanism = cls(system, n)
+        largest_keeping(lambda _: mechanism.profile, target, low=1.0, high=1.0, name="data weight")
+        return mechanism

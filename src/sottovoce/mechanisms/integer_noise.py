@@ -1,0 +1,128 @@
+"""Noise on the integers: secure from OpenDP, reproducible from an exact sampler of our own.
+
+Noise made of floating-point numbers leaks through which numbers can occur (Mironov 2012), so every noisy
+statistic here
+is a whole number of grid steps with discrete Laplace or discrete Gaussian noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.randomness import is_secure
+
+__all__ = ["IntegerNoise", "NoiseKind"]
+
+NoiseKind = Literal["laplace", "gaussian"]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class IntegerNoise:
+    """Discrete Laplace, Pr[k] ∝ e^(-|k|/scale), or discrete Gaussian, Pr[k] ∝ e^(-k²/(2 scale²)).
+
+    >>> round(IntegerNoise("laplace", 2.0).variance, 3)
+    7.835
+    """
+
+    kind: NoiseKind
+    scale: float
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("laplace", "gaussian"):
+            raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.kind!r}")
+        object.__setattr__(self, "scale", float(as_floats("scale", self.scale, 0.0)))
+        if self.scale == 0:
+            raise InvalidValue("scale must be > 0. Got 0.0")
+
+    def log_weight(self, k: Any) -> Floats:
+        """Return log Pr[k] up to a constant; k may lie between the integers."""
+        x = np.asarray(k, dtype=np.float64) / self.scale
+        return -np.abs(x) if self.kind == "laplace" else -x * x / 2
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of the noise."""
+        if self.kind == "laplace":
+            return float(1 / (2 * np.sinh(min(0.5 / self.scale, 300.0)) ** 2))
+        if self.scale > 10:  # the discrete Gaussian's variance is σ² up to e^(-2π²σ²)
+            return self.scale**2
+        k = np.arange(-400, 401)
+        weights = np.exp(self.log_weight(k))
+        return float(k * k @ weights / weights.sum())
+
+    def add(self, counts: Integers, rng: np.random.Generator) -> Integers:
+        """Return the counts with noise: from OpenDP, unless `rng` was seeded for an experiment."""
+        if is_secure(rng):
+            return self._add_secure(counts)
+        draw = _Exact(rng).laplace if self.kind == "laplace" else _Exact(rng).gaussian
+        scale = Fraction(self.scale)
+        return counts + np.array([draw(scale) for _ in range(counts.size)], dtype=np.int64)
+
+    def _add_secure(self, counts: Integers) -> Integers:
+        import opendp.prelude as dp  # noqa: PLC0415 - a large library that only a release needs
+
+        dp.enable_features("contrib")
+        vector = dp.vector_domain(dp.atom_domain(T="i64"))
+        if self.kind == "laplace":
+            measure = dp.m.make_laplace(vector, dp.l1_distance(T="i64"), scale=self.scale)
+        else:
+            measure = dp.m.make_gaussian(vector, dp.l2_distance(T="i64"), scale=self.scale)
+        return np.array(measure(counts.tolist()), dtype=np.int64)
+
+
+class _Exact:
+    """Exact samplers in whole-number arithmetic (Canonne, Kamath and Steinke 2020, Algorithms 1-3)."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def _below(self, top: int) -> int:
+        """Return a uniform whole number in [0, top)."""
+        size = (top.bit_length() + 7) // 8
+        limit = (256**size // top) * top
+        while True:
+            draw = int.from_bytes(self._rng.bytes(size), "little")
+            if draw < limit:
+                return draw % top
+
+    def _exp(self, gamma: Fraction) -> bool:
+        """Return true with probability e^-γ, γ >= 0."""
+        while gamma > 1:
+            if not self._exp(Fraction(1)):
+                return False
+            gamma -= 1
+        k = 1
+        while self._below(gamma.denominator * k) < gamma.numerator:
+            k += 1
+        return k % 2 == 1
+
+    def laplace(self, scale: Fraction) -> int:
+        """Return k with probability proportional to e^(-|k|/scale)."""
+        top, bottom = scale.numerator, scale.denominator
+        while True:
+            low = self._below(top)
+            if not self._exp(Fraction(low, top)):
+                continue
+            high = 0
+            while self._exp(Fraction(1)):
+                high += 1
+            size, negative = (low + top * high) // bottom, self._below(2) == 1
+            if size or not negative:
+                return -size if negative else size
+
+    def gaussian(self, scale: Fraction) -> int:
+        """Return k with probability proportional to e^(-k²/(2 scale²))."""
+        square, step = scale * scale, Fraction(int(scale) + 1)
+        while True:
+            draw = self.laplace(step)
+            if self._exp((abs(draw) - square / step) ** 2 / (2 * square)):
+                return draw

@@ -1,0 +1,57 @@
+"""One sample from a posterior: what direct, diffused and concentrated sampling share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
+from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.profile import Profile
+from sottovoce.systems.statistics import Statistics
+
+__all__ = ["PosteriorSample"]
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorSample(Mechanism):
+    """A mechanism that releases samples from a posterior with weighted data and prior."""
+
+    @property
+    def _weights(self) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What one sample provably does: the exact supremum over neighbouring data sets."""
+        return self.system.profile(self.n, *self._weights)
+
+    def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
+        posterior: Any = self.system.posterior(statistics, *self._weights)
+        return coarsen(posterior.sample(None if draws == 1 else draws, rng))
+
+    def with_known_records(self, records: Any) -> Self:
+        """Return the mechanism as an attacker sees it who knows these records already.
+
+        Its profile is what still protects the other records: the known ones act as prior.
+        """
+        known = records if isinstance(records, Statistics) else self._statistics(records)
+        if known.n > self.n:
+            raise InvalidData(f"at most {self.n} records can be known. Got {known.n}")
+        return replace(self, system=self.system.with_known_records(known, *self._weights), n=self.n - known.n)
+
+    def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
+        """Return what to expect of a sample if the records had this mean; reads no private data."""
+        statistics = imagined(self.system.reading, self.n, mean)
+        exact: Any = self.system.posterior(statistics)
+        sampled: Any = self.system.posterior(statistics, *self._weights)
+        return Forecast(
+            expected_kl=float(sampled.kl(exact)),
+            interval_width=mean_width(sampled.interval(level)),
+            exact_width=mean_width(exact.interval(level)),
+            level=level,
+        )

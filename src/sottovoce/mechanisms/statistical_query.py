@@ -1,0 +1,85 @@
+"""A statistical query: how often a predicate holds, answered through the Beta system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.posterior_sample import PosteriorSample
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.promises import Promise
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
+from sottovoce.systems.statistics import Statistics
+from sottovoce.systems.system import System
+
+__all__ = ["StatisticalQuery"]
+
+Predicate = Callable[[Any], float]
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticalQuery(PosteriorSample):
+    """Answer "what is the mean of φ(x)?" with a sample of the Beta posterior, φ any map into [0, 1].
+
+    φ is called on one record at a time, so that no record can touch another's answer, and what it returns
+    is clipped to [0, 1].
+    The data counts `data_weight` times (Geumlek et al. 2017, §3.3).
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.promises import ApproxDP
+    >>> def over_forty(record):
+    ...     return record["age"] > 40
+    >>> query = StatisticalQuery.calibrate(
+    ...     BetaBernoulli(2, 2), n=3, target=ApproxDP(1.0, 1e-3), predicate=over_forty
+    ... )
+    >>> answer = query.release([{"age": 31}, {"age": 58}, {"age": 44}]).value
+    >>> 0 <= answer <= 1
+    True
+    """
+
+    word: ClassVar[str] = "statistical query"
+    predicate: Predicate
+    data_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "system", _fractional(self.system))
+        if not callable(self.predicate):
+            raise InvalidValue(f"predicate must be a function of one record. Got {self.predicate!r}")
+        if not 0 < self.data_weight <= 1:
+            raise InvalidValue(f"data_weight must be > 0 and <= 1. Got {self.data_weight!r}")
+
+    @property
+    def _weights(self) -> tuple[float, float]:
+        return float(self.data_weight), 1.0
+
+    @classmethod
+    def calibrate(cls, system: System, n: int, target: Promise, *, predicate: Predicate) -> Self:
+        """Return the query with the largest data weight that keeps the promise."""
+        fractional = _fractional(system)
+        weight = largest_keeping(lambda w: fractional.profile(n, w, 1.0), target, high=1.0, name="data_weight")
+        return cls(fractional, n, predicate, weight)
+
+    def _statistics(self, records: Any) -> Statistics:
+        try:
+            answers = np.fromiter((float(self.predicate(record)) for record in records), dtype=np.float64)
+        except Exception:
+            raise InvalidData("the predicate failed on some record; it must return a number for every record") from None
+        return self.system.statistics(answers)
+
+    def _parameters(self) -> dict[str, Any]:
+        name = getattr(self.predicate, "__name__", type(self.predicate).__name__)
+        return {"data_weight": float(self.data_weight), "predicate": name}
+
+
+def _fractional(system: System) -> BetaBernoulli:
+    if not isinstance(system, BetaBernoulli):
+        raise InvalidValue(
+            "a statistical query is answered through BetaBernoulli(alpha, beta); give that as the system"
+        )
+    return replace(system, whole=False)

@@ -1,0 +1,104 @@
+"""Tempered posterior sampling: a bounded likelihood, a temperature, pure privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
+from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.pure import BoundedRangeProfile
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.systems.distributions import ScalarDistribution
+from sottovoce.systems.statistics import Statistics
+
+__all__ = ["TemperedPosterior"]
+
+_DRAWS = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedPosterior(Mechanism):
+    """Release a sample from the truncated posterior at temperature T >= 1 (Geumlek 2020, ch. 4).
+
+    With θ truncated, log p(x|θ) - log p(x'|θ) stays in a window of width η; the joint density to the power
+    1/T
+    then has privacy loss in a window of η/T, so one exact sample is η/T-private and
+    (η/T)²/8-zero-concentrated.
+    Draws are exact: inverse distribution functions, and rejection for a Dirichlet.
+
+    Parameters
+    ----------
+    system, n
+        What is unknown, and how many records there are.
+    temperature
+        T >= 1.
+    truncation
+        Public. The least probability a₀ for proportions (0.02/d by default), the interval (low, high) of a
+        rate, the
+        interval of a mean (by default the bounds of a record).
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.promises import PureDP
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> mech = TemperedPosterior.calibrate(BetaBernoulli(1, 1), n=100, target=PureDP(1.0), truncation=0.1)
+    >>> round(mech.temperature, 6), round(mech.profile.pure(), 9)
+    (4.394449, 1.0)
+    """
+
+    word: ClassVar[str] = "tempered posterior"
+    system: Any
+    temperature: float
+    truncation: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "temperature", float(self.temperature))
+        if not 1 <= self.temperature < float("inf"):
+            raise InvalidValue(f"temperature must be >= 1 and finite. Got {self.temperature!r}")
+        object.__setattr__(self, "truncation", self.system.check_truncation(self.truncation))
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What one sample provably does: privacy loss in a window of width η/T."""
+        return BoundedRangeProfile(self.system.log_ratio_range(self.truncation) / self.temperature)
+
+    @classmethod
+    def calibrate(cls, system: Any, n: int, target: Promise, truncation: Any = None) -> Self:
+        """Return the mechanism with the lowest temperature that keeps the promise."""
+        width = system.log_ratio_range(system.check_truncation(truncation))
+        coldness = largest_keeping(
+            lambda c: BoundedRangeProfile(width / (1 / c)), target, high=1.0, name="1/temperature"
+        )
+        return cls(system, n, 1 / coldness, truncation)
+
+    def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
+        tempered = self.system.tempered(statistics, self.temperature, self.truncation)
+        return coarsen(tempered.sample(None if draws == 1 else draws, rng))
+
+    def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
+        """Return what to expect of a sample if the records had this mean; reads no private data."""
+        statistics = imagined(self.system.reading, self.n, mean)
+        exact: Any = self.system.posterior(statistics)
+        sampled: Any = self.system.tempered(statistics, self.temperature, self.truncation)
+        if isinstance(sampled, ScalarDistribution):
+            divergence, width = float(sampled.kl(exact)), mean_width(sampled.interval(level))
+        else:
+            rng = seeded_rng(0)
+            draws = sampled.sample(_DRAWS, rng)
+            excess = sampled.log_density(draws) - exact.log_density(draws)
+            divergence = float(np.mean(excess)) - sampled.log_mass(_DRAWS, rng)
+            tail = (1 - level) / 2
+            width = mean_width((np.quantile(draws, tail, axis=0), np.quantile(draws, 1 - tail, axis=0)))
+        return Forecast(max(divergence, 0.0), width, mean_width(exact.interval(level)), level)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"temperature": self.temperature, "truncation": self.truncation}

@@ -1,0 +1,124 @@
+"""Proportions of several categories: categorical records, Dirichlet prior."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
+from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.profile import Profile
+from sottovoce.systems.beta_bernoulli import unit_floor
+from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
+from sottovoce.systems.distributions import Dirichlet
+from sottovoce.systems.distributions.base import positive
+from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
+from sottovoce.systems.statistics import CategoryCounts, Statistics
+
+__all__ = ["DirichletCategorical"]
+
+
+@dataclass(frozen=True, eq=False)
+class DirichletCategorical(Conjugate):
+    """Probabilities θ of d categories with prior Dirichlet(α).
+
+    The posterior is Dirichlet(vα + w·counts). Replacing one record moves w from one category to another;
+    only those two
+    enter a divergence, so for d >= 3 the supremum sits at the two smallest α and is free of n. d = 2 is one
+    proportion.
+
+    Parameters
+    ----------
+    alpha
+        The prior, one number > 0 a category.
+    categories
+        What the records hold, in the order of `alpha`; 0, 1, …, d-1 by default.
+
+    Examples
+    --------
+    >>> system = DirichletCategorical([1, 1, 2], categories=("no", "maybe", "yes"))
+    >>> system.posterior(system.statistics(["yes", "no", "yes"])).alpha
+    array([2., 1., 4.])
+    >>> system.lambda_star(n=10)
+    2.0
+    """
+
+    word: ClassVar[str] = "dirichlet-categorical"
+    alpha: Any
+    categories: tuple[Hashable, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive("alpha", self.alpha))
+        if np.ndim(self.alpha) != 1 or self.alpha.size < 2:
+            raise InvalidValue(f"alpha must be a list of at least two numbers. Got {self.alpha!r}")
+        if self.categories is not None:
+            object.__setattr__(self, "categories", tuple(self.categories))
+            if len(set(self.categories)) != len(self.categories) or len(self.categories) != self.alpha.size:
+                raise InvalidValue(f"categories must be {self.alpha.size} different values, one for each alpha")
+
+    @cached_property
+    def reading(self) -> CategoryCounts:
+        """Counts of the categories."""
+        return CategoryCounts(self.categories or tuple(range(self.alpha.size)))
+
+    @cached_property
+    def _least(self) -> tuple[int, int]:
+        """The two categories with the smallest α, in order of their place."""
+        first, second = sorted(np.argpartition(self.alpha, 1)[:2].tolist())
+        return first, second
+
+    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Dirichlet:
+        """Return Dirichlet(vα + w·counts)."""
+        w, v = check_weights(data_weight, prior_weight)
+        return Dirichlet(v * self.alpha + w * self.check(statistics).total)
+
+    def worst_pairs(
+        self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
+    ) -> tuple[tuple[Dirichlet, Dirichlet], ...]:
+        """Return both orders of the pair: a record in one least category or the other, the rest in a
+        third.
+        """
+        n = check_count(n)
+        if n == 0:
+            return ()
+        i, j = self._least
+        homes = [k for k in range(min(self.alpha.size, 3)) if k not in (i, j)][:1] or [i, j]
+        pairs = []
+        for home in homes:
+            rest = np.zeros(self.alpha.size)
+            rest[home] = n - 1
+            ends = []
+            for touched in (i, j):
+                counts = rest.copy()
+                counts[touched] += 1
+                ends.append(self.posterior(Statistics(n, counts), data_weight, prior_weight))
+            pairs += [(ends[0], ends[1]), (ends[1], ends[0])]
+        return tuple(pairs)
+
+    def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
+        a, b = (prior_weight * float(self.alpha[k]) for k in self._least)
+        others = n - 1 if self.alpha.size == 2 else 0
+        return LikelihoodRatioProfile((BetaPairs(a, b, data_weight, others),))
+
+    def _with_prior(self, prior: Dirichlet) -> Self:
+        return replace(self, alpha=prior.alpha)
+
+    def check_truncation(self, truncation: Any = None) -> float:
+        """Return the least probability a₀ of every category, 0.02/d by default."""
+        return unit_floor(truncation, self.alpha.size)
+
+    def log_ratio_range(self, truncation: Any) -> float:
+        """Return the range of log θ_i - log θ_j where every θ_k >= a₀ = `truncation`."""
+        size = self.alpha.size
+        floor = self.check_truncation(truncation)
+        return float(2 * np.log((1 - (size - 1) * floor) / floor))
+
+    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> TruncatedDirichlet:
+        """Return the joint density to the power 1/T where every θ_k >= a₀."""
+        plain = self.posterior(statistics)
+        return TruncatedDirichlet((plain.alpha - 1) / temperature + 1, self.check_truncation(truncation))

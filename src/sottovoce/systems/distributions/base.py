@@ -1,0 +1,185 @@
+"""What every distribution can do: be sampled, summarised, compared, written down and read back."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.randomness import secure_rng
+
+__all__ = [
+    "Distribution",
+    "ScalarDistribution",
+    "Size",
+    "check_level",
+    "frozen",
+    "generator",
+    "number",
+    "positive",
+]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+
+Size = int | tuple[int, ...] | None
+
+
+def positive(name: str, value: ArrayLike) -> Any:
+    """Return `value` as a float or a frozen array of floats above zero, or raise `InvalidValue` naming it."""
+    array = as_floats(name, value, 0.0)
+    if not np.all(array > 0):
+        raise InvalidValue(f"{name} must be > 0. Got {float(array.min()):g}")
+    return frozen(array)
+
+
+def frozen(array: Floats) -> Any:
+    """Return a float where there is one number, else a copy that cannot be written to."""
+    if array.ndim == 0:
+        return float(array)
+    array = array.copy()
+    array.setflags(write=False)
+    return array
+
+
+def number(value: Any) -> Any:
+    """Return a plain float where there is one number, else the array."""
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def generator(rng: np.random.Generator | None) -> np.random.Generator:
+    """Return `rng`, or a secure one where there is none."""
+    return secure_rng() if rng is None else rng
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution(ABC):
+    """A distribution of the parameter. Parameters may be arrays: several distributions side by side."""
+
+    word: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Distribution]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "word" in cls.__dict__:
+            Distribution._kinds[cls.word] = cls
+
+    @property
+    @abstractmethod
+    def mean(self) -> Any:
+        """The mean."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Any:
+        """The variance, coordinate by coordinate where there are several."""
+
+    @abstractmethod
+    def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
+        """Return one draw, or an array of `size` of them (draws first). Secure randomness by default."""
+
+    @abstractmethod
+    def log_density(self, x: ArrayLike) -> Any:
+        """Return the logarithm of the density."""
+
+    @abstractmethod
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Return the equal-tailed interval that holds `level` of the mass, coordinate by coordinate."""
+
+    def take(self, index: Any) -> Self:
+        """Return those of several distributions side by side that `index` picks."""
+        return type(self)(**{f.name: frozen(np.asarray(getattr(self, f.name))[index]) for f in fields(self)})
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            _same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the distribution as plain values; `from_dict` reads it back."""
+        return {"distribution": self.word} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    def to_json(self) -> str:
+        """Return the distribution as JSON."""
+        return json.dumps(self.to_dict())
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Distribution:
+        """Read a distribution from `to_dict`'s form."""
+        rest = dict(state)
+        word = rest.pop("distribution", None)
+        kind = Distribution._kinds.get(word) if isinstance(word, str) else None
+        if kind is None:
+            raise InvalidValue(f"no distribution is called {word!r}; known: {', '.join(sorted(Distribution._kinds))}")
+        values = {k: Distribution.from_dict(v) if isinstance(v, Mapping) else v for k, v in rest.items()}
+        try:
+            return kind(**values)
+        except TypeError as error:
+            raise InvalidValue(f"cannot read a {word} distribution: {error}") from None
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b) if isinstance(a, Distribution) else bool(np.array_equal(a, b))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Distribution):
+        return value.to_dict()
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarDistribution(Distribution):
+    """A distribution of one number, with a distribution function and its inverse."""
+
+    @abstractmethod
+    def cdf(self, x: ArrayLike) -> Any:
+        """Return Pr[θ <= x]."""
+
+    @abstractmethod
+    def sf(self, x: ArrayLike) -> Any:
+        """Return Pr[θ > x], with its digits where it is small."""
+
+    @abstractmethod
+    def ppf(self, q: ArrayLike) -> Any:
+        """Return the quantile of each probability."""
+
+    @abstractmethod
+    def isf(self, q: ArrayLike) -> Any:
+        """Return the point that each probability lies above."""
+
+    def kl(self, other: Any) -> Any:
+        """Return the Kullback–Leibler divergence of this distribution from `other`, by quadrature over
+        quantiles.
+        """
+        x = self.ppf(_NODES)
+        return float(_WEIGHTS @ (self.log_density(x) - other.log_density(x)))
+
+    def renyi(self, other: Any, order: float) -> Any:
+        """Return the Rényi divergence of this distribution from `other`, by quadrature over quantiles."""
+        if float(as_floats("order", order, 1.0)) == 1:
+            return self.kl(other)
+        x = self.ppf(_NODES)
+        powers = (order - 1) * (self.log_density(x) - other.log_density(x))
+        return float(special.logsumexp(powers, b=_WEIGHTS) / (order - 1))
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Return the equal-tailed interval that holds `level` of the mass."""
+        return self.ppf((1 - check_level(level)) / 2), self.ppf((1 + level) / 2)
+
+
+def check_level(level: float) -> float:
+    """Return a level strictly between 0 and 1, or raise `InvalidValue`."""
+    if not 0 < level < 1:
+        raise InvalidValue(f"level must lie strictly between 0 and 1. Got {level!r}")
+    return level

@@ -1,0 +1,105 @@
+"""The Beta distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap
+from sottovoce.systems.distributions.base import ScalarDistribution, Size, generator, number, positive
+
+__all__ = ["Beta"]
+
+
+@dataclass(frozen=True, eq=False)
+class Beta(ScalarDistribution):
+    """Beta(α, β) on [0, 1]: density proportional to θ^(α-1) (1-θ)^(β-1).
+
+    Examples
+    --------
+    >>> posterior = Beta(3, 1)
+    >>> posterior.mean
+    0.75
+    >>> round(posterior.kl(Beta(2, 2)), 6)
+    0.806853
+    """
+
+    word: ClassVar[str] = "beta"
+    alpha: Any
+    beta: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", positive("alpha", self.alpha))
+        object.__setattr__(self, "beta", positive("beta", self.beta))
+
+    @property
+    def log_partition(self) -> Any:
+        """The log-partition C(η) = log B(α, β)."""
+        return number(special.betaln(self.alpha, self.beta))
+
+    @property
+    def mean(self) -> Any:
+        """The mean α/(α+β)."""
+        return self.alpha / (self.alpha + self.beta)
+
+    @property
+    def variance(self) -> Any:
+        """The variance."""
+        total = self.alpha + self.beta
+        return self.alpha * self.beta / (total * total * (total + 1))
+
+    def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
+        """Return one draw, or an array of `size` of them."""
+        return generator(rng).beta(self.alpha, self.beta, size)
+
+    def log_density(self, x: ArrayLike) -> Any:
+        """Return the logarithm of the density; -inf outside [0, 1]."""
+        x = np.asarray(x, dtype=np.float64)
+        inside = (x >= 0) & (x <= 1)
+        y = np.where(inside, x, 0.5)
+        body = special.xlogy(self.alpha - 1, y) + special.xlog1py(self.beta - 1, -y)
+        return number(np.where(inside, body - special.betaln(self.alpha, self.beta), -np.inf))
+
+    def cdf(self, x: ArrayLike) -> Any:
+        """Return the regularised incomplete beta function."""
+        return number(special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+
+    def sf(self, x: ArrayLike) -> Any:
+        """Return Pr[θ > x]."""
+        return number(special.betaincc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+
+    def isf(self, q: ArrayLike) -> Any:
+        """Return the point that each probability lies above."""
+        return number(special.betainccinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
+
+    def concave_slope(self, x: float) -> Any:
+        """Return the slope of the concave part of the log-density."""
+        return max(self.alpha - 1, 0.0) / x - max(self.beta - 1, 0.0) / (1 - x)
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Return the quantile of each probability."""
+        return number(special.betaincinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
+
+    def kl(self, other: Beta) -> Any:
+        """Return the Kullback–Leibler divergence of this distribution from `other`."""
+        return self.renyi(other, 1.0)
+
+    def renyi(self, other: Beta, order: ArrayLike) -> Any:
+        """Return the Rényi divergence of this distribution from `other`; order 1 is Kullback–Leibler."""
+        order = as_floats("order", order, 1.0)
+        a, b, c, d = self.alpha, self.beta, other.alpha, other.beta
+        return dirichlet_renyi(np.stack(np.broadcast_arrays(a, b)), np.stack(np.broadcast_arrays(c, d)), order)
+
+
+def dirichlet_renyi(p: Floats, q: Floats, order: Floats) -> Any:
+    """Return the Rényi divergence of two Dirichlet distributions, parameters along the first axis."""
+    shape = p.shape[:1] + (1,) * max(order.ndim - (p.ndim - 1), 0) + p.shape[1:]
+    p, q = p.reshape(shape), q.reshape(shape)
+    parts = log_gamma_gap(p, q - p, order).sum(axis=0)
+    whole = log_gamma_gap(p.sum(axis=0), q.sum(axis=0) - p.sum(axis=0), order)
+    divergence = np.where(np.isinf(parts), np.inf, parts - np.where(np.isinf(parts), 0.0, whole))
+    return number(np.maximum(divergence, 0.0))

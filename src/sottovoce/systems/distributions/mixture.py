@@ -1,0 +1,165 @@
+"""Mixtures of Beta, Gamma, Normal or Dirichlet distributions: what is known of θ through noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.systems.distributions.base import (
+    Distribution,
+    ScalarDistribution,
+    Size,
+    check_level,
+    frozen,
+    generator,
+    number,
+)
+from sottovoce.systems.distributions.dirichlet import Dirichlet
+
+__all__ = ["DirichletMixture", "Mixture"]
+
+_LATTICE = np.array([0.7548776662466927, 0.5698402909980532])
+"""The additive recurrence of the plastic number: points that fill the unit square evenly."""
+
+
+def _check_weights(mixture: Any, count: int) -> None:
+    weights = as_floats("weights", mixture.weights, 0.0)
+    if weights.shape != (count,) or not weights.sum() > 0:
+        raise InvalidValue(f"a mixture needs one weight >= 0 a component, not all zero. Got {weights.shape}")
+    total = float(weights.sum())
+    # Weights read back from JSON already sum to one; leave their last digits alone.
+    object.__setattr__(mixture, "weights", frozen(weights if abs(total - 1) < 1e-12 else weights / total))
+
+
+def _pick(weights: Floats, size: Size, rng: np.random.Generator) -> Any:
+    index = np.searchsorted(np.cumsum(weights), rng.random(size), side="right")
+    return np.minimum(index, weights.size - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(ScalarDistribution):
+    """Σ_k w_k P_k, the components P_k side by side in one distribution with array parameters.
+
+    Examples
+    --------
+    >>> from sottovoce.systems.distributions import Beta
+    >>> blend = Mixture(Beta([1.0, 3.0], [3.0, 1.0]), [0.5, 0.5])
+    >>> blend.mean, round(blend.cdf(0.5), 12)
+    (0.5, 0.5)
+    """
+
+    word: ClassVar[str] = "mixture"
+    components: Any
+    weights: Any
+
+    def __post_init__(self) -> None:
+        _check_weights(self, np.size(self.components.mean))
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return float(self.weights @ self.components.mean)
+
+    @property
+    def variance(self) -> float:
+        """The variance: within the components and between them."""
+        between = (self.components.mean - self.mean) ** 2
+        return float(self.weights @ (self.components.variance + between))
+
+    def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
+        """Return one draw, or an array of `size` of them."""
+        rng = generator(rng)
+        return number(self.components.take(_pick(self.weights, size, rng)).sample(None, rng))
+
+    def log_density(self, x: ArrayLike) -> Any:
+        """Return the logarithm of the density."""
+        x = np.asarray(x, dtype=np.float64)
+        return number(special.logsumexp(self.components.log_density(x[..., None]), b=self.weights, axis=-1))
+
+    def cdf(self, x: ArrayLike) -> Any:
+        """Return Pr[θ <= x]."""
+        return number(self.components.cdf(np.asarray(x, dtype=np.float64)[..., None]) @ self.weights)
+
+    def kl(self, other: Any) -> float:
+        """Return the Kullback–Leibler divergence from `other`, by a low-discrepancy rule of 1024 points."""
+        pick, level = (np.arange(1, 1025)[:, None] * _LATTICE % 1.0).T
+        index = np.minimum(np.searchsorted(np.cumsum(self.weights), pick, side="right"), self.weights.size - 1)
+        x = self.components.take(index).ppf(level)
+        return float(np.mean(self.log_density(x) - other.log_density(x)))
+
+    def sf(self, x: ArrayLike) -> Any:
+        """Return Pr[θ > x]."""
+        return number(self.components.sf(np.asarray(x, dtype=np.float64)[..., None]) @ self.weights)
+
+    def isf(self, q: ArrayLike) -> Any:
+        """Return the point that each probability lies above."""
+        return self.ppf(1 - np.asarray(q, dtype=np.float64))
+
+    def ppf(self, q: ArrayLike) -> Any:
+        """Return the quantile of each probability, searched where Chebyshev's inequality allows it."""
+        q = np.asarray(q, dtype=np.float64)
+        flat = np.atleast_1d(q).ravel()
+        spread = 1.001 * np.sqrt(self.variance)
+        low = self.mean - spread * np.sqrt((1 - flat) / flat)
+        high = self.mean + spread * np.sqrt(flat / (1 - flat))
+        return number(decreasing_root(self.sf, 1 - flat, low, high, rtol=1e-9).reshape(q.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class DirichletMixture(Distribution):
+    """Σ_k w_k Dirichlet(α_k), the α_k as rows.
+
+    >>> DirichletMixture(Dirichlet([[1.0, 3.0], [3.0, 1.0]]), [0.5, 0.5]).mean
+    array([0.5, 0.5])
+    """
+
+    word: ClassVar[str] = "dirichlet mixture"
+    components: Any
+    weights: Any
+
+    def __post_init__(self) -> None:
+        _check_weights(self, np.shape(self.components.alpha)[0])
+
+    @property
+    def mean(self) -> Any:
+        """The mean probabilities."""
+        return self.weights @ self.components.mean
+
+    @property
+    def variance(self) -> Any:
+        """The variance of each probability."""
+        return self.weights @ (self.components.variance + (self.components.mean - self.mean) ** 2)
+
+    def marginal(self, category: int) -> Mixture:
+        """Return the mixture of Beta distributions of one probability."""
+        return Mixture(self.components.marginal(category), self.weights)
+
+    def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
+        """Return one vector of probabilities, or an array of `size` of them (draws first)."""
+        rng = generator(rng)
+        return Dirichlet(self.components.alpha[_pick(self.weights, size, rng)]).sample(None, rng)
+
+    def log_density(self, x: ArrayLike) -> Any:
+        """Return the logarithm of the density at probabilities along the last axis."""
+        x = np.asarray(x, dtype=np.float64)
+        terms = self.components.log_density(x[..., None, :])
+        return number(special.logsumexp(terms, b=self.weights, axis=-1))
+
+    def kl(self, other: Any, draws: int = 2000) -> float:
+        """Return the Kullback–Leibler divergence from `other`, estimated from draws with a fixed seed."""
+        x = self.sample(draws, seeded_rng(0))
+        return float(np.mean(self.log_density(x) - other.log_density(x)))
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the equal-tailed interval of each probability."""
+        check_level(level)
+        ends = [self.marginal(k).interval(level) for k in range(self.components.alpha.shape[-1])]
+        low, high = np.array(ends).T
+        return low, high

@@ -1,0 +1,69 @@
+"""Rows scaled into a ball inside the engine; the arithmetic overflows, underflows and reorders nowhere."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ibis
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.tables.engine import Engine, number
+from sottovoce.tables.grid import LARGEST, SMALLEST
+
+__all__ = ["Ball"]
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The ball of `radius` around the origin in `dimension` coordinates."""
+
+    dimension: int
+    radius: float
+
+    def __post_init__(self) -> None:
+        if not SMALLEST <= self.radius <= LARGEST:
+            raise InvalidValue(f"a radius must lie between {SMALLEST:.3g} and {LARGEST:.3g}. Got {self.radius}")
+
+    @property
+    def limit(self) -> float:
+        """The norm that rows are scaled to: short of `radius` by more than all rounding can add.
+
+        The norm of d doubles is off by a relative (d + 2)·2⁻⁵³ at most, the scaled coordinates by two more
+        roundings, and putting them, or their products, on a grid of 2⁻⁵¹ moves a row by √d·2⁻⁵¹ (a matrix by
+        d·2⁻⁵¹).
+        """
+        return self.radius * (1 - (self.dimension + 8) * 2.0**-49)
+
+    def project(self, engine: Engine, table: Any, columns: Sequence[Any], *, kept: Any = None, **others: Any) -> Any:
+        """Return a table with the coordinates w0, w1, … of each row, scaled down to `limit` where longer.
+
+        A missing coordinate counts as 0, an infinite one as 2³⁰⁰ times the radius or more, a row outside
+        `kept` as the origin. `others` are carried along.
+        """
+        tame = {f"x{i}": self._tame(column.cast("float64"), kept) for i, column in enumerate(columns)}
+        rows = engine.stage(table.select(**tame, **others))
+        squares = [rows[name] * rows[name] for name in tame]
+        limit = number(self.limit)
+        length = ibis.greatest(functools.reduce(operator.add, squares).sqrt(), limit)
+        rows = engine.stage(rows.mutate(shrink=limit / length))
+        scaled = {f"w{i}": rows[f"x{i}"] * rows.shrink for i in range(len(tame))}
+        return engine.stage(rows.select(**scaled, **{name: rows[name] for name in others}))
+
+    def _tame(self, value: Any, kept: Any) -> Any:
+        # Some engines raise an error where a product overflows or underflows, so what could is cut off first:
+        # a coordinate below 2⁻¹⁰⁰ of the radius counts as 0, one beyond 2³⁰⁰ times the radius as that.
+        exponent = math.frexp(self.radius)[1]
+        tiny, huge = math.ldexp(1.0, exponent - 100), math.ldexp(1.0, exponent + 300)
+        tame = ibis.cases(
+            (value.isnan(), number(0.0)),
+            (value.abs().between(number(tiny), number(huge)), value),
+            (value > number(huge), number(huge)),
+            (value < number(-huge), number(-huge)),
+            else_=number(0.0),
+        )
+        return tame if kept is None else ibis.cases((kept, tame), else_=number(0.0))

@@ -1,0 +1,107 @@
+"""What differs between engines, and the one way a query is run: one row of integers comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sottovoce.privacy.errors import InvalidData
+
+try:
+    import ibis
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("reading tables needs Ibis: pip install 'sottovoce[data]'") from missing
+
+__all__ = ["Engine", "engine_of", "fetch_row", "guarded", "number"]
+
+T = TypeVar("T")
+
+ROUNDER = 1.5 * 2.0**52
+"""Adding and taking away this constant rounds a double of size up to 2⁵¹ to the nearest integer, ties to
+even."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How an engine rounds, adds and nests.
+
+    Attributes
+    ----------
+    rounds
+        A cast from double to integer rounds to nearest, ties to even (elsewhere it may truncate).
+    widens
+        The sum of 64-bit integers is wider than 64 bits (elsewhere the integers become decimals first).
+    unnests
+        The planner copies a nested expression into every place that uses it, which a limit on the nested
+        query stops.
+    """
+
+    rounds: bool = False
+    widens: bool = False
+    unnests: bool = False
+
+    def integer(self, value: Any) -> Any:
+        """Return the integer nearest to a double of size up to 2⁵¹."""
+        if not self.rounds:
+            value = (value + number(ROUNDER)) - number(ROUNDER)
+        return value.cast("int64")
+
+    def total(self, steps: Any) -> Any:
+        """Return the exact sum of integers as text, which no driver can round."""
+        if not self.widens:
+            steps = steps.cast("decimal(38, 0)")
+        return steps.sum().cast("string")
+
+    def stage(self, table: Any) -> Any:
+        """Return a nested query whose columns are computed once a record."""
+        return table.limit(2**62) if self.unnests else table
+
+
+ENGINES = {
+    "duckdb": Engine(rounds=True, widens=True),
+    "postgres": Engine(rounds=True, widens=True, unnests=True),
+}
+
+
+def engine_of(connection: Any) -> Engine:
+    """Return the traits of a connection's engine; the careful ones where it is not known."""
+    return ENGINES.get(connection.name, Engine())
+
+
+def number(value: float) -> Any:
+    """Return a double literal with every bit intact.
+
+    Written as a number, 0.1234567890123456789 is a decimal to most engines, and they differ in how they
+    convert it. Text is parsed to the nearest double by all.
+    """
+    return ibis.literal(repr(float(value))).cast("float64")
+
+
+def guarded(work: Callable[[], T], complaint: str) -> T:
+    """Return the outcome of `work`; where the engine fails, raise `InvalidData` with our words instead of its
+    own.
+
+    An engine's message may quote a private value ("could not convert 'Smith' to INT"), so neither it nor the
+    exception that carries it goes any further than its class.
+    """
+    try:
+        return work()
+    except MemoryError:
+        raise
+    except Exception as failure:  # every driver has its own family
+        kind = type(failure).__name__
+    raise InvalidData(f"{complaint} ({kind})")
+
+
+def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:
+    """Run an aggregate and return its one row; a sum over no records is 0."""
+
+    def run() -> list[Any]:
+        if connection.name == "pyspark":  # straight from the driver: Ibis would go through pandas
+            return list(connection.raw_sql(connection.compile(query)).collect()[0])
+        batches = connection.to_pyarrow_batches(query)
+        return list(batches.read_all().to_pylist()[0].values())
+
+    row = guarded(run, f"{name} could not be read to its end; the file is damaged, or its engine failed")
+    return tuple(0 if cell is None else int(cell) for cell in row)

@@ -1,0 +1,252 @@
+"""A small language for conditions on a record: ``age > 40 and smoker and region in ('N', 'S')``.
+
+Text becomes a tree of the values below and nothing else: no function calls, no arithmetic, no SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = [
+    "And",
+    "Column",
+    "Compare",
+    "Condition",
+    "IsMissing",
+    "Literal",
+    "Not",
+    "OneOf",
+    "Or",
+    "parse_predicate",
+]
+
+LONGEST, DEEPEST = 10_000, 50
+
+KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "none", "true", "false"})
+
+TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+    | (?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
+    | (?P<quoted>`[^`]+`)
+    | (?P<word>[^\W\d]\w*)
+    | (?P<sign><=|>=|<>|!=|==|[=<>(),\[\]])
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column by name; on its own, a condition where the column holds truth values."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number, a text or a truth value written in the condition."""
+
+    value: int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Compare:
+    """``left sign right`` with sign one of = != < <= > >=."""
+
+    sign: str
+    left: Column | Literal
+    right: Column | Literal
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """``column in (…)``, or ``not in``."""
+
+    column: Column
+    values: tuple[Literal, ...]
+    negated: bool
+
+
+@dataclass(frozen=True)
+class IsMissing:
+    """``column is null``, or ``is not null``."""
+
+    column: Column
+    negated: bool
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite of a condition."""
+
+    part: Condition
+
+
+@dataclass(frozen=True)
+class And:
+    """All parts hold."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """Some part holds."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition = Column | Compare | OneOf | IsMissing | Not | And | Or
+
+
+def parse_predicate(text: str) -> Condition:
+    """Return the tree of a condition, or raise `InvalidValue` that says where it stops making sense.
+
+    Examples
+    --------
+    >>> parse_predicate("not age > 40")
+    Not(part=Compare(sign='>', left=Column(name='age'), right=Literal(value=40)))
+    >>> parse_predicate("region in ('N', 'S')").values
+    (Literal(value='N'), Literal(value='S'))
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidValue("a condition is a text such as \"age > 40 and region = 'N'\". Got nothing")
+    if len(text) > LONGEST:
+        raise InvalidValue(f"a condition may have {LONGEST} characters. Got {len(text)}")
+    parser = _Parser(text)
+    tree = parser.either()
+    if parser.kind != "end":
+        parser.fail("expected 'and', 'or' or the end")
+    return tree
+
+
+class _Parser:
+    """One token of look-ahead over the text; each method reads one rule of the grammar."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.position, self.depth = text, 0, 0
+        self.advance()
+
+    def advance(self) -> None:
+        match = TOKEN.match(self.text, self.position)
+        rest = self.text[self.position :].strip()
+        if match is None and rest:
+            raise InvalidValue(f"a condition cannot contain {rest[:10]!r} (character {self.position + 1})")
+        self.start = self.position
+        if match is None:
+            self.kind, self.token = "end", ""
+            return
+        self.kind = str(match.lastgroup)
+        self.token, self.position = match[self.kind], match.end()
+        if self.kind == "word" and self.token.lower() in KEYWORDS:
+            self.kind, self.token = "keyword", self.token.lower()
+
+    def fail(self, expected: str) -> NoReturn:
+        got = repr(self.token) if self.token else "the end"
+        raise InvalidValue(f"{expected} at character {self.start + 1} of the condition {self.text!r}. Got {got}")
+
+    def accept(self, *tokens: str) -> bool:
+        if self.kind in ("keyword", "sign") and self.token in tokens:
+            self.advance()
+            return True
+        return False
+
+    def either(self) -> Condition:
+        parts = [self.both()]
+        while self.accept("or"):
+            parts.append(self.both())
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+    def both(self) -> Condition:
+        parts = [self.single()]
+        while self.accept("and"):
+            parts.append(self.single())
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def single(self) -> Condition:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise InvalidValue(f"a condition may be nested {DEEPEST} deep")
+        tree: Condition
+        if self.accept("not"):
+            tree = Not(self.single())
+        elif self.accept("("):
+            tree = self.either()
+            if not self.accept(")"):
+                self.fail("expected ')'")
+        else:
+            tree = self.comparison()
+        self.depth -= 1
+        return tree
+
+    def comparison(self) -> Condition:
+        left = self.operand()
+        if self.kind == "sign" and self.token in ("=", "==", "!=", "<>", "<", "<=", ">", ">="):
+            sign = {"==": "=", "<>": "!="}.get(self.token, self.token)
+            self.advance()
+            right = self.operand()
+            if isinstance(left, Literal) and isinstance(right, Literal):
+                self.fail("a comparison needs a column")
+            return Compare(sign, left, right)
+        if isinstance(left, Literal):
+            self.fail("a value alone is no condition; expected a comparison")
+        if self.accept("is"):
+            negated = self.accept("not")
+            if not self.accept("null", "none"):
+                self.fail("expected 'null'")
+            return IsMissing(left, negated)
+        negated = self.accept("not")
+        if self.accept("in"):
+            return OneOf(left, self.values(), negated)
+        if negated:
+            self.fail("expected 'in'")
+        return left
+
+    def values(self) -> tuple[Literal, ...]:
+        closing = {"(": ")", "[": "]"}.get(self.token)
+        if closing is None or not self.accept("(", "["):
+            self.fail("expected a list such as ('a', 'b')")
+        found = []
+        while True:
+            value = self.operand()
+            if not isinstance(value, Literal):
+                self.fail("a list holds values, not columns; expected a value before this")
+            found.append(value)
+            if self.accept(closing):
+                return tuple(found)
+            if not self.accept(","):
+                self.fail(f"expected ',' or {closing!r}")
+
+    def operand(self) -> Column | Literal:
+        kind, token = self.kind, self.token
+        if kind not in ("text", "quoted", "word", "number") and token not in ("true", "false"):
+            self.fail("expected a column or a value")
+        self.advance()
+        match kind:
+            case "word":
+                return Column(token)
+            case "quoted":
+                return Column(token[1:-1])
+            case "text":
+                return Literal(token[1:-1].replace(token[0] * 2, token[0]))
+            case "number":
+                return Literal(_number(token))
+            case _:
+                return Literal(token == "true")
+
+
+def _number(token: str) -> int | float:
+    if re.fullmatch(r"[-+]?\d+", token):
+        whole = int(token)
+        if not -(2**63) <= whole < 2**63:
+            raise InvalidValue(f"whole numbers in a condition have 64 bits. Got {token}")
+        return whole
+    value = float(token)
+    if value in (float("inf"), float("-inf")):
+        raise InvalidValue(f"numbers in a condition are finite. Got {token}")
+    return value

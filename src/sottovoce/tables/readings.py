@@ -1,0 +1,154 @@
+"""From a reading and a column to one aggregate query, and from its integers back to statistics.
+
+Every record counts for something, whatever it holds: a reading that refused some records would tell, outside
+all accounting, that such a record exists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import ibis
+import numpy as np
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Statistics
+from sottovoce.tables.ball import Ball
+from sottovoce.tables.columns import field, numeric
+from sottovoce.tables.engine import Engine, number
+from sottovoce.tables.grid import Grid
+
+__all__ = ["Plan", "ball_sum", "category_counts", "clipped", "clipped_sum", "condition_count"]
+
+Decode = Callable[[tuple[int, ...]], Statistics]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One query whose only row is n and integer sums, and what the integers mean."""
+
+    query: Any
+    decode: Decode
+
+
+def clipped_sum(engine: Engine, table: Any, column: Any, reading: ClippedSum, missing: Any) -> Plan:
+    """Plan n and the sum of a column clipped to [low, high]."""
+    steps, grid = clipped(engine, column, reading, missing)
+    query = table.aggregate(n=table.count().cast("string"), s=engine.total(steps))
+    return Plan(query, lambda row: Statistics(row[0], np.array([grid.value(row[1])])))
+
+
+def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, Grid]:
+    """Return the column clipped and counted in steps of a grid, a missing value counted as `missing`."""
+    low, high = _bounds(reading)
+    default = min(max(0.0, low), high) if missing is None else missing
+    if isinstance(default, str) or not low <= default <= high:
+        raise InvalidValue(f"a missing value must count as a number from {low} to {high}. Got missing={missing!r}")
+    counted = column.type().is_integer() and all(float(v).is_integer() for v in (low, high, default))
+    widest = Grid.covering(max(abs(low), abs(high)))
+    grid = Grid(0) if reading.integer or counted else widest
+    first, last = grid.inside(low, high)
+    if first > last:
+        raise InvalidValue(f"the bounds {low} and {high} lie too close together for their size")
+    filler = math.floor(default) if reading.integer else min(max(grid.nearest(default), first), last)
+    if counted:
+        return ibis.greatest(ibis.least(ibis.coalesce(column, filler), last), first), grid
+    value = column.cast("float64")
+    floor, ceiling = number(grid.value(first)), number(grid.value(last))
+    inner = value.floor() if reading.integer else engine.integer(value * number(grid.scale))
+    # NaN goes first: engines order it differently, and DuckDB drops a comparison that the minimum and maximum
+    # stored in a Parquet file seem to settle, although NaN is left out of those.
+    steps = ibis.cases(
+        (value.isnan(), filler),
+        (value.between(floor, ceiling), inner),
+        (value < floor, first),
+        (value > ceiling, last),
+        else_=filler,
+    )
+    return steps, grid
+
+
+def _bounds(reading: ClippedSum) -> tuple[float, float]:
+    low, high = reading.low, reading.high
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise InvalidValue(f"bounds must be finite, the lower one first. Got {low} and {high}")
+    if reading.integer and not (float(low).is_integer() and float(high).is_integer()):
+        raise InvalidValue(f"whole numbers need whole bounds. Got {low} and {high}")
+    return low, high
+
+
+def category_counts(engine: Engine, table: Any, column: Any, reading: CategoryCounts, missing: Any) -> Plan:
+    """Plan the number of records of each category; one that fits none counts as `missing`.
+
+    The engine groups by the raw value first, so a record is hashed once however many categories there are;
+    only the listed categories and n leave it.
+    """
+    categories = reading.categories
+    if len(set(categories)) < len(categories) or not categories:
+        raise InvalidValue("categories must be a list of different values")
+    if missing is not None and missing not in categories:
+        raise InvalidValue(f"a missing value must count as one of the categories. Got missing={missing!r}")
+    default = categories.index(missing) if missing is not None else 0
+    literals = [_category(column, category) for category in categories]
+    groups = table.select(value=column).group_by("value").aggregate(records=lambda t: t.count())
+    counts = {
+        f"c{i}": engine.total(ibis.cases((groups.value == literal, groups.records), else_=0))
+        for i, literal in enumerate(literals)
+    }
+    query = groups.aggregate(n=engine.total(groups.records), **counts)
+
+    def decode(row: tuple[int, ...]) -> Statistics:
+        n, counts = row[0], np.array(row[1:], dtype=np.int64)
+        counts[default] += n - counts.sum()
+        return Statistics(n, counts.astype(np.float64))
+
+    return Plan(query, decode)
+
+
+def condition_count(table: Any, kept: Any, reading: ClippedSum | CategoryCounts) -> Plan:
+    """Plan the statistics of records that are 1 where a condition holds and 0 elsewhere, from one count."""
+    if isinstance(reading, ClippedSum):
+        low, high = _bounds(reading)
+        zero, one = (Fraction(min(max(value, low), high)) for value in (0, 1))
+    elif {*reading.categories} != {0, 1}:
+        raise InvalidValue(f"a condition is 0 or 1, so its categories are 0 and 1. Got {reading.categories!r}")
+    query = table.aggregate(n=table.count().cast("string"), k=table.count(where=kept).cast("string"))
+
+    def decode(row: tuple[int, ...]) -> Statistics:
+        n, ones = row
+        if isinstance(reading, CategoryCounts):
+            return Statistics(n, np.array([ones if category else n - ones for category in reading.categories]))
+        return Statistics(n, np.array([float(ones * one + (n - ones) * zero)]))
+
+    return Plan(query, decode)
+
+
+def _category(column: Any, category: Any) -> Any:
+    if isinstance(category, str) and column.type().is_string():
+        return ibis.literal(category)
+    if isinstance(category, bool | int | float | np.number | np.bool_) and not column.type().is_string():
+        exact = float(category)
+        if exact.is_integer() and abs(exact) < 2**53:
+            return ibis.literal(int(exact))
+        if math.isfinite(exact):
+            return number(exact)
+    kind = "text" if column.type().is_string() else "numbers"
+    raise InvalidData(f"the column holds {kind}, so a category {category!r} cannot be found in it")
+
+
+def ball_sum(engine: Engine, table: Any, columns: Sequence[str], kept: Any, reading: BallSum) -> Plan:
+    """Plan n and the sum of vectors projected onto a ball; records outside `kept` count as the origin."""
+    if len(columns) != reading.dimension:
+        raise InvalidData(f"each record needs {reading.dimension} coordinates. Got {len(columns)} columns")
+    for name in columns:
+        field(table, name)
+    ball = Ball(reading.dimension, reading.radius)
+    rows = ball.project(engine, table, [numeric(table, name) for name in columns], kept=kept)
+    grid = Grid.covering(reading.radius)
+    steps = [engine.integer(rows[f"w{i}"] * number(grid.scale)) for i in range(reading.dimension)]
+    query = rows.aggregate(n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)})
+    return Plan(query, lambda row: Statistics(row[0], np.array([grid.value(s) for s in row[1:]])))

@@ -1,0 +1,195 @@
+"""A table that gives statistics and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import ibis
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Statistics
+from sottovoce.tables.columns import field, is_text, numeric
+from sottovoce.tables.conditions import condition
+from sottovoce.tables.engine import engine_of, fetch_row
+from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
+from sottovoce.tables.readings import Plan, ball_sum, category_counts, clipped_sum, condition_count
+
+__all__ = ["Table"]
+
+
+class Table:
+    """Records in some engine, read in one pass into n and ΣS(x); made by `open_table`.
+
+    Every record counts, whatever it holds: a missing number counts as 0 cut to the bounds, a missing
+    coordinate as 0, a missing or unknown category as the first one, unless `missing` says otherwise. A number
+    outside the bounds, infinities among them, is clipped.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from sottovoce.systems.statistics import CategoryCounts, ClippedSum
+    >>> from sottovoce.tables import open_table
+    >>> with open_table(pa.table({"age": [31, None, 118], "ward": ["N", "S", "N"]})) as table:
+    ...     table.schema, table.count()
+    ...     table.statistics(ClippedSum(0, 100), "age")
+    ...     table.statistics(CategoryCounts(("N", "S")), "ward")
+    ...     table.statistics(ClippedSum(0, 1), where="age > 30 and ward = 'N'")
+    ({'age': 'int64', 'ward': 'string'}, 3)
+    Statistics(n=3, total=array([131.]))
+    Statistics(n=3, total=array([2., 1.]))
+    Statistics(n=3, total=array([2.]))
+    """
+
+    def __init__(self, name: str, records: Any, connection: Any, release: Callable[[], object] = lambda: None) -> None:
+        self.name = name
+        self._records, self._connection, self._release = records, connection, release
+        self._engine = engine_of(connection)
+        self._open = True
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """The names and types of the columns: public, as n is."""
+        return {name: str(kind.copy(nullable=True)) for name, kind in self._records.schema().items()}
+
+    def count(self) -> int:
+        """Return n, the number of records."""
+        return self._row(self._records.aggregate(n=self._records.count().cast("string")))[0]
+
+    def statistics(
+        self,
+        reading: Any,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+    ) -> Statistics:
+        """Return n and ΣS(x) over the whole table, computed by one query inside the engine.
+
+        Parameters
+        ----------
+        reading
+            A `ClippedSum`, `CategoryCounts` or `BallSum`, or a system that has one.
+        column
+            The column to read; for a `BallSum` one column a coordinate. Without a column a record is 1 where
+            the condition `where` holds and 0 elsewhere.
+        where
+            A condition such as ``"age > 40 and region in ('N', 'S')"``. n is public and counts every record,
+            so a record for which the condition does not hold is not left out: it counts as a missing value.
+        missing
+            What a missing value counts as, chosen without looking at the data: a number within the bounds (0,
+            cut to the bounds, unless given) or one of the categories (the first, unless given).
+        """
+        reading = getattr(reading, "reading", reading)
+        plan = self._plan(reading, column, where, missing)
+        return plan.decode(self._records_row(plan.query))
+
+    def check(
+        self,
+        reading: Any,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+    ) -> None:
+        """Raise what `statistics` would raise for this question, without reading a record."""
+        self._plan(getattr(reading, "reading", reading), column, where, missing)
+
+    def quadratic_statistics(
+        self,
+        columns: Sequence[str],
+        target: str,
+        *,
+        data_norm: float,
+        target_bounds: tuple[float, float],
+        intercept: bool = True,
+    ) -> QuadraticStatistics:
+        """Return n, X'X and X'y by one query, each row scaled down to `data_norm` and each target clipped.
+
+        The whole row counts towards its norm, the intercept's 1 too, which is the last coordinate. A missing
+        feature counts as 0, a missing target as 0 cut to its bounds.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from sottovoce.tables import open_table
+        >>> with open_table(pa.table({"x": [0.5, -0.25], "y": [1.0, 9.0]})) as table:
+        ...     sums = table.quadratic_statistics(["x"], "y", data_norm=2.0, target_bounds=(0, 2))
+        >>> sums.n, sums.gram.tolist(), sums.moment.tolist()
+        (2, [[0.3125, 0.25], [0.25, 2.0]], [0.0, 3.0])
+        """
+        names = _names(columns)
+        if not names:
+            raise InvalidData("name at least one column")
+        query, decode = quadratic_sums(
+            self._engine,
+            self._records,
+            names,
+            target,
+            data_norm=data_norm,
+            target_bounds=target_bounds,
+            intercept=intercept,
+        )
+        return decode(self._records_row(query))
+
+    def close(self) -> None:
+        """Let go of the engine; what the caller opened (an Ibis table, a Spark session) stays open."""
+        if self._open:
+            self._open = False
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {len(self.schema)} columns)"
+
+    def _plan(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
+        kept = None if where is None else condition(self._records, where)
+        if isinstance(reading, BallSum):
+            if missing is not None:
+                raise InvalidValue("a missing coordinate counts as 0; a ball takes no other value for it")
+            names = _names(column)
+            return ball_sum(self._engine, self._records, names, kept, reading)
+        if not isinstance(reading, ClippedSum | CategoryCounts):
+            raise InvalidValue(
+                f"a reading is a ClippedSum, CategoryCounts or BallSum, or a system. Got a {type(reading).__name__}"
+            )
+        if column is None:
+            if kept is None:
+                raise InvalidData("say what to read: a column, a condition (where=...), or both")
+            if missing is not None:
+                raise InvalidValue("a condition is 0 or 1 and never missing, so it takes no value for missing")
+            return condition_count(self._records, kept, reading)
+        value = self._value(_names(column), kept, text=isinstance(reading, CategoryCounts))
+        if isinstance(reading, ClippedSum):
+            return clipped_sum(self._engine, self._records, value, reading, missing)
+        return category_counts(self._engine, self._records, value, reading, missing)
+
+    def _value(self, names: list[str], kept: Any, *, text: bool) -> Any:
+        if len(names) != 1:
+            raise InvalidData(f"this reading takes one column. Got {len(names)}")
+        [name] = names
+        as_text = text and is_text(self._records, name)
+        value = field(self._records, name) if as_text else numeric(self._records, name)
+        return value if kept is None else ibis.cases((kept, value), else_=ibis.null(value.type()))
+
+    def _row(self, query: Any) -> tuple[int, ...]:
+        if not self._open:
+            raise InvalidData(f"{self.name} is closed")
+        return fetch_row(self._connection, query, self.name)
+
+    def _records_row(self, query: Any) -> tuple[int, ...]:
+        row = self._row(query)
+        if row[0] == 0:
+            raise InvalidData(f"{self.name} has no records")
+        return row
+
+
+def _names(column: str | Sequence[str] | None) -> list[str]:
+    if column is None:
+        return []
+    return list(column) if isinstance(column, list | tuple) else [column]  # type: ignore[list-item]

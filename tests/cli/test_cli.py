@@ -1,0 +1,218 @@
+"""The command line as a user meets it: a separate process, its output, its exit code."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="the data extra is not installed")
+import pyarrow.parquet as pq  # noqa: E402
+
+BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-c", "from sottovoce.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False)
+
+
+@pytest.fixture
+def patients(tmp_path: Path) -> Path:
+    path = tmp_path / "patients.parquet"
+    pq.write_table(pa.table({"smoker": [1, 0, 0, 1] * 25, "name": ["x"] * 100}), path)
+    return path
+
+
+def release(patients: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    ledger = patients.with_suffix(".ledger")
+    where = [] if "--column" in more else ["--column", "smoker"]
+    return run(
+        *("release", patients, *BETA, "--ledger", ledger, "--budget", "pure:1"),
+        *("--mechanism", "laplace", *where, *more),
+    )
+
+
+def test_plan_needs_no_data_and_prints_the_worked_calibration() -> None:
+    answer = run("plan", *BETA, "--n", "100", "--target", "renyi:15,0.1", "--json")
+    assert answer.returncode == 0, answer.stderr
+    plan = json.loads(answer.stdout)
+    found = {c["name"]: c for c in plan["choices"]}
+    assert found["diffused"]["mechanism"]["data_weight"] == pytest.approx(0.2278734087, rel=1e-8)
+    assert 1 / found["concentrated"]["mechanism"]["prior_weight"] == pytest.approx(0.05782745247, rel=1e-8)
+    assert "unreachable" in found["direct"]
+    assert found["diffused"]["epsilon"]["0"] is None
+
+
+def test_plan_prints_tables_and_writes_a_figure(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+    answer = run("plan", *BETA, "--n", "100", "--target", "approx:1,1e-6", "--plot", tmp_path / "plan.svg")
+    assert answer.returncode == 0, answer.stderr
+    assert "What the promise buys" in answer.stdout
+    assert "diffused" in answer.stdout
+    assert (tmp_path / "plan.svg").read_text().count("<path") > 20
+
+
+def test_plan_reads_a_spec_file(tmp_path: Path) -> None:
+    spec = tmp_path / "model.toml"
+    spec.write_text('n = 50\ntarget = "pure:0.5"\n[system]\nkind = "dirichlet-categorical"\nalpha = [1.0, 2.0, 3.0]\n')
+    answer = run("plan", "--spec", spec, "--mechanism", "laplace", "--json")
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["choices"][0]["epsilon"]["0"] == pytest.approx(0.5, rel=1e-9)
+
+
+def test_releases_are_charged_until_the_budget_is_gone(patients: Path) -> None:
+    first = release(patients, "--target", "pure:0.6", "--json")
+    assert first.returncode == 0, first.stderr
+    made = json.loads(first.stdout)
+    assert made["reproducible"] is False
+    assert made["remaining"]["epsilon"] == pytest.approx(0.4, rel=1e-9)
+    again = release(patients, "--target", "pure:0.6")
+    assert again.returncode == 3
+    assert again.stdout == ""
+    assert again.stderr.count("\n") == 1
+    assert "0.4" in again.stderr
+    shown = run("ledger", "show", patients.with_suffix(".ledger"), "--json")
+    assert [e["state"] for e in json.loads(shown.stdout)["entries"]] == ["committed"]
+    assert "Budgets" in run("ledger", "show", patients.with_suffix(".ledger")).stdout
+    assert run("ledger", "verify", patients.with_suffix(".ledger")).returncode == 0
+
+
+def test_a_retry_with_its_key_is_answered_once(patients: Path) -> None:
+    asked = ("--target", "pure:0.6", "--key", "monday", "--json")
+    first, second = release(patients, *asked), release(patients, *asked)
+    assert first.returncode == second.returncode == 0, second.stderr
+    assert json.loads(first.stdout)["value"] == json.loads(second.stdout)["value"]
+    assert json.loads(second.stdout)["remaining"]["epsilon"] == pytest.approx(0.4, rel=1e-9)
+
+
+def test_every_system_and_mechanism_releases(patients: Path) -> None:
+    for mechanism in ("diffused", "concentrated", "tempered", "laplace", "gaussian"):
+        answer = run(
+            *(
+                "release",
+                patients,
+                *BETA,
+                "--column",
+                "smoker",
+                "--target",
+                "approx:0.9,1e-4",
+                "--mechanism",
+                mechanism,
+            ),
+            *("--ledger", patients.parent / f"{mechanism}.ledger", "--budget", "approx:9,1e-4", "--draws", "2"),
+        )
+        assert answer.returncode == 0, (mechanism, answer.stderr)
+        assert "left of the budget" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        (("--target", "pure:-1"), 2, "must be >= 0"),
+        (("--target", "nonsense"), 2, "cannot read the promise"),
+        (("--target", "pure:0.1", "--column", "nope"), 2, "nope"),
+        (("--target", "pure:0.1", "--column", "name"), 2, "name"),
+        (("--target", "pure:0.1", "--mechanism", "magic"), 2, "no mechanism is called"),
+        (("--target", "pure:0.1", "--mechanism", "diffused"), 7, "never gives that kind of privacy"),
+        (("--target", "pure:0.1", "--budget", "pure:2"), 2, "never changes"),
+        (("--target", "pure:0.1", "--where", "__import__('os')"), 2, ""),
+    ],
+)
+def test_mistakes_are_one_line_and_an_exit_code(patients: Path, more: tuple[str, ...], code: int, words: str) -> None:
+    assert release(patients, "--target", "pure:0.1").returncode == 0
+    answer = release(patients, *more)
+    assert answer.returncode == code, answer.stderr
+    assert words in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+    with_json = release(patients, *more, "--json")
+    assert json.loads(with_json.stderr)["exit"] == code
+    shown = json.loads(run("ledger", "show", patients.with_suffix(".ledger"), "--json").stdout)
+    assert len([e for e in shown["entries"] if e["state"] == "committed"]) == 1
+
+
+def test_missing_files_and_options(tmp_path: Path, patients: Path) -> None:
+    lost = release(tmp_path / "nowhere.parquet", "--target", "pure:0.1")
+    assert lost.returncode == 2
+    assert "nowhere.parquet" in lost.stderr
+    assert run("release").returncode == 2
+    assert "--ledger" in run("release", patients, *BETA, "--target", "pure:1").stderr
+    assert run("plan").returncode == 2
+    assert run("ledger", "show", tmp_path / "none.ledger").returncode != 0
+    assert run("plan", "--spec", tmp_path / "none.toml").returncode == 2
+    assert run("plan", "--system", "beta-bernoulli:alpha", "--n", "5", "--target", "pure:1").returncode == 2
+    assert run("plan", "--system", "beta-bernoulli:gamma=1", "--n", "5", "--target", "pure:1").returncode == 2
+    assert run("plan", "--system", "cauchy", "--n", "5", "--target", "pure:1").returncode == 2
+    assert run("frobnicate").returncode == 2
+
+
+def test_a_damaged_ledger_is_refused(patients: Path) -> None:
+    assert release(patients, "--target", "pure:0.1").returncode == 0
+    ledger = patients.with_suffix(".ledger")
+    with sqlite3.connect(ledger) as connection:
+        (table,) = next(
+            row
+            for row in connection.execute("select name from sqlite_master where type = 'table' and name like '%event%'")
+        )
+        connection.execute("pragma writable_schema = 1")
+        for (trigger,) in connection.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+            connection.execute(f"drop trigger {trigger}")
+        connection.execute(f"delete from {table} where rowid = (select max(rowid) from {table})")
+    connection.close()
+    for command in (("ledger", "verify", ledger), ("ledger", "show", ledger)):
+        answer = run(*command)
+        assert answer.returncode == 6, answer.stderr
+        assert len(answer.stderr.strip().splitlines()) == 1
+    assert release(patients, "--target", "pure:0.1").returncode == 6
+
+
+def test_export_and_open(patients: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "fresh.ledger"
+    opened = run("ledger", "open", ledger, "--data", patients, "--budget", "approx:1,1e-6", "--order", "8")
+    assert opened.returncode == 0, opened.stderr
+    exported = run("ledger", "export", ledger, "--output", tmp_path / "ledger.json")
+    assert exported.returncode == 0, exported.stderr
+    content = json.loads((tmp_path / "ledger.json").read_text())
+    assert content["budgets"][0]["filter"]["order"] == 8
+    assert content["head"]["count"] >= 1
+
+
+def test_help_names_every_command_and_exit_code() -> None:
+    text = run("--help").stdout
+    for word in ("plan", "release", "ledger", "reproduce", "demo", "Exit codes"):
+        assert word in text
+    assert run("--version").stdout.startswith("sottovoce ")
+
+
+def test_reproduce_lists_and_runs(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+    names = [e["name"] for e in json.loads(run("reproduce", "list", "--json").stdout)]
+    assert "conversions" in names
+    answer = run("reproduce", "conversions", "--quick", "--output", tmp_path, "--json")
+    assert answer.returncode == 0, answer.stderr
+    outcome = json.loads(answer.stdout)["conversions"]
+    assert all(f["holds"] for f in outcome["findings"])
+    assert all(Path(f).exists() for f in outcome["files"])
+    assert run("reproduce", "nothing").returncode == 2
+
+
+def test_the_demo_tells_its_story_and_writes_its_page(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+    answer = run("demo", "--output", tmp_path / "out", "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [a["refused"] is None for a in told["answers"]] == [True, True, True, False]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<svg") == 5
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    assert run("demo", "--output", tmp_path / "mine").returncode == 2
+    assert (tmp_path / "mine" / "thesis.txt").exists()

@@ -1,0 +1,44 @@
+"""Ledgers to test on: every rule must hold in a SQLite file and on a PostgreSQL server."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce.ledger import Budget, Ledger, Reservation
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.promises import RenyiDP
+
+BUDGET = RenyiDP(order=2, epsilon=1.0)  # of which GaussianProfile(mu) costs mu²
+SCHEMA = {"smoker": "boolean", "age": "int64"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{tmp_path / 'patients.ledger'}"
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger(url, create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def budget(ledger: Ledger) -> Budget:
+    return ledger.open_budget("patients", BUDGET, n=100, schema=SCHEMA, who="ada")
+
+
+@pytest.fixture
+def spend(ledger: Ledger, budget: Budget) -> Callable[..., int]:
+    """Reserve and commit; return the entry's number."""
+
+    def spend(mu: float = 0.25, value: object = 0.37, **options: object) -> int:
+        right = ledger.reserve(budget, GaussianProfile(mu), {"mechanism": "noise"}, who="ada", **options)
+        assert isinstance(right, Reservation)
+        ledger.commit(right, {"value": value})
+        return right.entry
+
+    return spend

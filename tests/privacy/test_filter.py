@@ -1,0 +1,139 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sottovoce.privacy import (
+    ApproxDP,
+    BetaPairs,
+    BudgetExceeded,
+    GaussianDP,
+    GaussianProfile,
+    IncompatibleNotions,
+    InvalidValue,
+    LikelihoodRatioProfile,
+    PrivacyFilter,
+    Profile,
+    Promise,
+    PureDP,
+    PureProfile,
+    RenyiDP,
+    RenyiProfile,
+    ZeroConcentratedDP,
+    ZeroConcentratedProfile,
+    compose,
+)
+from sottovoce.privacy.filter import renyi_allowance
+
+CASES: list[tuple[Promise, Profile, float]] = [
+    (PureDP(1.0), PureProfile(0.1), 0.1),
+    (RenyiDP(4, 1.0), GaussianProfile(0.1), 0.02),
+    (ZeroConcentratedDP(1.0), GaussianProfile(0.1), 0.005),
+    (GaussianDP(1.0), GaussianProfile(0.1), 0.01),
+]
+
+
+@pytest.mark.parametrize(("budget", "profile", "cost"), CASES)
+def test_each_notion_adds_in_its_own_number(budget: Promise, profile: Profile, cost: float) -> None:
+    purse = PrivacyFilter(budget)
+    assert purse.cost(profile) == pytest.approx(cost)
+    count = 0
+    while purse.can_spend(profile):
+        purse.spend(profile)
+        count += 1
+    assert count in (round(purse.limit / cost), round(purse.limit / cost) - 1)
+    with pytest.raises(BudgetExceeded, match="is left of the budget"):
+        purse.spend(profile)
+    assert purse.spent <= purse.limit
+    assert type(purse.remaining()) is type(budget)
+
+
+def test_ten_tenths_are_one_and_not_a_hair_more() -> None:
+    """Ten times the double nearest 0.1 is above 1, so the tenth must not fit; nine and a smaller one do."""
+    purse = PrivacyFilter(PureDP(1.0))
+    for _ in range(9):
+        purse.spend(PureProfile(0.1))
+    assert 10 * Fraction(0.1) > 1  # what the double nearest 0.1 really is
+    assert not purse.can_spend(PureProfile(math.nextafter(0.1, 1)))
+    purse.spend(PureProfile(0.09999999999999995))
+    assert sum(map(Fraction, purse.costs)) <= 1
+
+
+@pytest.mark.parametrize("order", [None, 3.0, 12.0])
+def test_an_approx_budget_is_kept_by_whatever_was_spent(order: float | None) -> None:
+    """Spend random mixes until refusal; the composition of what was granted keeps the budget."""
+    rng = np.random.default_rng(5)
+    budget = ApproxDP(2.0, 1e-5) if order != 3.0 else ApproxDP(9.0, 1e-5)
+    for _ in range(2):
+        purse, granted = PrivacyFilter(budget, order), []
+        for _ in range(60):
+            profile = [
+                GaussianProfile(0.05 + 0.2 * rng.random()),
+                PureProfile(0.1 * rng.integers(1, 4)),
+                LikelihoodRatioProfile((BetaPairs(60, 80, 0.5, 50),)),
+            ][rng.integers(3)]
+            if purse.can_spend(profile):
+                purse.spend(profile)
+                granted.append(profile)
+        assert len(granted) > 3
+        assert compose(granted).delta(budget.epsilon) <= budget.delta
+
+
+def test_the_allowance_inverts_the_conversion() -> None:
+    budget = ApproxDP(1.0, 1e-6)
+    for order in (5.0, 20.0, 100.0):
+        allowance = renyi_allowance(budget, order)
+        if allowance > 0:
+            assert RenyiProfile((order,), (allowance,)).delta(1.0) == pytest.approx(1e-6, rel=1e-3)
+    purse = PrivacyFilter(budget)
+    assert purse.order is not None
+    best = purse.limit / purse.order
+    assert all(renyi_allowance(budget, o) / o <= best * (1 + 1e-6) for o in np.geomspace(1.5, 1e5, 500))
+
+
+def test_an_infinite_cost_never_fits_and_says_why() -> None:
+    beta = LikelihoodRatioProfile((BetaPairs(1, 1, 1, 9),))  # infinite from order 2
+    purse = PrivacyFilter(ApproxDP(1.0, 1e-6))
+    assert not purse.can_spend(beta)
+    with pytest.raises(BudgetExceeded, match="lower order"):
+        purse.spend(beta)
+    with pytest.raises(BudgetExceeded, match="another mechanism"):
+        PrivacyFilter(PureDP(5.0)).spend(beta)
+    assert purse.spent == 0
+
+
+def test_zero_delta_is_pure() -> None:
+    assert PrivacyFilter(ApproxDP(1.0, 0.0)).budget == PureDP(1.0)
+
+
+def test_json_keeps_the_order() -> None:
+    purse = PrivacyFilter(ApproxDP(1.0, 1e-6))
+    again = PrivacyFilter.from_dict(purse.to_dict(), [0.1, 0.2])
+    assert again.order == purse.order
+    assert again.spent == math.fsum([0.1, 0.2])
+    assert again.limit == purse.limit
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: PrivacyFilter("approx:1,1e-6"), IncompatibleNotions),  # type: ignore[arg-type]
+        (lambda: PrivacyFilter(PureDP(1.0), order=3.0), InvalidValue),
+        (lambda: PrivacyFilter(ApproxDP(1.0, 1e-6), order=1.0), InvalidValue),
+        (lambda: PrivacyFilter(ApproxDP(1.0, 1e-6), order=math.inf), InvalidValue),
+        (lambda: PrivacyFilter(ApproxDP(1.0, 1e-6), order=2.0), InvalidValue),
+        (lambda: PrivacyFilter(PureDP(1.0)).cost(1.0), IncompatibleNotions),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_filters_are_refused(make, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        make()
+
+
+def test_gaussian_and_zcdp_costs_mix() -> None:
+    purse = PrivacyFilter(ZeroConcentratedDP(0.5))
+    purse.spend(GaussianProfile(0.5))
+    purse.spend(ZeroConcentratedProfile(0.1))
+    purse.spend(PureProfile(0.3))
+    assert purse.spent == pytest.approx(0.125 + 0.1 + 0.3 * math.tanh(0.15))

@@ -1,0 +1,47 @@
+"""Processes that spend from one budget, any of which may be killed at any moment.
+
+    spenders.py URL PROCESSES ATTEMPTS
+
+Each process prints its worker number with its process id, then one line for each release it would have answered: the
+entry's number, once the commit is durable. They are forked after the imports, so that many start at once.
+"""
+
+import os
+import sys
+
+from sottovoce.ledger import Ledger, Reservation
+from sottovoce.privacy.errors import BudgetExceeded
+from sottovoce.privacy.gaussian import GaussianProfile
+
+
+def say(worker: int, word: str, number: int) -> None:
+    os.write(1, f"{worker} {word} {number}\n".encode())  # one short write: lines of two workers never mix
+
+
+def spend(url: str, worker: int, attempts: int) -> None:
+    say(worker, "started", os.getpid())
+    with Ledger(url, timeout=300) as ledger:
+        budget = ledger.budget("patients")
+        for i in range(attempts):
+            request = {"mechanism": "noise", "attempt": i}
+            try:
+                right = ledger.reserve(budget, GaussianProfile(0.125), request, who=f"worker {worker}")
+            except BudgetExceeded:
+                say(worker, "refused", i)
+                continue
+            assert isinstance(right, Reservation)
+            right.touch()
+            ledger.commit(right, {"value": [worker, i]})
+            say(worker, "answered", right.entry)
+
+
+if __name__ == "__main__":
+    url, processes, attempts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    children = {}
+    for worker in range(processes):
+        if (child := os.fork()) == 0:
+            spend(url, worker, attempts)
+            os._exit(0)
+        children[child] = worker
+    for child, worker in children.items():
+        say(worker, "ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

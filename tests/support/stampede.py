@@ -1,0 +1,78 @@
+"""A stampede: many processes on one budget, some killed at random, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import sottovoce
+from sottovoce.ledger import Budget, Ledger, State
+
+__all__ = ["Outcome", "stampede"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the spenders said they had answered, and how many of them were killed."""
+
+    answered: list[int]
+    refused: int
+    killed: int
+    seconds: float
+
+    def check(self, ledger: Ledger, budget: Budget) -> None:
+        """Check that nothing was spent twice and nothing answered was lost."""
+        ledger.verify()
+        entries = {entry.id: entry for entry in ledger.entries()}
+        told = set(self.answered)
+        assert ledger.spent(budget) <= budget.limit
+        assert ledger.spent(budget) == sum(entry.cost for entry in entries.values() if entry.counts)
+        assert len(told) == len(self.answered)
+        assert all(entries[number].state is State.COMMITTED for number in told)
+        # A killed spender leaves one entry at most that nobody heard of: pending, or committed and not told.
+        untold = [entry for entry in entries.values() if entry.id not in told]
+        assert len(untold) <= self.killed
+        assert len(ledger.pending()) <= len(untold)
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it was quicker
+        os.kill(process, signal.SIGKILL)
+
+
+def stampede(url: str, *, processes: int, attempts: int, kills: int, seed: int) -> Outcome:
+    """Let the spenders loose, kill `kills` of them at random moments with SIGKILL, and wait for the rest."""
+    rng, start = random.Random(seed), time.monotonic()
+    doomed = {worker: rng.randrange(1, max(2, attempts // 2)) for worker in rng.sample(range(processes), kills)}
+    command = [sys.executable, Path(__file__).with_name("spenders.py"), url, processes, attempts]
+    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
+    answered, ends, lines = [], [], Counter[tuple[str, str]]()
+    pids: dict[str, int] = {}
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, env=environment) as spenders:
+        for line in spenders.stdout or ():
+            worker, word, number = line.split()
+            lines[worker, word] += 1
+            match word:
+                case "started":
+                    pids[worker] = int(number)
+                case "answered":
+                    answered.append(int(number))
+                case "ended":
+                    ends.append(int(number))
+            if lines[worker, "answered"] + lines[worker, "refused"] == doomed.get(int(worker)):
+                doomed.pop(int(worker))
+                delay = 0.003 * rng.random()  # somewhere inside the next transactions
+                threading.Timer(delay, _kill, (pids[worker],)).start()
+    assert spenders.returncode == 0
+    assert set(ends) <= {0, -signal.SIGKILL}
+    refused = sum(count for (_, word), count in lines.items() if word == "refused")
+    return Outcome(answered, refused, ends.count(-signal.SIGKILL), time.monotonic() - start)

@@ -1,0 +1,137 @@
+"""One messy table on every engine: nulls, NaN, infinities, ties, quotes, numbers of every size."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sottovoce.tables import Table, open_table
+
+ODD = [None, float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, -0.0, 1e-200, 0.1, 3.0, 10.0]
+CATEGORIES = ["north", "south", "o'hara", "ünï", "north ", "North", "", None, 'say "hi"']
+
+
+def messy_table(n: int = 3000) -> pa.Table:
+    rng = np.random.default_rng(7)
+
+    def doubles(scale: float) -> pa.Array:
+        values: list[float | None] = list(rng.normal(scale=scale, size=n))
+        values[: len(ODD) * 3] = ODD * 3
+        return pa.array([values[i] for i in rng.permutation(n)], pa.float64())
+
+    def nullable(values: np.ndarray, kind: pa.DataType) -> pa.Array:
+        return pa.array(values.tolist(), kind, mask=rng.random(n) < 0.05) if n else pa.array([], kind)
+
+    wide = np.array([2**53 + 1, -(2**53) - 1, 2**62, -(2**62), 0, 7])
+    return pa.table(
+        {
+            "x": doubles(5.0),
+            "u": doubles(1.0),
+            "v": doubles(0.3),
+            "w": doubles(2.0),
+            "k": nullable(rng.poisson(4, n), pa.int32()),
+            "wide": nullable(rng.choice(wide, n), pa.int64()),
+            "f": nullable(rng.normal(size=n).astype(np.float32), pa.float32()),
+            "flag": nullable(rng.random(n) < 0.3, pa.bool_()),
+            "c": pa.array(rng.choice(np.array(CATEGORIES, dtype=object), n).tolist(), pa.string()),
+            "education-num": nullable(rng.integers(1, 17, n), pa.int64()),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def messy() -> pa.Table:
+    return messy_table()
+
+
+@pytest.fixture(scope="session")
+def messy_parquet(messy: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("messy") / "messy.parquet"
+    pq.write_table(messy, path, row_group_size=500)
+    return path
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[Any]:
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip("pyspark is not installed (pip install 'sottovoce[spark]')")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("no Java found (apt-get install openjdk-17-jre-headless)")
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.files.maxPartitionBytes": "50000",  # several tasks, though the file is small
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("sottovoce-tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def copy_to_postgres(table: pa.Table, url: str, name: str) -> None:
+    import psycopg
+
+    kinds = {"double": "double precision", "float": "real", "int32": "integer", "int64": "bigint"}
+    kinds |= {"bool": "boolean", "string": "text"}
+    columns = ", ".join(f'"{f.name}" {kinds[str(f.type)]}' for f in table.schema)
+    with psycopg.connect(url) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+            for row in table.to_pylist():
+                copy.write_row(tuple(row.values()))
+
+
+@pytest.fixture(scope="session")
+def messy_postgres(postgres_server: Any, messy: pa.Table) -> str:
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    copy_to_postgres(messy, url, "messy")
+    return f"{url}?table=messy"
+
+
+SPARK = pytest.param(
+    "spark",
+    marks=[
+        # py4j leaves it to the garbage collector to close the sockets that results come through.
+        pytest.mark.filterwarnings("ignore::ResourceWarning"),
+        pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    ],
+)
+
+
+@pytest.fixture(params=["duckdb", "postgres", SPARK])
+def engine_table(request: pytest.FixtureRequest) -> Iterator[Table]:
+    """The messy table on each engine."""
+    with open_table(ENGINES[request.param](request)) as table:
+        yield table
+    if request.param == "spark":
+        gc.collect()  # while the marks above still hold
+
+
+def _spark(request: pytest.FixtureRequest) -> Any:
+    session = request.getfixturevalue("spark_session")
+    return session.read.parquet(str(request.getfixturevalue("messy_parquet")))
+
+
+ENGINES: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
+    "duckdb": lambda request: request.getfixturevalue("messy_parquet"),
+    "postgres": lambda request: request.getfixturevalue("messy_postgres"),
+    "spark": _spark,
+}

@@ -1,0 +1,203 @@
+"""The same statistics from every engine: equal to an exact oracle in Python's integers and fractions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.tables import Table
+
+
+def is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def exact_sum(values: list[float | None], low: float, high: float, missing: float) -> Fraction:
+    """Σ clip(x) with no rounding at all."""
+    total = Fraction(0)
+    for value in values:
+        total += Fraction(missing if is_missing(value) else min(max(value, low), high))  # type: ignore[type-var]
+    return total
+
+
+BOUNDS = [(0.0, 10.0), (-3.0, 3.0), (0.1, 0.7), (-1e6, 1e15), (2.5, 2.5), (-1e-9, 1e-9), (-8.0, -0.3)]
+
+
+def test_float_sums_are_the_same_bits_everywhere(engine_table: Table, messy: pa.Table) -> None:
+    """Equal to sums of integers in Python, bit for bit, and within 1e-12 of the sums of fractions."""
+    values = messy["x"].to_pylist()
+    for low, high in BOUNDS:
+        size = max(abs(low), abs(high))
+        unit = 2 ** (51 - math.ceil(math.log2(size)))
+        first, last = math.ceil(Fraction(low) * unit), math.floor(Fraction(high) * unit)
+        total = 0
+        for value in values:
+            x = 0.0 if is_missing(value) else value
+            inside = abs(x) < math.inf
+            steps = round(Fraction(x) * unit) if inside else (last if x > 0 else first)
+            total += min(max(steps, first), last)
+        statistics = engine_table.statistics(ClippedSum(low, high), "x")
+        assert (statistics.n, statistics.total[0]) == (len(values), total / unit)
+        expected = exact_sum(values, low, high, missing=min(max(0.0, low), high))
+        assert abs(Fraction(statistics.total[0]) - expected) <= Fraction(1e-12) * len(values) * Fraction(size)
+
+
+@pytest.mark.parametrize("missing", [None, 0.25])
+def test_missing_counts_as_told(engine_table: Table, messy: pa.Table, missing: float | None) -> None:
+    lost = sum(map(is_missing, messy["x"].to_pylist()))
+    base = engine_table.statistics(ClippedSum(0.0, 1.0), "x", missing=0.0).total[0]
+    given = engine_table.statistics(ClippedSum(0.0, 1.0), "x", missing=missing).total[0]
+    assert lost > 0
+    assert given == pytest.approx(base + (missing or 0.0) * lost, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("column", "low", "high"),
+    [("k", 0, 5), ("k", 2, 2), ("wide", -7, 10**12), ("flag", 0, 1), ("flag", -2, 3)],
+)
+def test_whole_numbers_are_counted_exactly(
+    engine_table: Table, messy: pa.Table, column: str, low: int, high: int
+) -> None:
+    default = min(max(0, low), high)
+    values = [default if v is None else int(v) for v in messy[column].to_pylist()]
+    expected = sum(min(max(v, low), high) for v in values)
+    for reading in (ClippedSum(low, high), ClippedSum(low, high, integer=True)):
+        statistics = engine_table.statistics(reading, column)
+        assert (statistics.n, statistics.total[0]) == (len(values), expected)
+
+
+def test_whole_readings_floor_after_clipping(engine_table: Table, messy: pa.Table) -> None:
+    values = [0.0 if is_missing(v) else v for v in messy["x"].to_pylist()]
+    expected = sum(math.floor(min(max(v, -4), 6)) for v in values)
+    assert engine_table.statistics(ClippedSum(-4, 6, integer=True), "x").total[0] == expected
+
+
+def test_fractional_bounds_on_whole_numbers(engine_table: Table, messy: pa.Table) -> None:
+    expected = exact_sum(messy["k"].to_pylist(), 0.5, 3.75, 0.5)
+    assert engine_table.statistics(ClippedSum(0.5, 3.75), "k").total[0] == float(expected)
+
+
+def test_single_precision_is_widened(engine_table: Table, messy: pa.Table) -> None:
+    values = [0.0 if v is None else v for v in messy["f"].to_pylist()]
+    expected = math.fsum(min(max(v, -1.0), 1.0) for v in values)
+    assert engine_table.statistics(ClippedSum(-1, 1), "f").total[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("missing", [None, "ünï"])
+def test_category_counts(engine_table: Table, messy: pa.Table, missing: str | None) -> None:
+    categories = ("north", "o'hara", "ünï", "south", "nobody", 'say "hi"')
+    known = [v if v in categories else (missing or "north") for v in messy["c"].to_pylist()]
+    statistics = engine_table.statistics(CategoryCounts(categories), "c", missing=missing)
+    assert statistics.n == len(known)
+    assert statistics.total.tolist() == [known.count(c) for c in categories]
+
+
+@pytest.mark.parametrize("categories", [tuple(range(6)), (3.0, np.int64(4), 0)])
+def test_categories_may_be_numbers(engine_table: Table, messy: pa.Table, categories: tuple[int, ...]) -> None:
+    known = [v if v in categories else categories[0] for v in messy["k"].to_pylist()]
+    total = engine_table.statistics(CategoryCounts(categories), "k").total
+    assert total.tolist() == [known.count(c) for c in categories]
+
+
+def test_categories_may_be_truth_values_or_doubles(engine_table: Table, messy: pa.Table) -> None:
+    flags = [v is True for v in messy["flag"].to_pylist()]
+    total = engine_table.statistics(CategoryCounts((False, True)), "flag").total
+    assert total.tolist() == [flags.count(False), flags.count(True)]
+    doubles = [v if v in (0.1, 3.0) else 3.0 for v in messy["x"].to_pylist()]
+    assert engine_table.statistics(CategoryCounts((3.0, 0.1)), "x").total.tolist() == [
+        doubles.count(3.0),
+        doubles.count(0.1),
+    ]
+
+
+def projected(messy: pa.Table, radius: float) -> np.ndarray:
+    """The projection in exact directions: beyond 2³⁰⁰ radii a coordinate is cut to that."""
+    huge = math.ldexp(1.0, math.frexp(radius)[1] + 300)
+    cells = [[0.0 if is_missing(v) else min(max(v, -huge), huge) for v in messy[c].to_pylist()] for c in "uvw"]
+    rows = np.array(cells).T
+    return rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), radius))
+
+
+@pytest.mark.parametrize("radius", [0.3, 1e6])
+def test_ball_sums(engine_table: Table, messy: pa.Table, radius: float) -> None:
+    rows = projected(messy, radius)
+    statistics = engine_table.statistics(BallSum(3, radius), ["u", "v", "w"])
+    assert statistics.n == len(rows)
+    expected = [math.fsum(column) for column in rows.T]
+    np.testing.assert_allclose(statistics.total, expected, rtol=0, atol=1e-12 * len(rows) * radius)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_quadratic_statistics(engine_table: Table, messy: pa.Table, intercept: bool) -> None:
+    radius, bounds = 2.0, (-1.0, 4.0)
+    huge = math.ldexp(1.0, 2 + 300)
+    cells = [[0.0 if is_missing(v) else min(max(v, -huge), huge) for v in messy[c].to_pylist()] for c in "uvk"]
+    if intercept:
+        cells.append([1.0] * len(messy))
+    rows = np.array(cells).T
+    rows = rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), radius))
+    y = np.array([0.0 if is_missing(v) else min(max(v, -1.0), 4.0) for v in messy["x"].to_pylist()])
+    sums = engine_table.quadratic_statistics(
+        ["u", "v", "k"], "x", data_norm=radius, target_bounds=bounds, intercept=intercept
+    )
+    assert sums.n == len(rows)
+    np.testing.assert_allclose(sums.gram, rows.T @ rows, rtol=0, atol=1e-12 * len(rows) * radius**2)
+    np.testing.assert_allclose(sums.moment, rows.T @ y, rtol=0, atol=1e-12 * len(rows) * radius * 4)
+    assert np.array_equal(sums.gram, sums.gram.T)
+
+
+def test_conditions_are_read_the_same_everywhere(engine_table: Table, messy: pa.Table) -> None:
+    rows = messy.to_pylist()
+
+    def ok(row: dict[str, object], column: str) -> bool:
+        return not is_missing(row[column])
+
+    expected = {
+        "x > 1": lambda r: ok(r, "x") and r["x"] > 1,
+        "x <= 0.1": lambda r: ok(r, "x") and r["x"] <= 0.1,
+        "x = 0.1 or x = -0.0": lambda r: ok(r, "x") and r["x"] in (0.1, 0.0),
+        "not x > 1": lambda r: not (ok(r, "x") and r["x"] > 1),
+        "x is null": lambda r: not ok(r, "x"),
+        "x is not null and flag": lambda r: ok(r, "x") and r["flag"] is True,
+        "not flag": lambda r: r["flag"] is not True,
+        "flag = false": lambda r: r["flag"] is False,
+        "c in ('north', 'o''hara')": lambda r: r["c"] in ("north", "o'hara"),
+        "c not in ('north', 'South')": lambda r: r["c"] is not None and r["c"] != "north",
+        "c != 'north' and (k >= 4 or k < 2)": lambda r: (
+            r["c"] not in (None, "north") and ok(r, "k") and (r["k"] >= 4 or r["k"] < 2)
+        ),
+        "`education-num` > 12.5": lambda r: ok(r, "education-num") and r["education-num"] > 12.5,
+        "u < v": lambda r: ok(r, "u") and ok(r, "v") and r["u"] < r["v"],
+        "k = `education-num`": lambda r: ok(r, "k") and r["k"] == r["education-num"],
+        "x > k": lambda r: ok(r, "x") and ok(r, "k") and r["x"] > r["k"],
+        'c = "say ""hi"""': lambda r: r["c"] == 'say "hi"',
+    }
+    for text, rule in expected.items():
+        statistics = engine_table.statistics(ClippedSum(0, 1), where=text)
+        assert (text, statistics.n, statistics.total[0]) == (text, len(rows), sum(map(rule, rows)))
+
+
+def test_a_condition_turns_other_records_into_missing_ones(engine_table: Table, messy: pa.Table) -> None:
+    rows = messy.to_pylist()
+    kept = [r["k"] if r["c"] == "north" and r["k"] is not None else 0 for r in rows]
+    statistics = engine_table.statistics(ClippedSum(0, 50), "k", where="c = 'north'")
+    assert (statistics.n, statistics.total[0]) == (len(rows), sum(kept))
+    counts = engine_table.statistics(CategoryCounts(("south", "north")), "c", where="k > 3", missing="south")
+    norths = sum(1 for r in rows if r["c"] == "north" and r["k"] is not None and r["k"] > 3)
+    assert counts.total.tolist() == [len(rows) - norths, norths]
+    inside = engine_table.statistics(BallSum(1, 1.0), ["u"], where="flag")
+    rest = engine_table.statistics(BallSum(1, 1.0), ["u"], where="not flag")
+    whole = engine_table.statistics(BallSum(1, 1.0), ["u"])
+    assert inside.total + rest.total == pytest.approx(whole.total, abs=1e-9)
+
+
+def test_schema_and_count(engine_table: Table, messy: pa.Table) -> None:
+    assert list(engine_table.schema) == messy.column_names
+    assert engine_table.schema["c"] == "string"
+    assert engine_table.schema["x"] == "float64"
+    assert engine_table.count() == len(messy)

@@ -1,0 +1,235 @@
+"""Every kind of source opens to the same table, and what cannot be opened says so in one line."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.systems.statistics import CategoryCounts, ClippedSum
+from sottovoce.tables import open_table
+
+RECORDS = pa.table(
+    {
+        "age": pa.array([30, None, 55, 130], pa.int64()),
+        "weight": [70.25, 80.5, None, float("nan")],
+        "ward": ["N", "S", None, "N"],
+        "smoker": [True, False, True, None],
+    }
+)
+
+
+def parquet(folder: Path) -> Path:
+    pq.write_table(RECORDS, folder / "records.parquet")
+    return folder / "records.parquet"
+
+
+def bracketed(folder: Path) -> Path:
+    pq.write_table(RECORDS, folder / "records [1].parquet")
+    return folder / "records [1].parquet"
+
+
+def pieces(folder: Path) -> Path:
+    (folder / "parts" / "deep").mkdir(parents=True)
+    pq.write_table(RECORDS.slice(0, 1), folder / "parts" / "a.parquet")
+    pq.write_table(RECORDS.slice(1), folder / "parts" / "deep" / "b.parquet")
+    return folder / "parts"
+
+
+def pattern(folder: Path) -> str:
+    for i in range(4):
+        pq.write_table(RECORDS.slice(i, 1), folder / f"part-{i}.parquet")
+    return f"{folder}/part-*.parquet"
+
+
+def csv(folder: Path) -> Path:
+    pyarrow.csv.write_csv(RECORDS, folder / "records.csv")
+    return folder / "records.csv"
+
+
+def csv_gz(folder: Path) -> Path:
+    (folder / "records.csv.gz").write_bytes(gzip.compress(csv(folder).read_bytes()))
+    return folder / "records.csv.gz"
+
+
+def arrow(folder: Path) -> str:
+    with pa.ipc.new_file(folder / "records.arrow", RECORDS.schema) as writer:
+        writer.write_table(RECORDS, max_chunksize=2)
+    return str(folder / "records.arrow")
+
+
+def feather(folder: Path) -> Path:
+    pyarrow.feather.write_feather(RECORDS, folder / "records.feather", compression="zstd")
+    return folder / "records.feather"
+
+
+def polars(_: Path) -> Any:
+    frames = pytest.importorskip("polars", reason="polars is not installed (pip install polars)")
+    return frames.from_arrow(RECORDS)
+
+
+def database(folder: Path) -> str:
+    with duckdb.connect(folder / "records.duckdb") as connection:
+        connection.register("records", RECORDS)
+        connection.execute("CREATE TABLE people AS FROM records")
+    return f"duckdb://{folder}/records.duckdb?table=people"
+
+
+KINDS: list[Callable[[Path], Any]] = [
+    parquet,
+    bracketed,
+    pieces,
+    pattern,
+    csv,
+    csv_gz,
+    arrow,
+    feather,
+    polars,
+    database,
+    lambda _: RECORDS,
+    lambda _: RECORDS.to_batches()[0],
+    lambda _: ds.dataset(RECORDS),
+    lambda _: RECORDS.to_pandas(),
+    lambda _: RECORDS.to_pandas().convert_dtypes(),
+    lambda _: RECORDS.to_pandas().astype({"ward": "category"}),
+    lambda _: ibis.memtable(RECORDS),
+    lambda _: ibis.memtable(RECORDS).filter(lambda t: t.age.isnull() | (t.age > 0)),
+]
+
+
+@pytest.mark.parametrize("source", KINDS)
+def test_every_kind_of_source(source: Callable[[Path], Any], tmp_path: Path) -> None:
+    with open_table(source(tmp_path)) as table:
+        assert list(table.schema) == ["age", "weight", "ward", "smoker"]
+        assert table.count() == 4
+        assert table.statistics(ClippedSum(0, 100), "age").total.tolist() == [185.0]
+        assert table.statistics(ClippedSum(0, 100), "weight", missing=50).total.tolist() == [250.75]
+        assert table.statistics(CategoryCounts(("S", "N")), "ward").total.tolist() == [2.0, 2.0]
+        assert table.statistics(ClippedSum(0, 1, integer=True), "smoker").total.tolist() == [2.0]
+
+
+def test_a_system_is_read_by_its_reading() -> None:
+    class Proportion:
+        reading = ClippedSum(0, 1, integer=True)
+
+    with open_table(RECORDS) as table:
+        assert table.statistics(Proportion(), "smoker").total.tolist() == [2.0]
+
+
+def test_decimals_are_read_as_doubles() -> None:
+    prices = pa.table({"price": pa.array([Decimal("1.00"), None, Decimal("250.00")])})
+    with open_table(prices) as table:
+        assert table.statistics(ClippedSum(0, 99.5), "price").total.tolist() == [100.5]
+
+
+def test_a_stray_cell_late_in_a_csv_makes_the_column_text(tmp_path: Path) -> None:
+    """The types come from the whole file: no query can fail later on a cell, and quote it."""
+    path = tmp_path / "late.csv"
+    path.write_text("age\n" + "30\n" * 60_000 + "Smith\n")
+    with open_table(path) as table:
+        assert table.schema == {"age": "string"}
+        with pytest.raises(InvalidData, match="holds text"):
+            table.statistics(ClippedSum(0, 100), "age")
+    with open_table(path, types={"age": "int64"}) as table:
+        assert table.schema == {"age": "int64"}
+        assert table.statistics(ClippedSum(0, 100), "age").total.tolist() == [1_800_000.0]
+        assert table.count() == 60_001
+
+
+def test_opening_reads_no_frame_row_into_the_message() -> None:
+    frame = pd.DataFrame({"age": pd.Series([1, "Smith"], dtype=object)})
+    with pytest.raises(InvalidData) as caught:
+        open_table(frame)
+    assert "Smith" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("nowhere.parquet", "there is no Parquet file"),
+        ("nowhere.csv", "there is no CSV file"),
+        ("nowhere.arrow", "there is no Arrow file"),
+        ("nowhere-*.parquet", "not there"),
+        ("nowhere", "cannot tell what"),
+        ("records.xlsx", "cannot tell what"),
+        (42, "cannot read a table from"),
+        ([1, 2], "cannot read a table from"),
+        ("postgresql://127.0.0.1:1/db", "names no table"),
+        ("postgresql://me:hunter2@127.0.0.1:1/db?table=t", "cannot connect to postgresql://127.0.0.1/db"),
+        ("nosuch://host/db?table=t", "cannot connect"),
+    ],
+)
+def test_a_bad_source_is_one_clear_line(source: Any, words: str) -> None:
+    with pytest.raises(InvalidData, match=words) as caught:
+        open_table(source)
+    assert "\n" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["bad.parquet", "bad.arrow", "bad.feather", "bad.csv.gz"])
+def test_a_file_of_another_kind(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PAR1 Mr Smith is 42\x00\xff" * 50)
+    with pytest.raises(InvalidData, match="cannot be read as") as caught:
+        open_table(tmp_path / name)
+    assert "Smith" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_parquet_damaged_in_the_middle(tmp_path: Path) -> None:
+    path = parquet(tmp_path)
+    pq.write_table(pa.table({"x": [f"name {i}" for i in range(50_000)]}), path, use_dictionary=False)
+    whole = bytearray(path.read_bytes())
+    whole[1000:60_000] = bytes(59_000)
+    path.write_bytes(whole)
+    with (
+        open_table(path) as table,
+        pytest.raises(InvalidData, match="could not be read to its end") as caught,
+    ):
+        table.statistics(CategoryCounts(("name 1", "name 2")), "x")
+    assert "\n" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_parquet_cut_short(tmp_path: Path) -> None:
+    path = parquet(tmp_path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(InvalidData, match="damaged"):
+        open_table(path)
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match="not there"):
+        open_table(tmp_path)
+
+
+def test_types_belong_to_csv(tmp_path: Path) -> None:
+    for source in (RECORDS, parquet(tmp_path)):
+        with pytest.raises(InvalidData, match="CSV"):
+            open_table(source, types={"age": "int64"})
+    with pytest.raises(InvalidData, match="cannot be read"):
+        open_table(csv(tmp_path), types={"height": "int64"})
+
+
+def test_postgres_is_read_only_and_says_what_is_missing(messy_postgres: str) -> None:
+    address = messy_postgres.partition("?")[0]
+    with pytest.raises(InvalidData, match="there is no table 'patients'"):
+        open_table(f"{address}?table=patients")
+    with open_table(f"{address.replace('postgresql', 'postgresql+psycopg')}?table=messy&schema=public") as table:
+        assert table.count() == 3000
+        with pytest.raises(Exception, match="read-only"):
+            table._connection.raw_sql("DELETE FROM messy")

@@ -1,0 +1,389 @@
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sottovoce
+from sottovoce.curator import Curator
+from sottovoce.ledger import EntryPending, Ledger, Reservation, State
+from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, StatisticalQuery
+from sottovoce.privacy.errors import (
+    BudgetExceeded,
+    InvalidData,
+    InvalidValue,
+    LedgerUnavailable,
+    UnprovenPrivacy,
+)
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.promises import PureDP, RenyiDP
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.systems import BetaBernoulli, Statistics
+
+N = 100
+BUDGET = RenyiDP(order=2, epsilon=1.0)
+MECHANISM = DiffusedPosterior.calibrate(BetaBernoulli(6, 12), n=N, target=RenyiDP(order=2, epsilon=0.125))
+COST = Fraction(float(MECHANISM.profile.renyi(2)))
+
+
+def write_patients(folder: Path) -> Path:
+    smoker, age = [True, False, False, False] * 25, [20 + i % 50 for i in range(N)]
+    pq.write_table(pa.table({"smoker": smoker, "age": age}), folder / "patients.parquet")
+    return folder / "patients.parquet"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_patients(tmp_path)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "patients.ledger"
+
+
+@pytest.fixture
+def curator(data: Path, place: Path) -> Any:
+    with Curator(data, ledger=place, budget=BUDGET, who="ada") as opened:
+        yield opened
+
+
+def spent(place: Path) -> Fraction:
+    with Ledger(place) as ledger:
+        (budget,) = ledger.budgets()
+        return ledger.spent(budget)
+
+
+class Watched:
+    """A table that calls someone at the moment its records are read."""
+
+    def __init__(self, on_read: Callable[[], object], n: int = N) -> None:
+        self.schema, self.n, self.on_read = {"smoker": "boolean"}, n, on_read
+
+    def count(self) -> int:
+        return N
+
+    def check(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> None:
+        if column not in self.schema:
+            raise InvalidData(f"no column {column}")
+
+    def statistics(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Statistics:
+        self.on_read()
+        return Statistics(self.n, np.array([25.0]))
+
+    def close(self) -> None:
+        raise AssertionError("a table that came open is left open")
+
+
+def test_a_release_is_answered_charged_and_recorded(curator: Curator) -> None:
+    release = curator.release(MECHANISM, column="smoker")
+    assert 0 < release.value < 1
+    (entry,) = curator.history()
+    assert (entry.state, entry.who, entry.dataset) == (State.COMMITTED, "ada", "patients.parquet")
+    assert entry.profile == release.profile == MECHANISM.profile
+    assert entry.request["column"] == "smoker"
+    assert entry.request["mechanism"] == MECHANISM.to_dict()
+    assert curator.remaining() == RenyiDP(2, float(1 - COST))
+    assert curator.pending() == []
+
+
+def test_it_reads_what_it_was_asked_for(data: Path, place: Path) -> None:
+    # Without noise to speak of: 25 smoke, of whom those over 40 are 14, and the others count as no smokers.
+    exact = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n=N, target=PureDP(8.0))
+    table = pq.read_table(data).to_pydict()
+    older = sum(s and a > 40 for s, a in zip(table["smoker"], table["age"], strict=True))
+    with Curator(data, place, PureDP(1000.0)) as curator:
+        all_of_them = curator.release(exact, "smoker").value.mean
+        some_of_them = curator.release(exact, "smoker", where="age > 40").value.mean
+    assert all_of_them == pytest.approx(26 / 102, abs=0.02)
+    assert some_of_them == pytest.approx((older + 1) / 102, abs=0.02)
+
+
+def test_the_reserve_is_durable_before_the_first_record_is_read(place: Path) -> None:
+    seen: list[tuple[State, Fraction]] = []
+
+    def look() -> None:
+        with Ledger(place) as other:
+            (entry,) = other.entries()
+            seen.append((entry.state, other.spent(other.budget("p"))))
+
+    with Curator(Watched(look), place, BUDGET, dataset="p") as curator:
+        assert seen == []
+        curator.release(MECHANISM, "smoker")
+    assert seen == [(State.PENDING, COST)]
+
+
+def test_a_failure_while_reading_is_charged_and_reported(place: Path) -> None:
+    def fail() -> None:
+        raise InvalidData("the disk is on fire")
+
+    with Curator(Watched(fail), place, BUDGET, dataset="p") as curator:
+        with pytest.raises(InvalidData, match="on fire"):
+            curator.release(MECHANISM, "smoker")
+        (entry,) = curator.history()
+        assert (entry.state, entry.note) == (State.LOST, "failed: InvalidData")
+    assert spent(place) == COST
+
+
+def test_an_interrupt_before_reading_costs_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Reservation) -> None:
+        raise KeyboardInterrupt
+
+    never = Watched(lambda: pytest.fail("the data was read"))
+    with Curator(never, place, BUDGET, dataset="p") as curator:
+        monkeypatch.setattr(Reservation, "touch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            curator.release(MECHANISM, "smoker")
+        (entry,) = curator.history()
+        assert entry.state is State.VOID
+    assert spent(place) == 0
+
+
+def test_what_does_not_fit_is_refused_before_any_record_is_read(place: Path) -> None:
+    reads: list[int] = []
+    with Curator(Watched(lambda: reads.append(1)), place, BUDGET, dataset="p") as curator:
+        with pytest.raises(BudgetExceeded, match="nothing was spent"):
+            curator.release(MECHANISM, "smoker", draws=9)
+        assert reads == []
+        fits = int(1 // COST)
+        for _ in range(fits):
+            curator.release(MECHANISM, "smoker")
+        with pytest.raises(BudgetExceeded):
+            curator.release(MECHANISM, "smoker")
+        assert len(reads) == fits
+    assert spent(place) == fits * COST
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"rng": seeded_rng(1)}, InvalidValue, "secure randomness"),
+        ({"column": "smokes"}, InvalidData, "smokes"),
+        ({"column": None}, InvalidData, "say what to read"),
+        ({"where": "age >"}, InvalidValue, "condition"),
+        ({"where": "height > 3"}, InvalidData, "height"),
+        ({"missing": 7.5}, InvalidValue, "missing"),
+        ({"draws": 0}, InvalidValue, "draws"),
+        ({"mechanism": DiffusedPosterior(BetaBernoulli(6, 12), 99, 0.1)}, InvalidValue, "n=99 and"),
+        ({"mechanism": StatisticalQuery(BetaBernoulli(1, 1), N, bool, 0.1)}, InvalidValue, "Python predicate"),
+    ],
+)
+def test_a_wrong_question_costs_nothing(
+    curator: Curator, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    question = {"mechanism": MECHANISM, "column": "smoker"} | options
+    with pytest.raises(error, match=said):
+        curator.release(**question)
+    assert curator.history() == []
+
+
+def test_secure_randomness_of_ones_own_is_welcome(curator: Curator) -> None:
+    assert not curator.release(MECHANISM, "smoker", rng=secure_rng()).reproducible
+
+
+class SeededInside(DiffusedPosterior):
+    """A mechanism that takes no notice of the randomness it is given."""
+
+    def release(self, records: Any, rng: Any = None, **options: Any) -> Any:
+        return super().release(records, seeded_rng(3), **options)
+
+
+def test_a_release_made_with_seeded_randomness_is_not_let_out(curator: Curator) -> None:
+    with pytest.raises(UnprovenPrivacy, match="seeded"):
+        curator.release(SeededInside(BetaBernoulli(6, 12), N, 0.1), "smoker")
+    (entry,) = curator.history()
+    assert (entry.state, entry.release) == (State.LOST, None)
+
+
+class Unproven(DiffusedPosterior):
+    """The same sampler, by a Markov chain whose convergence nobody checked."""
+
+    @property
+    def profile(self) -> Profile:
+        return dataclasses.replace(super().profile, basis=Basis.CONVERGENCE)
+
+
+def test_an_unproven_release_needs_consent_and_is_marked(curator: Curator) -> None:
+    unproven = Unproven(BetaBernoulli(6, 12), N, MECHANISM.data_weight)
+    with pytest.raises(UnprovenPrivacy):
+        curator.release(unproven, "smoker")
+    assert curator.history() == []
+    curator.release(unproven, "smoker", accept_unproven=True)
+    (entry,) = curator.history()
+    assert entry.basis is Basis.CONVERGENCE
+
+
+class TestPublicFacts:
+    def test_the_same_data_goes_on_where_it_was(self, curator: Curator, data: Path, place: Path) -> None:
+        curator.release(MECHANISM, "smoker")
+        for budget in (None, BUDGET):
+            with Curator(str(data), place, budget) as again:
+                assert again.budget == curator.budget
+                assert len(again.history()) == 1
+
+    def test_another_number_of_records_is_refused(self, curator: Curator, data: Path, place: Path) -> None:
+        table = pq.read_table(data)
+        pq.write_table(table.slice(0, N - 1), data)
+        with pytest.raises(InvalidData, match=r"had 100 records when its budget was opened\. Got 99"):
+            Curator(data, place)
+
+    def test_another_schema_is_refused(self, curator: Curator, data: Path, place: Path) -> None:
+        pq.write_table(pq.read_table(data).rename_columns(["smokes", "age"]), data)
+        with pytest.raises(InvalidData, match=r"had the columns .*smoker.* Got .*smokes"):
+            Curator(data, place)
+
+    def test_a_change_while_the_curator_is_open_is_refused_and_charged(self, place: Path) -> None:
+        with Curator(Watched(lambda: None, n=N + 1), place, BUDGET, dataset="p") as curator:
+            with pytest.raises(InvalidData, match="it changed"):
+                curator.release(MECHANISM, "smoker")
+            assert [entry.state for entry in curator.history()] == [State.LOST]
+
+    def test_a_budget_does_not_change(self, curator: Curator, data: Path, place: Path) -> None:
+        with pytest.raises(InvalidValue, match=r"is renyi:2,1 and never changes. Got pure:5"):
+            Curator(data, place, PureDP(5.0))
+        with pytest.raises(InvalidValue, match=r"is counted at order None\. Got 7"):
+            Curator(data, place, order=7)
+
+    def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
+        with pytest.raises(InvalidValue, match="'others' has no budget"):
+            Curator(data, place, dataset="others")
+        with pytest.raises(LedgerUnavailable, match="there is no ledger"):
+            Curator(data, tmp_path / "none.ledger")
+        assert not (tmp_path / "none.ledger").exists()
+
+    def test_a_frame_needs_a_name(self, data: Path, place: Path) -> None:
+        with pytest.raises(InvalidValue, match="say dataset="):
+            Curator(pq.read_table(data), place, BUDGET)
+        with Curator(pq.read_table(data), place, BUDGET, dataset="patients") as curator:
+            curator.release(MECHANISM, "smoker")
+        assert not (place.parent / "other").exists()
+
+    def test_a_missing_file_leaves_no_ledger_behind(self, place: Path, tmp_path: Path) -> None:
+        with pytest.raises(InvalidData):
+            Curator(tmp_path / "absent.parquet", place, BUDGET)
+        assert not place.exists()
+
+
+class TestIdempotency:
+    def test_a_retry_returns_the_very_same_release(self, curator: Curator, data: Path, place: Path) -> None:
+        first = curator.release(MECHANISM, "smoker", idempotency_key="q1", draws=3)
+        with Curator(data, place) as later:
+            again = later.release(MECHANISM, "smoker", idempotency_key="q1", draws=3)
+            assert again.to_dict() == first.to_dict()
+            assert np.array_equal(again.value, first.value)
+            assert len(later.history()) == 1
+        assert spent(place) == Fraction(float((3 * MECHANISM.profile).renyi(2)))
+
+    def test_a_whole_posterior_comes_back_whole(self, data: Path, place: Path) -> None:
+        noisy = NoisyStatistics.calibrate(BetaBernoulli(6, 12), n=N, target=PureDP(0.5))
+        with Curator(data, place, PureDP(1.0)) as curator:
+            first = curator.release(noisy, "smoker", idempotency_key="q")
+            again = curator.release(noisy, "smoker", idempotency_key="q")
+        assert again.value.mean == first.value.mean
+        assert again.value.interval(0.9) == pytest.approx(first.value.interval(0.9))
+
+    def test_another_question_under_the_same_key_is_refused(self, curator: Curator) -> None:
+        curator.release(MECHANISM, "smoker", idempotency_key="q")
+        for change in ({"where": "age > 40"}, {"draws": 2}, {"missing": 1.0}):
+            with pytest.raises(InvalidValue, match="belongs to another request"):
+                curator.release(MECHANISM, "smoker", idempotency_key="q", **change)
+
+    def test_a_value_that_was_not_kept_cannot_come_back(self, data: Path, place: Path) -> None:
+        with Curator(data, place, BUDGET, keep_values=False) as curator:
+            curator.release(MECHANISM, "smoker", idempotency_key="q")
+            assert curator.history()[0].release is None
+            with pytest.raises(InvalidValue, match="kept only its hash"):
+                curator.release(MECHANISM, "smoker", idempotency_key="q")
+
+
+def test_threads_may_share_a_curator(curator: Curator) -> None:
+    threads = [threading.Thread(target=curator.release, args=(MECHANISM, "smoker")) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [entry.state for entry in curator.history()] == [State.COMMITTED] * 5
+
+
+DIE = """
+import os, signal, sys
+from sottovoce.curator import Curator
+from sottovoce.ledger import Ledger
+from sottovoce.mechanisms import DiffusedPosterior
+from sottovoce.systems import BetaBernoulli
+from sottovoce.tables import Table
+
+def die(*args, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def dying_after(function):
+    def wrapped(*args, **options):
+        function(*args, **options)
+        die()
+    return wrapped
+
+def release(data, place, stage, weight):
+    match stage:
+        case "after the reserve":
+            Ledger.reserve = dying_after(Ledger.reserve)
+        case "while reading":
+            Table.statistics = die
+        case "before the commit":
+            Ledger.commit = die
+        case "after the commit":
+            Ledger.commit = dying_after(Ledger.commit)
+    with Curator(data, place) as curator:
+        mechanism = DiffusedPosterior(BetaBernoulli(6, 12), 100, float(weight))
+        curator.release(mechanism, "smoker", idempotency_key="q")
+
+data, weight, *stages = sys.argv[1:]
+for stage in stages:
+    if (child := os.fork()) == 0:
+        release(data, f"{data}-{stage}.ledger", stage, weight)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+STAGES = ["after the reserve", "while reading", "before the commit", "after the commit"]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of four ledgers, each left by a process that was killed at one stage of a release."""
+    data = write_patients(tmp_path_factory.mktemp("killed"))
+    for stage in STAGES:
+        Curator(data, f"{data}-{stage}.ledger", BUDGET).close()
+    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
+    command = [sys.executable, "-c", DIE, str(data), repr(MECHANISM.data_weight), *STAGES]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert run.stdout.split() == [str(-signal.SIGKILL)] * len(STAGES), run.stderr
+    return data
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_killed_process_leaves_its_charge_and_never_more(killed: Path, stage: str) -> None:
+    place = Path(f"{killed}-{stage}.ledger")
+    assert spent(place) == COST
+    with Curator(killed, place) as curator:
+        (entry,) = curator.history()
+        if stage == "after the commit":
+            # The answer never left, but it is in the ledger: the retry gets it, at no further cost.
+            release = curator.release(MECHANISM, "smoker", idempotency_key="q")
+            assert release.to_dict() == entry.to_dict()["release"]
+        else:
+            assert [pending.id for pending in curator.pending()] == [entry.id]
+            with pytest.raises(EntryPending):
+                curator.release(MECHANISM, "smoker", idempotency_key="q")
+            with Ledger(place) as ledger:
+                ledger.recover(entry.id, note="killed")
+            assert curator.pending() == []
+    assert spent(place) == COST
