@@ -80,7 +80,7 @@ def _draw(path: Path, steps: Floats, mus: list[float], errors: list[Floats], tun
         mean, sd = np.array([e.mean() for e in values]), np.array([e.std() for e in values])
         right.plot(steps, mean, "o-", color=color, label=label)
         right.fill_between(steps, mean - sd, mean + sd, color=color, alpha=0.15, lw=0)
-    right.set(xscale="log", xlabel="steps t", ylabel="test error (Abalone)", ylim=(0.2, 0.52))
+    right.set(xscale="log", xlabel="steps t", ylabel="test error (Abalone)", ylim=(0.2, 0.45))
     right.legend(frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
