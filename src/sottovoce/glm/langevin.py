@@ -96,7 +96,7 @@ def _move(W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array
 
 
 @partial(jax.jit, static_argnames=("loss",))
-def _run_block(  # noqa: PLR0917 - jit takes arrays by position
+def _run_block(
     loss: Loss,
     X: jax.Array,
     y: jax.Array,
@@ -132,7 +132,7 @@ _chunk_gradient = jax.jit(
 _jit_move = jax.jit(_move)
 
 
-def _resident(  # noqa: PLR0917
+def _resident(
     design: Design,
     rows: Rows,
     numbers: _Numbers,
@@ -142,7 +142,8 @@ def _resident(  # noqa: PLR0917
     progress: Any,
 ) -> jax.Array:
     X, W, dtype = _clip(rows.X, design.data_norm), start, start.dtype
-    block = max(1, min(n_steps, _BLOCK // start.size))
+    # A power of two: chains of many lengths share a few compiled programs.
+    block = max(1, min(1 << (n_steps - 1).bit_length(), _BLOCK // start.size))
     for first in range(0, n_steps, block):
         noise = jnp.asarray(rng.standard_normal((block, *start.shape)), dtype)
         W = _run_block(design.loss, X, rows.y, dict(numbers), start, W, noise, min(block, n_steps - first))
@@ -152,7 +153,7 @@ def _resident(  # noqa: PLR0917
     return W
 
 
-def _stream(  # noqa: PLR0917
+def _stream(
     design: Design,
     rows: Rows,
     numbers: _Numbers,
