@@ -107,3 +107,17 @@ def test_statistics_of_the_wrong_shape_are_refused():
         mechanism.release_statistics(np.eye(3), np.ones(3))
     with pytest.raises(InvalidData, match="columns"):
         mechanism.release_statistics(np.eye(2), np.ones(3), np.ones(3))
+
+
+def test_the_table_reader_brings_the_same_statistics(records):
+    tables = pytest.importorskip("sottovoce.tables", reason="needs the data extra")
+    pandas = pytest.importorskip("pandas", reason="needs the data extra")
+    X, y = records
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(y=y)
+    read = tables.open_table(frame).quadratic_statistics(
+        list("abcd"), "y", data_norm=1.0, target_bounds=(-1.0, 1.0), intercept=False
+    )
+    mechanism = NoisyQuadratic.calibrate(Design(Logistic(), read.n, 4, 1.0), ApproxDP(1.0, 1e-6), prior_precision=0.1)
+    ours = mechanism.release(X, y, seeded_rng(1)).value
+    theirs = mechanism.release_statistics(read.gram, read.moment, rng=seeded_rng(1)).value
+    np.testing.assert_allclose(ours.mean, theirs.mean, atol=1e-6)

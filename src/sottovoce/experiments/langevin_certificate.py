@@ -89,9 +89,9 @@ def _draw(path: Path, steps: Floats, mus: list[float], errors: list[Floats], tun
 
 
 def _findings(steps: Floats, mus: list[float], errors: list[Floats]) -> tuple[Finding, ...]:
-    never = Finding(
-        "no chain costs more than an exact sample", bool(max(mus) <= _MU), f"largest μ_t = {max(mus):.6f}, exact μ = {_MU}"
-    )
+    most = max(mus)
+    seen = f"largest μ_t = {most:.6f}, exact μ = {_MU}"
+    never = Finding("no chain costs more than an exact sample", bool(most <= _MU), seen)
     last = errors[-1].mean()
     early = next(int(t) for t, e in zip(steps, errors, strict=True) if e.mean() <= last + 0.01)
     at = mus[list(steps).index(early)]

@@ -7,6 +7,7 @@ each row is then scaled to norm 1, which needs no other row.
 from __future__ import annotations
 
 import gzip
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,15 +64,16 @@ def load_regression(name: str, folder: Path | None = None) -> Regression:
 
 
 def _data_folder() -> Path:
-    for parent in Path(__file__).resolve().parents:
-        if (parent / "data" / "abalone.data").exists():
-            return parent / "data"
-    raise InvalidValue("the folder data/ of the source tree is needed; run from a checkout of the repository")
+    given = os.environ.get("SOTTOVOCE_DATA")
+    for folder in [Path(given)] if given else [parent / "data" for parent in Path(__file__).resolve().parents]:
+        if (folder / "abalone.data").exists():
+            return folder
+    raise InvalidValue("no data: set SOTTOVOCE_DATA to the repository's folder data/, or run from a checkout")
 
 
 def _scaled(columns: Floats, bounds: Floats) -> Floats:
     low, high = bounds.T
-    return np.clip((columns - low) / (high - low), 0.0, 1.0) - 0.5
+    return np.asarray(np.clip((columns - low) / (high - low), 0.0, 1.0) - 0.5)
 
 
 def _unit(X: Floats) -> Floats:
