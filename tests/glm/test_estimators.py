@@ -87,7 +87,7 @@ def test_scikit_learn_checks_of_a_chain(check):
 def people():
     rng = seeded_rng(8)
     X = rng.uniform(-0.5, 0.5, (1500, 3))
-    return X, X @ [6.0, -4.0, 0.0] + 1.0, rng
+    return X, X @ [6.0, -4.0, 0.0] + 1.0
 
 
 PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 1}
@@ -96,7 +96,7 @@ PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 1}
 @pytest.mark.parametrize("kind", [LogisticRegression, ProbitRegression, LinearSVC])
 @pytest.mark.parametrize("mechanism", ["auto", "noisy-statistics"])
 def test_classifiers_learn_and_keep_the_promise(kind, mechanism, people):
-    X, t, _ = people
+    X, t = people
     y = np.where(t > 0, "yes", "no")
     model = kind(**PUBLIC, classes=["no", "yes"], mechanism=mechanism, samples=2).fit(X, y)
     assert model.score(X, y) > 0.85
@@ -111,7 +111,7 @@ def test_classifiers_learn_and_keep_the_promise(kind, mechanism, people):
 
 @pytest.mark.filterwarnings("ignore:\\nArviZ is undergoing:FutureWarning")
 def test_samples_go_to_arviz(people):
-    X, t, _ = people
+    X, t = people
     model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-statistics").fit(X, (t > 0).astype(int))
     exported = model.to_arviz()
     assert exported.posterior["w"].shape == (1, *model.samples_.shape)
@@ -119,20 +119,23 @@ def test_samples_go_to_arviz(people):
 
 
 def test_probabilities_average_the_samples(people):
-    X, t, _ = people
+    X, t = people
     model = LogisticRegression(**PUBLIC, classes=[0, 1], samples=3).fit(X, (t > 0).astype(int))
     linear = X[:5] @ model.samples_[:, :3].T + model.samples_[:, 3]
     np.testing.assert_allclose(model.predict_proba(X[:5])[:, 1], (1 / (1 + np.exp(-linear))).mean(axis=1))
 
 
 def test_regressions_learn(people):
-    X, t, rng = people
+    X, t = people
+    rng = seeded_rng(10)
     linear = LinearRegression(**PUBLIC, response_bound=8.0).fit(X, t + 0.1 * rng.standard_normal(1500))
     np.testing.assert_allclose(linear.coef_, [6.0, -4.0, 0.0], atol=1.5)
     assert linear.score(X, t) > 0.8
-    counts = rng.poisson(np.exp(t / 4))
-    poisson = PoissonRegression(**PUBLIC, response_bound=10.0, radius=2.0).fit(X, counts)
-    assert poisson.score(X, counts) > 0.1
+    counts = rng.poisson(np.exp(t / 2))
+    # A Poisson slope reaches e^{radius}: a loose promise, so that the test is of the model and not of the noise.
+    loose = PUBLIC | {"epsilon": 20.0}
+    poisson = PoissonRegression(**loose, response_bound=10.0, radius=3.0).fit(X, counts)
+    assert poisson.score(X, counts) > 0.3
     assert np.all(poisson.predict(X) > 0)
 
 
@@ -166,7 +169,7 @@ def test_a_label_that_was_not_declared_is_refused():
 
 
 def test_pipelines_work_and_searches_warn_that_every_fit_spends(people):
-    X, t, _ = people
+    X, t = people
     y = (t > 0).astype(int)
     model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-statistics")
     with warnings.catch_warnings():
@@ -178,6 +181,6 @@ def test_pipelines_work_and_searches_warn_that_every_fit_spends(people):
 
 
 def test_secure_randomness_is_the_default(people):
-    X, t, _ = people
+    X, t = people
     model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], mechanism="noisy-statistics")
     assert not model.fit(X, (t > 0).astype(int)).release_.reproducible

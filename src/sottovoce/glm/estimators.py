@@ -213,7 +213,8 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
 class PoissonRegression(_PrivateRegressor):
     """Private Poisson regression of counts from 0 to `response_bound`, on the ball ‖w‖ ≤ `radius`.
 
-    The slope of the loss grows like e^{radius·data_norm}: keep the radius small.
+    The slope of the loss grows like e^{radius·data_norm}: keep the radius small. Noisy statistics follow a
+    quadratic, which e^t is not beyond |t| ≈ 1; ``auto`` does without them.
     """
 
     def _loss(self) -> Loss:
