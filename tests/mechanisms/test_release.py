@@ -73,6 +73,26 @@ def test_tempered_samples_follow_the_truncated_law():
 
 
 @pytest.mark.parametrize(
+    ("system", "interval", "law"),
+    [
+        (GammaPoisson(2, 3, 1), (0.2, 1.0), stats.gamma((1 + BITS.sum()) / 4 + 1, scale=4 / 43)),
+        (GammaExponential(2, 3, 1), (0.5, 2.0), stats.gamma(41 / 4 + 1, scale=4 / (3 + BITS.sum()))),
+        (
+            NormalMean(2.0, 3.0, bounds=(0, 1)),
+            None,
+            stats.norm(BITS.sum() / 2 / (1 / 3 + 20), (4 / (1 / 3 + 20)) ** 0.5),
+        ),
+    ],
+    ids=lambda c: getattr(c, "word", ""),
+)
+def test_tempered_samples_of_the_other_systems(system, interval, law):
+    mech = TemperedPosterior(system, 40, temperature=4.0, truncation=interval)
+    value = mech._value(mech._read(BITS), seeded_rng(42), DRAWS)
+    low, high = law.cdf(mech.truncation)
+    assert stats.kstest(value, lambda x: (law.cdf(x) - low) / (high - low)).pvalue > 0.01 / 3
+
+
+@pytest.mark.parametrize(
     "mech",
     [
         DirectPosterior(BetaBernoulli(2, 3), 40),
