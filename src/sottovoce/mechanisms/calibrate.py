@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import fields
 
-from sottovoce.privacy.errors import PromiseUnreachable
+from sottovoce.privacy.errors import IncompatibleNotions, PromiseUnreachable
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 
@@ -54,6 +54,8 @@ def largest_keeping(
     >>> round(largest_keeping(lambda w: GaussianProfile(3 * w), GaussianDP(0.6), high=1.0, name="w"), 9)
     0.2
     """
+    if not isinstance(target, Promise):
+        raise IncompatibleNotions(f"the target is a promise such as ApproxDP(1.0, 1e-6). Got {target!r}")
     gap = _gap_of(target)
     at_high = gap(profile_at(high).excess(target))
     if at_high <= 0:
