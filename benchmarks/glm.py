@@ -7,7 +7,6 @@ randomgen and the data/ of this checkout. Prints a table, then one line of JSON.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import math
 import os
@@ -17,14 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-
-if importlib.util.find_spec("dp_accounting") is None:
-    # A borrowed GPU machine may have JAX and little else. The package imports this for the composition of mixed
-    # profiles, which nothing measured here touches.
-    sys.modules |= {"dp_accounting": MagicMock(), "dp_accounting.pld": MagicMock()}
 
 import jax
 import jax.numpy as jnp

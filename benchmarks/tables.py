@@ -1,8 +1,8 @@
 """Statistics of a large Parquet file beside the same query written by hand for DuckDB, in the same process.
 
 Run ``python benchmarks/tables.py`` (50 million rows, 1.2 GB of temporary disk) or with ``--quick``
-(2 million). It reports the best of several alternating runs, their ratio, and the peak memory of a process
-that only reads the statistics through Sottovoce.
+(2 million). It reports the least processor time of several alternating runs, their ratio, and the peak memory
+of a process that only reads the statistics through Sottovoce.
 """
 
 from __future__ import annotations
@@ -33,69 +33,70 @@ RECORDS = """
     FROM (SELECT hash(range) AS h FROM range({rows}))
 """
 
-SHRUNK = "(SELECT u, v, least(1.0, 1.0 / sqrt(u * u + v * v)) AS s FROM '{path}')"
+# Null and NaN as 0 and infinities cut, as ours counts them: without that one NaN would make the sum NaN.
+TAME = "least(greatest(CASE WHEN isnan({0}) THEN 0 ELSE coalesce({0}, 0) END, -1e90), 1e90) AS {0}"
+SHRUNK = (
+    "(SELECT *, 1 / greatest(1, sqrt(u * u + v * v)) AS s FROM "
+    f"(SELECT {TAME.format('u')}, {TAME.format('v')}, "
+    "CASE WHEN isnan(income) THEN 0 ELSE least(greatest(coalesce(income, 0), 0), 80) END AS y FROM '{path}'))"
+)
 
-CASES: dict[str, tuple[Callable[[Table], Any], str, bool]] = {
+CASES: dict[str, tuple[Callable[[Table], Any], str]] = {
     "clipped sum of doubles": (
         lambda table: table.statistics(ClippedSum(0, 80), "income"),
         "SELECT count(*), sum(least(greatest(coalesce(income, 0), 0), 80)) FROM '{path}'",
-        True,
     ),
     "clipped sum of integers": (
         lambda table: table.statistics(ClippedSum(0, 90), "age"),
         "SELECT count(*), sum(least(greatest(coalesce(age, 0), 0), 90)) FROM '{path}'",
-        True,
     ),
     "category counts": (
         lambda table: table.statistics(CategoryCounts(("north", "south", "east", "west")), "region"),
         "SELECT region, count(*) FROM '{path}' GROUP BY region",
-        True,
     ),
     "condition": (
         lambda table: table.statistics(ClippedSum(0, 1), where="age > 40 and region in ('north', 'east')"),
         "SELECT count(*), count(*) FILTER (age > 40 AND region IN ('north', 'east')) FROM '{path}'",
-        True,
     ),
     "ball sum, 2 columns": (
         lambda table: table.statistics(BallSum(2, 1.0), ["u", "v"]),
         f"SELECT count(*), sum(u * s), sum(v * s) FROM {SHRUNK}",
-        False,
     ),
     "X'X and X'y, 2 columns": (
         lambda table: table.quadratic_statistics(
             ["u", "v"], "income", data_norm=1.0, target_bounds=(0, 80), intercept=False
         ),
         "SELECT count(*), sum(u * s * u * s), sum(u * s * v * s), sum(v * s * v * s), "
-        "sum(u * s * y), sum(v * s * y) FROM "
-        + SHRUNK.replace("SELECT u, v,", "SELECT least(greatest(coalesce(income, 0), 0), 80) AS y, u, v,"),
-        False,
+        f"sum(u * s * y), sum(v * s * y) FROM {SHRUNK}",
     ),
 }
-"""Ours, by hand, and whether the ratio is held to `MOST_RATIO`; the last two can overflow by hand."""
 
 
-def measure(path: Path, repeats: int) -> list[tuple[str, float, float, bool]]:
-    """Return the best wall times of ours and of the hand-written query, run in turns."""
+def measure(path: Path, repeats: int) -> list[tuple[str, float, float]]:
+    """Return the least processor seconds of ours and of the hand-written query, run in turns.
+
+    Processor time, over all threads of the engine, stays fair on a machine that does other work too.
+    """
     found = []
     with open_table(path) as table, duckdb.connect() as connection:
-        for name, (ours, by_hand, held) in CASES.items():
+        for name, (ours, by_hand) in CASES.items():
             query = by_hand.format(path=path)
             times: tuple[list[float], list[float]] = ([], [])
             for _ in range(repeats):
-                start = time.perf_counter()
+                start = time.process_time()
                 ours(table)
-                middle = time.perf_counter()
+                middle = time.process_time()
                 connection.execute(query).fetchall()
                 times[0].append(middle - start)
-                times[1].append(time.perf_counter() - middle)
-            found.append((name, min(times[0]), min(times[1]), held))
+                times[1].append(time.process_time() - middle)
+            found.append((name, min(times[0]), min(times[1])))
     return found
 
 
 def read_all(path: Path) -> None:
     """Read every statistic once and print the peak memory of this process in MB."""
     with open_table(path) as table:
-        for ours, _, _ in CASES.values():
+        for ours, _ in CASES.values():
             ours(table)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
@@ -110,15 +111,15 @@ def main(quick: bool = False) -> bool:
         size = path.stat().st_size / 1e6
         command = [sys.executable, __file__, "--read", str(path)]
         memory = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        results = measure(path, repeats=5)
+        results = measure(path, repeats=3)
     print(f"{rows:,} rows, {size:,.0f} MB of Parquet, DuckDB {duckdb.__version__}")
-    print(f"{'':26}{'sottovoce':>11}{'by hand':>10}{'ratio':>8}")
+    print(f"{'':26}{'sottovoce':>11}{'by hand':>10}{'ratio':>8}  (limit {MOST_RATIO} at full size)")
     fine = memory < MOST_MEMORY
-    for name, ours, by_hand, held in results:
+    for name, ours, by_hand in results:
         ratio = ours / by_hand
-        limit = f"  (limit {MOST_RATIO})" if held else ""
-        fine = fine and (ratio <= MOST_RATIO or not held)
-        print(f"{name:26}{ours:10.3f}s{by_hand:9.3f}s{ratio:8.2f}{limit}")
+        # On a small file, building the query is a part of the time.
+        fine = fine and (quick or ratio <= MOST_RATIO)
+        print(f"{name:26}{ours:10.3f}s{by_hand:9.3f}s{ratio:8.2f}")
     print(f"peak memory of the process {memory:.0f} MB (limit {MOST_MEMORY:.0f})")
     return fine
 

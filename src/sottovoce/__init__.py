@@ -16,6 +16,15 @@ from sottovoce.systems import *  # noqa: F403
 if TYPE_CHECKING:
     from sottovoce.curator import Curator
     from sottovoce.ledger import Ledger
+    from sottovoce.profiles import (
+        LocalMechanism,
+        OneBitCluster,
+        ProfileGraph,
+        RandomizedResponse,
+        SmoothCategorical,
+        SmoothOneBit,
+        TwoProfileOneBit,
+    )
     from sottovoce.tables import open_table
 
 try:
@@ -23,14 +32,20 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
-_LAZY = {
-    "Curator": "sottovoce.curator",
-    "Ledger": "sottovoce.ledger",
-    "open_table": "sottovoce.tables",
+_ROOMS = {
+    "sottovoce.curator": ["Curator"],
+    "sottovoce.ledger": ["Ledger"],
+    "sottovoce.tables": ["open_table"],
+    "sottovoce.profiles": [
+        *("LocalMechanism", "OneBitCluster", "ProfileGraph", "RandomizedResponse"),
+        *("SmoothCategorical", "SmoothOneBit", "TwoProfileOneBit"),
+    ],
 }
-"""Names whose rooms need more than the core, imported when first used."""
+"""Rooms that need more than the core, or are seldom used, with their names here: imported when first used."""
 
-__all__ = [*_privacy.__all__, *_systems.__all__, *_mechanisms.__all__, "Curator", "Ledger", "open_table"]
+_LAZY = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [*_privacy.__all__, *_systems.__all__, *_mechanisms.__all__, *_LAZY]
 
 
 def __getattr__(name: str) -> Any:

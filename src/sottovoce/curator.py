@@ -93,7 +93,7 @@ class Curator:
         who: str | None = None,
         keep_values: bool = True,
     ) -> None:
-        self.who = getpass.getuser() if who is None else who
+        self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
         with contextlib.ExitStack() as opened:
@@ -240,6 +240,13 @@ class Curator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"user {os.getuid()}"
 
 
 def _open(data: Any, opened: contextlib.ExitStack) -> tuple[Records, str | None]:

@@ -1,24 +1,53 @@
-"""The command line as a user meets it: a separate process, its output, its exit code."""
+"""The command line as a user meets it: its output, its exit code."""
 
+import contextlib
+import io
 import json
 import os
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
 import pytest
 
 pa = pytest.importorskip("pyarrow", reason="the data extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
 
+from sottovoce.cli import main  # noqa: E402
+
 BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
 
 
-def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-c", "from sottovoce.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False)
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str | Path) -> Ended:
+    """Run the command in this process, as `main` would run it."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["sottovoce", *map(str, arguments)]),
+        mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as end,
+    ):
+        main()
+    assert isinstance(end.value.code, int)
+    return Ended(end.value.code, out.getvalue(), err.getvalue())
+
+
+def test_the_installed_command_runs_by_itself() -> None:
+    command = [sys.executable, "-m", "sottovoce", "plan", *BETA, "--n", "50", "--target", "pure:-1"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.fixture
@@ -28,7 +57,7 @@ def patients(tmp_path: Path) -> Path:
     return path
 
 
-def release(patients: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def release(patients: Path, *more: str) -> Ended:
     ledger = patients.with_suffix(".ledger")
     where = [] if "--column" in more else ["--column", "smoker"]
     return run(
@@ -173,12 +202,12 @@ def test_a_damaged_ledger_is_refused(patients: Path) -> None:
 
 def test_export_and_open(patients: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "fresh.ledger"
-    opened = run("ledger", "open", ledger, "--data", patients, "--budget", "approx:1,1e-6", "--order", "8")
+    opened = run("ledger", "open", ledger, "--data", patients, "--budget", "approx:1,1e-6", "--order", "16")
     assert opened.returncode == 0, opened.stderr
     exported = run("ledger", "export", ledger, "--output", tmp_path / "ledger.json")
     assert exported.returncode == 0, exported.stderr
     content = json.loads((tmp_path / "ledger.json").read_text())
-    assert content["budgets"][0]["filter"]["order"] == 8
+    assert content["budgets"][0]["filter"]["order"] == 16
     assert content["head"]["count"] >= 1
 
 

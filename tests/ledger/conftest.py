@@ -1,16 +1,34 @@
 """Ledgers to test on: every rule must hold in a SQLite file and on a PostgreSQL server."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from sottovoce.ledger import Budget, Ledger, Reservation
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from support.postgres import PostgresServer
 
 BUDGET = RenyiDP(order=2, epsilon=1.0)  # of which GaussianProfile(mu) costs mu²
 SCHEMA = {"smoker": "boolean", "age": "int64"}
+
+
+@pytest.fixture(scope="session")
+def shared_database(postgres_server: PostgresServer) -> str:
+    return postgres_server.url(postgres_server.create_database())
+
+
+@pytest.fixture
+def postgres_url(shared_database: str) -> str:
+    """A schema of its own in one database: a database a test would be thousands of files to make and remove."""
+    name = f"test_{secrets.token_hex(6)}"
+    engine = sa.create_engine(shared_database, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"CREATE SCHEMA {name}"))
+    return f"{shared_database}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -189,8 +189,8 @@ def test_a_connection_cut_in_the_middle_spends_nothing_and_heals(postgres_url: s
         budget = ledger.open_budget("patients", RenyiDP(2, 1.0), n=100, schema={})
         engine = sa.create_engine(postgres_url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
         with engine.connect() as admin:
-            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            admin.execute(sa.text(f"{others} WHERE datname = current_database() AND pid <> pg_backend_pid()"))
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            admin.execute(sa.text(f"{others} AND datname = current_database() AND pid <> pg_backend_pid()"))
         with pytest.raises(LedgerUnavailable, match="cannot be used"):
             ledger.reserve(budget, GaussianProfile(0.5), {})
         assert ledger.spent(budget) == 0

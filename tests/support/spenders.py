@@ -6,6 +6,7 @@ Each process prints its worker number with its process id, then one line for eac
 entry's number, once the commit is durable. They are forked after the imports, so that many start at once.
 """
 
+import logging
 import os
 import sys
 
@@ -36,6 +37,7 @@ def spend(url: str, worker: int, attempts: int) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # each opens the ledger while others have entries pending
     url, processes, attempts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     children = {}
     for worker in range(processes):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.systems.statistics import CategoryCounts, ClippedSum
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
 from sottovoce.tables import open_table
 
 RECORDS = pa.table(
@@ -147,6 +147,18 @@ def test_a_stray_cell_late_in_a_csv_makes_the_column_text(tmp_path: Path) -> Non
         assert table.schema == {"age": "int64"}
         assert table.statistics(ClippedSum(0, 100), "age").total.tolist() == [1_800_000.0]
         assert table.count() == 60_001
+
+
+def test_nan_hides_from_the_statistics_of_a_parquet_file(tmp_path: Path) -> None:
+    """Parquet leaves NaN out of its minimum and maximum, and DuckDB drops comparisons that those settle."""
+    pq.write_table(pa.table({"x": [3.0, 3.0, float("nan")]}), tmp_path / "nan.parquet")
+    with open_table(tmp_path / "nan.parquet") as table:
+        assert table.statistics(ClippedSum(2, 4), "x", missing=2.5).total.tolist() == [8.5]
+        assert table.statistics(ClippedSum(2, 4, integer=True), "x").total.tolist() == [8.0]
+        assert table.statistics(CategoryCounts((7.0, 3.0)), "x").total.tolist() == [1.0, 2.0]
+        assert table.statistics(BallSum(1, 10.0), ["x"]).total == pytest.approx([6.0], rel=1e-12)
+        for text, holds in {"x = 3": 2, "x <= 5": 2, "x != 4": 2, "x in (3, 4)": 2, "x is null": 1}.items():
+            assert (text, table.statistics(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
 
 
 def test_opening_reads_no_frame_row_into_the_message() -> None:

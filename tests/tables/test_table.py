@@ -49,9 +49,23 @@ RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1],
     ],
 )
 def test_a_bad_request_is_refused(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
-    with open_table(RECORDS) as table, pytest.raises(error, match=words) as caught:
-        table.statistics(*arguments)
-    assert "\n" not in str(caught.value)
+    with open_table(RECORDS) as table:
+        for ask in (table.statistics, table.check):
+            with pytest.raises(error, match=words) as caught:
+                ask(*arguments)
+            assert "\n" not in str(caught.value)
+
+
+def test_a_check_reads_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "gone.parquet"
+    pq.write_table(RECORDS, path)
+    with open_table(path) as table:
+        path.unlink()
+        table.check(ClippedSum(0, 1), "age", where="ward = 'N'")
+        table.check(CategoryCounts(("N", "S")), "ward", missing="S")
+        table.check(BallSum(2, 1.0), ["age", "x"])
+        with pytest.raises(InvalidData, match=r"gone\.parquet could not be read"):
+            table.statistics(ClippedSum(0, 1), "age", where="ward = 'N'")
 
 
 @pytest.mark.parametrize(

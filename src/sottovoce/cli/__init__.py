@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 from sottovoce import __version__
 from sottovoce.cli.console import fail
 from sottovoce.cli.demo import demo
 from sottovoce.cli.ledgers import app as ledger_app
 from sottovoce.cli.planning import plan
+from sottovoce.cli.profile_graph import app as profile_graph_app
 from sottovoce.cli.releasing import release
 from sottovoce.cli.reproducing import reproduce
+from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["app", "main"]
 
@@ -35,6 +37,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(release)
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(profile_graph_app, name="profile-graph")
 app.command()(reproduce)
 app.command()(demo)
 
@@ -59,13 +62,12 @@ def main() -> None:
     as_json = "--json" in sys.argv
     try:
         code = app(standalone_mode=False)
-    except click.exceptions.Exit as leave:
+    except typer.Exit as leave:
         code = leave.exit_code
-    except click.ClickException as wrong:
-        wrong.show()
-        code = wrong.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         code = 130
+    except TyperException as wrong:  # an unknown command or option
+        code = fail(InvalidValue(str(wrong)), as_json=as_json) if str(wrong) else 2  # the help was shown
     except BrokenPipeError:
         code = 0
     except Exception as error:  # every error becomes one line and an exit code

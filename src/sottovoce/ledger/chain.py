@@ -26,6 +26,8 @@ class Head:
         return f"{self.count}:{self.hash}"
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
 EMPTY = Head(0, "0" * 64)
 """The head of a chain with no events."""
 
@@ -51,7 +53,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 0.1, "a": [1, None]})
     '{"a":[1,null],"b":0.1}'
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _ENCODER.encode(value)
 
 
 def digest(text: str) -> str:

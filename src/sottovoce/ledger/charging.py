@@ -6,7 +6,6 @@ Sums are exact, so that no order of entries lets their total past the limit.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -28,7 +27,7 @@ class EntryPending(LedgerUnavailable):
 
 def price(budget: Budget, profile: Profile) -> float:
     """Return what a profile costs, in the units of the filter fixed when the budget was opened."""
-    return float(_fixed_filter(canonical(dict(budget.filter))).cost(profile))
+    return float(_fixed_filter(budget.promise, budget.filter["order"]).cost(profile))
 
 
 def what_is_left(budget: Budget, spent: Fraction) -> Promise:
@@ -64,5 +63,5 @@ def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
 
 
 @functools.lru_cache
-def _fixed_filter(state: str) -> PrivacyFilter:
-    return PrivacyFilter.from_dict(json.loads(state))
+def _fixed_filter(promise: Promise, order: float | None) -> PrivacyFilter:
+    return PrivacyFilter(promise, order)

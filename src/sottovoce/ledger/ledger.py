@@ -157,7 +157,7 @@ class Ledger:
         `order` is the Rényi order the privacy filter counts in; it is fixed here, before anything is spent.
         """
         privacy_filter = PrivacyFilter(promise, order)
-        facts = {"promise": promise.to_dict(), "n": n, "schema": dict(schema)}
+        facts = {"promise": promise.to_dict(), "n": int(n), "schema": dict(schema)}
         facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}
         with self._writing() as transaction:
             transaction.lock_head()
@@ -245,7 +245,8 @@ class Ledger:
 
     def _check_known(self, budget: Budget) -> None:
         # A budget made up by the caller would be charged by its own made-up limit.
-        if self._known.get(budget.id) != budget:
+        known = self._known.get(budget.id)
+        if known is not budget and known != budget:
             raise InvalidValue(f"this budget of {budget.dataset!r} was not read from the ledger {self.url}")
 
     @contextlib.contextmanager

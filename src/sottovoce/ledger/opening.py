@@ -9,6 +9,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from sottovoce.ledger import schema
+from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.chain import EMPTY
 from sottovoce.ledger.store import Store
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
@@ -20,10 +22,19 @@ _CREATION = 0x536F74746F  # the advisory lock that PostgreSQL's creators take
 def open_store(url: sa.URL, *, create: bool, timeout: float) -> Store:
     """Return the store of a ledger, brought to this version; with `create`, make one where there is none."""
     store = Store(url, timeout)
-    if store.path is None:
-        _open_postgres(store, create=create)
-    else:
-        _open_sqlite(store, store.path, timeout, create=create)
+    try:
+        if store.path is None:
+            _open_postgres(store, create=create)
+        else:
+            _open_sqlite(store.path, timeout, create=create)
+        _bring_up_to_date(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _bring_up_to_date(store: Store) -> None:
     with store.transaction(write=False) as transaction:
         found = schema.read_version(transaction)
     if found is None:
@@ -33,7 +44,6 @@ def open_store(url: sa.URL, *, create: bool, timeout: float) -> Store:
             transaction.lock_head()
             # Read again under the lock: another process may have upgraded it meanwhile.
             schema.upgrade(transaction, schema.read_version(transaction) or found)
-    return store
 
 
 def _open_postgres(store: Store, *, create: bool) -> None:
@@ -46,9 +56,16 @@ def _open_postgres(store: Store, *, create: bool) -> None:
         schema.create(transaction)
 
 
-def _open_sqlite(store: Store, path: Path, timeout: float, *, create: bool) -> None:
+def _open_sqlite(path: Path, timeout: float, *, create: bool) -> None:
+    anchor = Anchor(path)
+    noted = anchor.read()  # first: a ledger is there before its anchor is
     try:
         if not path.exists():
+            if noted != EMPTY:
+                raise LedgerCorrupt(
+                    f"the ledger {path} is gone, and {anchor.path.name} says that it had come to event "
+                    f"{noted.count}: put it back; a new one would forget what was spent"
+                )
             if not create:
                 raise LedgerUnavailable(f"there is no ledger at {path}; open a budget to create it")
             _create_sqlite(path, timeout)

@@ -12,7 +12,7 @@ from sottovoce.ledger.chain import EMPTY, canonical, digest
 from sottovoce.ledger.store import Transaction
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
-__all__ = ["VERSION", "create", "events", "head", "layout", "now", "read_version", "upgrade", "version"]
+__all__ = ["APPLICATION", "UPGRADES", "VERSION", "create", "layout", "now", "read_version", "upgrade"]
 
 VERSION = 1
 """The schema this library writes. A ledger of a newer one is refused, of an older one upgraded."""

@@ -146,8 +146,12 @@ class Store:
         connection = sqlite3.connect(
             address, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "cell_size_check=ON"):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "cell_size_check=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _prepare_postgres(self, connection: Any, _: object) -> None:
@@ -170,18 +174,23 @@ class Store:
                 cursor.execute(begin)
             yield Transaction(cursor, self._engine.dialect)
             cursor.execute("COMMIT")
-        except SottovoceError:
-            connection.cursor().execute("ROLLBACK")  # type: ignore[union-attr]  # only the block raises these
-            self._idle.append(connection)
-            raise
         except BaseException as error:
-            if connection is not None:  # also after a failed COMMIT: a connection in doubt is never used again
-                connection.invalidate()
+            if connection is not None:
+                self._give_up(connection, sound=isinstance(error, SottovoceError))
             if (ours := self._in_our_words(error)) is not None:
                 raise ours from None
             raise
         else:
             self._idle.append(connection)
+
+    def _give_up(self, connection: Any, *, sound: bool) -> None:
+        """Undo a transaction. After any error but ours the connection is in doubt and never used again."""
+        if sound:
+            with contextlib.suppress(Exception):
+                connection.cursor().execute("ROLLBACK")
+                self._idle.append(connection)
+                return
+        connection.invalidate()
 
     def _take(self) -> Any:
         if self._process != os.getpid():
@@ -220,6 +229,8 @@ _INHERITED: list[Any] = []
 
 
 def _leaves_it_sound(error: BaseException | None) -> bool | None:
+    if isinstance(error, UnicodeError):
+        return False  # damaged names, which SQLite puts into its own messages
     if isinstance(error, sqlite3.Error):
         # An error without a code is Python's own: text that is no text, a number too large.
         return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _OUTSIDE

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
 from scipy import special
 
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -128,6 +127,8 @@ class ComposedProfile(Profile):
     @cached_property
     def _losses(self) -> Any:
         """The composed privacy-loss distribution; None where a part has no δ(ε) of its own."""
+        from dp_accounting.pld import pld_pmf  # noqa: PLC0415 - half of the import time of the whole package
+
         if not all(p.has_own_delta for p in self.parts):
             return None
         reach = [_reach(p) for p in self.parts]
@@ -165,4 +166,6 @@ def _discretise(profile: Profile, reach: float, step: float) -> Any:
     negative = 1 - decay + decay * positive[:0:-1]
     deltas = np.clip(np.concatenate([negative, positive]), 0.0, 1.0)
     deltas = np.maximum.accumulate(deltas[::-1])[::-1]  # rounding must not make the curve rise: lift it
+    from dp_accounting.pld import pld_pmf  # noqa: PLC0415
+
     return pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, deltas)

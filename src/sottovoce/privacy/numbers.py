@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,9 +30,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with thei
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
-def as_floats(name: str, value: ArrayLike, low: float, *, below: float = np.inf) -> Floats:
+def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float = np.inf) -> Floats:
     """Return `value` as floats in [low, below), or raise `InvalidValue` naming it."""
-    if type(value) is float and low <= value < below and value != np.inf:
+    if isinstance(value, float) and low <= value < below and value != np.inf:
         return np.array(value)  # the common case, without the price of the general one
     try:
         array = np.asarray(value, dtype=np.float64)
@@ -67,8 +68,8 @@ def expm1mx(x: Floats) -> Floats:
 
 def round_up(epsilon: Floats, most: float) -> Floats:
     """Return ε lifted by its own rounding error, inside [0, most]: never a smaller claim than the truth."""
-    inside = np.clip(epsilon, 0.0, most)
-    return np.where(inside > 0, np.minimum(inside + 2 * np.spacing(most), most), 0.0)
+    lifted = np.minimum(epsilon + 2 * math.ulp(most), most)
+    return np.where(epsilon > 0, lifted, 0.0)
 
 
 def log1mexp(x: Floats) -> Floats:

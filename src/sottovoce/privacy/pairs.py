@@ -230,7 +230,7 @@ class GammaShapePairs:
         flat, a, w = epsilon.ravel(), self.shape, self.step
         step = float(log_gamma_step(a, w))
         with np.errstate(divide="ignore"):
-            x = (flat + step) / w  # upwards: L = w·log θ - step
+            x = np.minimum((flat + step) / w, 700.0)  # upwards: L = w·log θ - step; beyond, nothing is left
             up = _log_tail(
                 np.log(special.gammaincc(a + w, np.exp(x))),
                 np.log(special.gammaincc(a, np.exp(x))),

@@ -52,8 +52,8 @@ class PureProfile(Profile):
         return special.log_expit(self.level) + log1mexp(np.minimum(epsilon - self.level, 0.0))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            inside = np.log1p(-np.exp(np.minimum(log_delta - special.log_expit(self.level), 0.0)))
+        # Kept off zero, where the logarithm would be infinite; that lifts ε, if anything.
+        inside = np.log1p(-np.exp(np.minimum(log_delta - special.log_expit(self.level), -2e-16)))
         return round_up(self.level + inside, self.level)
 
     def _renyi(self, order: Floats) -> Floats:

@@ -94,6 +94,8 @@ def category_counts(engine: Engine, table: Any, column: Any, reading: CategoryCo
         raise InvalidValue(f"a missing value must count as one of the categories. Got missing={missing!r}")
     default = categories.index(missing) if missing is not None else 0
     literals = [_category(column, category) for category in categories]
+    if column.type().is_floating():  # NaN apart, for the reason given above
+        column = ibis.cases((column.isnan(), ibis.null("float64")), else_=column)
     groups = table.select(value=column).group_by("value").aggregate(records=lambda t: t.count())
     counts = {
         f"c{i}": engine.total(ibis.cases((groups.value == literal, groups.records), else_=0))

@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import ibis
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.engine import guarded
@@ -21,6 +20,8 @@ __all__ = ["open_table"]
 
 SETTINGS = {
     "memory_limit": "1GB",
+    # Where memory does not suffice, fail rather than write private records to a temporary file.
+    "temp_directory": "",
     # The order of the records plays no part, and keeping it costs memory.
     "preserve_insertion_order": False,
     # A path that looks like a web address must not make the engine fetch code or data from the network.
@@ -123,6 +124,8 @@ def _csv(connection: Any, path: str, types: Mapping[str, str] | None) -> Any:
 
 
 def _arrow_file(path: str) -> Any:
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
+
     return ds.dataset(path, format="ipc")
 
 
@@ -145,7 +148,7 @@ def _frame(source: Any) -> Table:
 
 
 def _arrow(source: Any) -> Any:
-    if isinstance(source, pa.Table | ds.Dataset):
+    if isinstance(source, pa.Table) or type(source).__module__ == "pyarrow._dataset":
         return source
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])

@@ -80,7 +80,6 @@ class Table:
             What a missing value counts as, chosen without looking at the data: a number within the bounds (0,
             cut to the bounds, unless given) or one of the categories (the first, unless given).
         """
-        reading = getattr(reading, "reading", reading)
         plan = self._plan(reading, column, where, missing)
         return plan.decode(self._records_row(plan.query))
 
@@ -92,8 +91,8 @@ class Table:
         where: str | None = None,
         missing: Any = None,
     ) -> None:
-        """Raise what `statistics` would raise for this question, without reading a record."""
-        self._plan(getattr(reading, "reading", reading), column, where, missing)
+        """Raise what `statistics` would raise for this request, from the schema alone: no record is read."""
+        self._plan(reading, column, where, missing)
 
     def quadratic_statistics(
         self,
@@ -148,6 +147,8 @@ class Table:
         return f"Table({self.name!r}, {len(self.schema)} columns)"
 
     def _plan(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
+        self._check_open()
+        reading = getattr(reading, "reading", reading)
         kept = None if where is None else condition(self._records, where)
         if isinstance(reading, BallSum):
             if missing is not None:
@@ -177,9 +178,12 @@ class Table:
         value = field(self._records, name) if as_text else numeric(self._records, name)
         return value if kept is None else ibis.cases((kept, value), else_=ibis.null(value.type()))
 
-    def _row(self, query: Any) -> tuple[int, ...]:
+    def _check_open(self) -> None:
         if not self._open:
             raise InvalidData(f"{self.name} is closed")
+
+    def _row(self, query: Any) -> tuple[int, ...]:
+        self._check_open()
         return fetch_row(self._connection, query, self.name)
 
     def _records_row(self, query: Any) -> tuple[int, ...]:

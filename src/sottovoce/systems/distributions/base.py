@@ -17,6 +17,8 @@ from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = [
+    "LEVELS",
+    "LEVEL_WEIGHTS",
     "Distribution",
     "ScalarDistribution",
     "Size",
@@ -27,8 +29,9 @@ __all__ = [
     "positive",
 ]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+LEVELS, LEVEL_WEIGHTS = special.roots_legendre(128)
+LEVELS, LEVEL_WEIGHTS = (LEVELS + 1) / 2, LEVEL_WEIGHTS / 2
+"""Probabilities whose quantiles average a function over a distribution, and their weights."""
 
 Size = int | tuple[int, ...] | None
 
@@ -162,16 +165,16 @@ class ScalarDistribution(Distribution):
         """Return the Kullback–Leibler divergence of this distribution from `other`, by quadrature over
         quantiles.
         """
-        x = self.ppf(_NODES)
-        return float(_WEIGHTS @ (self.log_density(x) - other.log_density(x)))
+        x = self.ppf(LEVELS)
+        return float(LEVEL_WEIGHTS @ (self.log_density(x) - other.log_density(x)))
 
     def renyi(self, other: Any, order: float) -> Any:
         """Return the Rényi divergence of this distribution from `other`, by quadrature over quantiles."""
         if float(as_floats("order", order, 1.0)) == 1:
             return self.kl(other)
-        x = self.ppf(_NODES)
+        x = self.ppf(LEVELS)
         powers = (order - 1) * (self.log_density(x) - other.log_density(x))
-        return float(special.logsumexp(powers, b=_WEIGHTS) / (order - 1))
+        return float(special.logsumexp(powers, b=LEVEL_WEIGHTS) / (order - 1))
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Return the equal-tailed interval that holds `level` of the mass."""

@@ -11,12 +11,9 @@ from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.distributions.base import ScalarDistribution, Size, generator, number
+from sottovoce.systems.distributions.base import LEVEL_WEIGHTS, LEVELS, ScalarDistribution, Size, generator, number
 
 __all__ = ["Truncated"]
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 _TINY = 1e-280
 """A tail lighter than this is sampled by rejection: its distribution function has no digits left."""
@@ -115,12 +112,12 @@ class Truncated(ScalarDistribution):
     @property
     def mean(self) -> float:
         """The mean, by quadrature over quantiles."""
-        return float(_WEIGHTS @ self.ppf(_NODES))
+        return float(LEVEL_WEIGHTS @ self.ppf(LEVELS))
 
     @property
     def variance(self) -> float:
         """The variance, by quadrature over quantiles."""
-        return float(_WEIGHTS @ (self.ppf(_NODES) - self.mean) ** 2)
+        return float(LEVEL_WEIGHTS @ (self.ppf(LEVELS) - self.mean) ** 2)
 
     # The far tail: away from the mode, the log-density falls at least as fast as its tangent at the near
     # edge.
@@ -142,8 +139,8 @@ class Truncated(ScalarDistribution):
 
     def _tail_grid(self) -> Floats:
         near, sign, rate = self._edge
-        steps = -np.log1p(np.linspace(0, 1, 20_001) * np.expm1(-rate * (self.high - self.low))) / rate
-        return np.asarray(np.sort(near + sign * np.minimum(steps, self.high - self.low)))
+        width = min(self.high - self.low, 33 / rate)  # beyond that the density is e^-33 of its height
+        return np.asarray(np.sort(near + sign * np.linspace(0, width, 20_001)))
 
     def _tail_cdf(self, x: Floats) -> Floats:
         grid = self._tail_grid()

@@ -1,0 +1,126 @@
+"""The ledger: durable transactions a second beside bare SQLite, and a stampede of processes on one budget.
+
+    python benchmarks/ledger.py [--quick]
+
+A release takes two durable transactions, the reserve before the data is read and the commit before it is answered, so
+it is set beside two bare transactions: BEGIN IMMEDIATE, one INSERT of the same bytes into the same columns with no
+index, COMMIT, with the same settings (write-ahead log, synchronous=FULL, one fsync each). Ours also keep three
+indexes and the head, apply the privacy filter, and seal each event with a hash of all before it. The two take turns,
+release by release, so that both meet the same moods of the disk; medians are compared. The ledger adds a roughly
+constant time to each transaction, so the ratio depends on the disk: it is near 1 where an fsync takes milliseconds, and
+falls below the target where one takes a tenth of a millisecond or less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from sottovoce.ledger import Budget, Ledger, Reservation
+from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.promises import RenyiDP, ZeroConcentratedDP
+from support.postgres import running_server, why_no_server
+from support.stampede import stampede
+
+COST = 0.125**2  # of the Gaussian profile that the spenders spend, at order 2
+PROFILE = ZeroConcentratedProfile(1e-6)
+REQUEST = {"mechanism": {"mechanism": "noisy statistics", "n": 1000, "scale": 3.5}, "column": "smoker", "where": None}
+
+
+class Bare:
+    """The least that a durable record costs in SQLite."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = sqlite3.connect(path, isolation_level=None)
+        self.connection.execute("PRAGMA journal_mode=WAL")
+        self.connection.execute("PRAGMA synchronous=FULL")
+        columns = "kind TEXT, budget INT, entry INT, key TEXT, spent TEXT, body TEXT, value TEXT, hash TEXT"
+        self.connection.execute(f"CREATE TABLE events (sequence INTEGER PRIMARY KEY, {columns})")
+
+    def write(self, row: tuple[object, ...]) -> None:
+        run = self.connection.execute
+        run("BEGIN IMMEDIATE")
+        run("INSERT INTO events VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row[1:])
+        run("COMMIT")
+
+
+def release(ledger: Ledger, budget: Budget) -> None:
+    right = ledger.reserve(budget, PROFILE, REQUEST, who="ada")
+    assert isinstance(right, Reservation)
+    right.touch()
+    ledger.commit(right, {"value": 0.37, "profile": PROFILE.to_dict(), "mechanism": REQUEST["mechanism"]})
+
+
+def commits(folder: Path, releases: int) -> None:
+    """Print releases a second beside the bare inserts, in turns."""
+    bare, ours, theirs = Bare(folder / "bare.db"), [], []
+    with Ledger(folder / "bench.ledger", create=True) as ledger:
+        budget = ledger.open_budget("patients", ZeroConcentratedDP(1.0), n=1000, schema={"smoker": "boolean"})
+        release(ledger, budget)
+        reader = sqlite3.connect(folder / "bench.ledger")
+        rows = reader.execute("SELECT * FROM sottovoce_events ORDER BY sequence DESC LIMIT 2").fetchall()
+        reader.close()
+        for _ in range(releases):
+            start = time.perf_counter()
+            release(ledger, budget)
+            middle = time.perf_counter()
+            for row in reversed(rows):
+                bare.write(row)
+            ours.append(middle - start)
+            theirs.append(time.perf_counter() - middle)
+        start = time.perf_counter()
+        count = ledger.verify().count
+        verify = time.perf_counter() - start
+    bare.connection.close()
+    mine, other = statistics.median(ours), statistics.median(theirs)
+    print(f"{'durable transactions a second (median of ' + str(releases) + ' releases)':60}")
+    print(f"  {'ledger: reserve + commit':34} {2 / mine:10,.0f}")
+    print(f"  {'bare SQLite: two inserts':34} {2 / other:10,.0f}")
+    print(f"  {'ratio (target >= 0.7)':34} {other / mine:10.2f}")
+    print(f"  {'a bare transaction takes':34} {1e6 * other / 2:8.0f} µs")
+    print(f"  {'the ledger adds':34} {1e6 * (mine - other) / 2:8.0f} µs")
+    print(f"  {'verify':34} {count / verify:10,.0f} events a second")
+
+
+def double_spend(name: str, url: str, *, processes: int, attempts: int, kills: int) -> None:
+    """Print what a stampede did, after checking that nothing was spent twice or lost."""
+    covers = processes * attempts // 2
+    with Ledger(url, create=True) as ledger:
+        budget = ledger.open_budget("patients", RenyiDP(2, covers * COST), n=1000, schema={})
+        outcome = stampede(url, processes=processes, attempts=attempts, kills=kills, seed=1)
+        outcome.check(ledger, budget)
+        spent, pending = ledger.spent(budget), len(ledger.pending())
+        events = ledger.verify().count
+    print(
+        f"  {name:10} {processes:4} x {attempts:<4} {outcome.killed:7} {len(outcome.answered):9} {outcome.refused:8}"
+        f" {pending:8} {float(spent) / budget.limit:8.1%} {events:7}"
+        f" {outcome.seconds:7.1f} s"
+    )
+
+
+def main(quick: bool = False) -> None:
+    """Run both parts; small with `quick`."""
+    with tempfile.TemporaryDirectory() as folder:
+        commits(Path(folder), 300 if quick else 3000)
+        size = {"processes": 4, "attempts": 20, "kills": 1} if quick else {"processes": 16, "attempts": 200, "kills": 6}
+        print("\nno double spend, nothing lost: a budget for half of the attempts; every line was verified")
+        print("  store      processes  killed  answered  refused  pending    spent  events    time")
+        double_spend("SQLite", f"sqlite:///{folder}/stampede.ledger", **size)
+        if reason := why_no_server():
+            print(f"  PostgreSQL skipped: {reason}")
+            return
+        with running_server(durable=True) as server:
+            double_spend("PostgreSQL", server.url(server.create_database()), **size)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a small run")
+    main(parser.parse_args().quick)

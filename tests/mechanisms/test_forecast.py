@@ -1,0 +1,74 @@
+"""Forecasts read no data and agree with what happens."""
+
+import numpy as np
+import pytest
+
+from sottovoce.mechanisms import (
+    ConcentratedPosterior,
+    DiffusedPosterior,
+    DirectPosterior,
+    NoisyStatistics,
+    TemperedPosterior,
+)
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.systems import Beta, BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
+
+
+def test_direct_sampling_loses_nothing():
+    forecast = DirectPosterior(BetaBernoulli(2, 3), 50).forecast(0.4)
+    assert forecast.expected_kl == 0
+    assert forecast.interval_width == pytest.approx(forecast.exact_width)
+    low, high = Beta(22, 33).interval(0.95)
+    assert forecast.exact_width == pytest.approx(high - low)
+
+
+def test_diffused_by_hand():
+    forecast = DiffusedPosterior(BetaBernoulli(2, 3), 50, 0.2).forecast(0.4, level=0.9)
+    sampled = Beta(2 + 4, 3 + 6)
+    assert forecast.expected_kl == pytest.approx(sampled.kl(Beta(22, 33)))
+    low, high = sampled.interval(0.9)
+    assert forecast.interval_width == pytest.approx(high - low)
+
+
+def test_tempered_by_sampling():
+    mech = TemperedPosterior(BetaBernoulli(2, 3), 50, 5.0, truncation=0.1)
+    law = mech.system.tempered(mech._read([1] * 20 + [0] * 30), 5.0, 0.1)
+    draws = law.sample(200_000, seeded_rng(1))
+    estimate = np.mean(law.log_density(draws) - Beta(22, 33).log_density(draws))
+    assert mech.forecast(0.4).expected_kl == pytest.approx(estimate, rel=0.03)
+
+
+def test_tempered_dirichlet_of_two_agrees_with_beta():
+    two = TemperedPosterior(DirichletCategorical([3, 2]), 50, 5.0, truncation=0.1).forecast([0.6, 0.4])
+    one = TemperedPosterior(BetaBernoulli(2, 3), 50, 5.0, truncation=0.1).forecast(0.4)
+    assert two.expected_kl == pytest.approx(one.expected_kl, rel=0.1)
+    assert two.interval_width == pytest.approx(one.interval_width, rel=0.05)
+
+
+def test_noisy_statistics_get_better_with_less_noise():
+    kls = [NoisyStatistics(BetaBernoulli(1, 1), 100, "laplace", b).forecast(0.3).expected_kl for b in (0.5, 5.0, 50.0)]
+    assert 0 <= kls[0] < kls[1] < kls[2]
+    vector = NoisyStatistics(DirichletCategorical([1, 1, 1]), 100, "gaussian", 2.0).forecast([0.2, 0.3, 0.5])
+    assert vector.interval_width > vector.exact_width
+
+
+def test_forecast_of_a_vector_and_a_rate():
+    ball = ConcentratedPosterior(NormalMean(1, 1, radius=2, dimension=3), 30, 4.0)
+    assert ball.forecast([0.1, 0.2, 0.3]).expected_kl > 0
+    assert NoisyStatistics(GammaPoisson(1, 1, 5), 30, "laplace", 4.0).forecast(2.0).interval_width > 0
+
+
+@pytest.mark.parametrize(
+    ("system", "mean"),
+    [
+        (BetaBernoulli(1, 1), 1.5),
+        (BetaBernoulli(1, 1), [0.1, 0.2]),
+        (BetaBernoulli(1, 1), np.nan),
+        (DirichletCategorical([1, 1, 1]), [0.5, 0.6, 0.1]),
+        (NormalMean(1, 1, radius=1, dimension=2), [1.0, 1.0]),
+    ],
+)
+def test_impossible_means_raise(system, mean):
+    with pytest.raises(InvalidValue):
+        DirectPosterior(system, 10).forecast(mean)

@@ -1,0 +1,195 @@
+"""Releases: exact probabilities, secure by default, whole columns at once, every mistake named."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.profiles import (
+    LocalMechanism,
+    ProfileGraph,
+    ProfileMechanism,
+    RandomizedResponse,
+    SmoothCategorical,
+)
+from sottovoce.profiles.exact import GRID
+
+GRAPH = ProfileGraph.chain({"a": [0.2, 0.3, 0.5], "b": [0.4, 0.3, 0.3], "c": [0.6, 0.3, 0.1]}, "xyz")
+MECHANISM = SmoothCategorical.calibrate(GRAPH, 0.4)
+
+
+class Scripted(np.random.Generator):
+    """A generator whose whole numbers are those given."""
+
+    def __init__(self, draws):
+        super().__init__(np.random.Philox(0))
+        self.draws = np.asarray(draws)
+
+    def integers(self, low, high=None, size=None, dtype=np.int64, endpoint=False):
+        assert (low, high, size) == (0, GRID, self.draws.size)
+        return self.draws
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 8, 9])
+def test_every_draw_lands_on_its_output_to_the_last_step(outputs):
+    """At each boundary of each row, the last draw below and the first above: probabilities are exact."""
+    rng = np.random.default_rng(outputs)
+    row = rng.multinomial(GRID, rng.dirichlet(np.full(outputs, 0.5)))
+    if outputs > 1:  # an output of probability zero at the very start
+        row[outputs // 2] += row[0]
+        row[0] = 0
+    graph = ProfileGraph({"a": [1.0]}, [])
+    mechanism = ProfileMechanism(graph, 1.0, row.reshape(1, 1, -1), tuple(range(outputs)))
+    bounds = np.concatenate([[0], row.cumsum()])
+    draws = np.unique(np.clip(np.concatenate([bounds - 1, bounds]), 0, GRID - 1))
+    got = mechanism.release_codes(np.zeros(draws.size, dtype=int), np.array(0), Scripted(draws))
+    want = np.searchsorted(row.cumsum(), draws, side="right")
+    assert np.array_equal(got, want)
+
+
+def test_frequencies_match_the_matrix():
+    rng = seeded_rng(1)
+    for i, profile in enumerate(GRAPH.names):
+        for x, category in enumerate("xyz"):
+            released = MECHANISM.release([category] * 20_000, profile, rng).value
+            seen = np.array([(released == y).sum() for y in "xyz"])
+            want = MECHANISM.matrices[i, x] * 20_000
+            keep = want > 0
+            assert np.all(seen[~keep] == 0)
+            assert stats.chisquare(seen[keep], want[keep]).pvalue > 1e-4
+
+
+def test_a_release_is_secure_unless_seeded():
+    assert not MECHANISM.release(["x", "y"], ["a", "b"]).reproducible
+    seeded = [MECHANISM.release(["z"] * 50, "a", seeded_rng(3)) for _ in range(2)]
+    assert seeded[0].reproducible and np.array_equal(seeded[0].value, seeded[1].value)
+    assert seeded[0].guarantee == MECHANISM.guarantee
+    draws = {tuple(MECHANISM.release(["z"] * 64, "a").value.tolist()) for _ in range(3)}
+    assert len(draws) == 3
+
+
+def test_columns_of_every_kind():
+    pd = pytest.importorskip("pandas")
+    still = ProfileMechanism(GRAPH, 2.0, np.tile(GRID * np.eye(3, dtype=np.int64), (3, 1, 1)))
+    want = ["z", "x", "x", "y"]
+    for column in (
+        want,
+        tuple(want),
+        np.array(want),
+        np.array(want, dtype=object),
+        pd.Series(want),
+        pd.Categorical(want),
+        pd.Series(want, dtype="category"),
+    ):
+        assert still.release(column, ["a", "b", "c", "a"]).value.tolist() == want
+        assert still.release(column, "a").value.tolist() == want
+    numbers = ProfileGraph({1: [0.5, 0.5], 2: [0.5, 0.5]}, [(1, 2)], (10, 20))
+    still = ProfileMechanism(numbers, 0.0, np.tile(GRID * np.eye(2, dtype=np.int64), (2, 1, 1)))
+    assert still.release(np.array([20, 10], dtype=np.int8), 1).value.tolist() == [20, 10]
+    mixed = ProfileGraph({"a": [0.5, 0.5]}, [], ("x", None))
+    still = ProfileMechanism(mixed, 0.0, GRID * np.eye(2, dtype=np.int64)[None])
+    assert still.release(["x", None, None], "a").value.tolist() == ["x", None, None]
+    assert still.release([], "a").value.size == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "profiles", "message"),
+    [
+        (["x", "q"], "a", "category column holds 'q'"),
+        ([1, 2], "a", "category column holds 1"),
+        (["x", None], "a", "category column holds None"),
+        (["x", "y"], ["a", "q"], "profile column holds 'q'"),
+        (["x", "y"], "q", "no profile is called 'q'"),
+        (["x", "y"], ["a"], "2 records but 1 profiles"),
+        ([["x"], ["y"]], "a", "one-dimensional"),
+    ],
+)
+def test_bad_columns_are_named(records, profiles, message):
+    with pytest.raises(InvalidData, match=message):
+        MECHANISM.release(records, profiles)
+
+
+def test_bad_positions_and_missing_categoricals_are_named():
+    pd = pytest.importorskip("pandas")
+    for records, profiles in (([3], [0]), ([-1], [0]), ([0], [3]), ([0.5], [0])):
+        with pytest.raises(InvalidData, match="positions must be whole numbers"):
+            MECHANISM.release_codes(np.array(records), np.array(profiles))
+    with pytest.raises(InvalidData, match="missing value"):
+        MECHANISM.release(pd.Categorical(["x", None]), "a")
+    with pytest.raises(InvalidData, match="holds 'q'"):
+        MECHANISM.release(pd.Categorical(["x", "q"]), "a")
+    with pytest.raises(InvalidData, match="no label"):
+        MECHANISM.release(np.array([["x"], None, {}], dtype=object)[[0, 2]], "a")
+
+
+def test_a_record_its_profile_says_cannot_be_is_refused_unless_the_mechanism_is_local():
+    graph = ProfileGraph.complete({"a": [0.5, 0.5, 0.0], "b": [0.2, 0.3, 0.5]}, "xyz")
+    with pytest.raises(InvalidData, match="'z' has probability zero under profile 'a'"):
+        SmoothCategorical.calibrate(graph, 1.0).release(["x", "z"], "a")
+    assert RandomizedResponse.calibrate(graph, 1.0).release(["x", "z"], "a").value.size == 2
+
+
+def test_exports_hold_the_very_numbers():
+    pd = pytest.importorskip("pandas")
+    state = json.loads(MECHANISM.to_json())
+    assert state["guarantee"]["epsilon"] == 0.4 and state["mechanism"] == "smooth-categorical"
+    rows = np.array([m["rows"] for m in state["matrices"]])
+    assert np.array_equal(rows, MECHANISM.matrices)
+    assert all(sum(map(Fraction, row)) == 1 for row in rows.reshape(-1, 3).tolist())
+    frame = MECHANISM.to_frame()
+    assert isinstance(frame, pd.DataFrame) and frame.loc[("b", "y"), "y"] == MECHANISM.matrices[1, 1, 1]
+    lines = list(csv.reader(io.StringIO(MECHANISM.to_csv())))
+    assert lines[0] == ["profile", "category", "x", "y", "z"]
+    assert np.array_equal(np.array([line[2:] for line in lines[1:]], dtype=float), MECHANISM.matrices.reshape(-1, 3))
+    assert np.array_equal(MECHANISM.matrix("c"), MECHANISM.matrices[2])
+
+
+def test_errors_need_outputs_that_are_categories():
+    graph = ProfileGraph({"a": [0.5, 0.5]}, [])
+    other = LocalMechanism.from_matrix(graph, 1.0, [[0.5, 0.5], [0.5, 0.5]], outputs="pq")
+    for question in (other.max_error, other.mean_error, other.output_error):
+        with pytest.raises(InvalidValue, match="outputs are the categories"):
+            question()
+
+
+def test_edge_losses_are_the_true_log_ratios():
+    out = MECHANISM.output_distributions
+    want = [np.abs(np.log(out[i] / out[j])).max() for i, j in ((0, 1), (1, 2))]
+    assert MECHANISM.edge_losses() == pytest.approx(want, abs=1e-12)
+    assert MECHANISM.edge_losses().max() <= 0.4
+
+
+def test_a_million_records_in_one_call():
+    rng = np.random.default_rng(0)
+    records, sources = rng.integers(0, 3, 10**6), rng.integers(0, 3, 10**6)
+    out = MECHANISM.release_codes(records, sources, seeded_rng(0))
+    kept = np.mean(out == records)
+    want = np.mean([MECHANISM.matrices[i, x, x] for i in range(3) for x in range(3)])
+    assert kept == pytest.approx(want, abs=0.005)
+
+
+def test_number_labels_far_apart_or_close_and_strangers_among_them():
+    for labels in ((5, -3, 9), (10**12, 7, -(10**15))):
+        graph = ProfileGraph({"a": [0.2, 0.3, 0.5]}, [], labels)
+        still = ProfileMechanism(graph, 0.0, GRID * np.eye(3, dtype=np.int64)[None])
+        column = np.array([labels[2], labels[0], labels[1], labels[0]])
+        assert still.release(column, "a").value.tolist() == column.tolist()
+        for stranger in (6, 10**16, -(10**16)):
+            with pytest.raises(InvalidData, match=f"holds {stranger},"):
+                still.release(np.array([labels[0], stranger]), "a")
+    flags = ProfileGraph({"a": [0.5, 0.5]}, [], (0, 1))
+    still = ProfileMechanism(flags, 0.0, GRID * np.eye(2, dtype=np.int64)[None])
+    assert still.release(np.array([True, False]), "a").value.tolist() == [1, 0]
+    assert still.release(np.array([1, 0], dtype=np.uint8), "a").value.tolist() == [1, 0]
+    wide = ProfileMechanism(ProfileGraph({"a": [0.5, 0.5]}, [], (-3, 300)), 0.0, GRID * np.eye(2, dtype=np.int64)[None])
+    for kind in (np.int8, np.uint8, np.uint64):
+        with pytest.raises(InvalidData, match="holds 7,"):
+            wide.release(np.array([7], dtype=kind), "a")
