@@ -1,9 +1,10 @@
 """diffprivlib's pure-private logistic regression on the data of the error table, in an environment of its own.
 
-diffprivlib does not import beside a current scikit-learn, so that two environments meet in a folder::
+diffprivlib does not import beside a current scikit-learn (and adds n times too much noise beside 1.4, which divides the
+loss by n), so that two environments meet in a folder::
 
     python benchmarks/glm_peer.py export FOLDER                        # ours
-    pip install diffprivlib "scikit-learn<1.5" "numpy<2"               # another environment
+    pip install diffprivlib "scikit-learn<1.4" "numpy<2"               # another environment
     python benchmarks/glm_peer.py run FOLDER                           # that one; prints a table
 """
 

@@ -31,7 +31,9 @@ class Declares:
     """The checks bring labels of their own choosing, so the harness declares those; users must do it themselves."""
 
     def fit(self, X, y):
-        given, self.classes = self.classes, None if y is None else np.unique(np.asarray(y))
+        found = np.unique(np.asarray(y)) if y is not None else np.empty(0)
+        # A missing or continuous target has no classes to declare: the estimator must refuse it by itself.
+        given, self.classes = self.classes, found if 0 < found.size < 10 else [0, 1]
         try:
             return super().fit(X, y)
         finally:
@@ -184,3 +186,13 @@ def test_secure_randomness_is_the_default(people):
     X, t = people
     model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], mechanism="noisy-statistics")
     assert not model.fit(X, (t > 0).astype(int)).release_.reproducible
+
+
+def test_public_knowledge_is_checked_before_any_record_is_read():
+    class Untouchable:
+        def __array__(self, *_, **__):
+            raise AssertionError("a record was read")
+
+    for model in (LogisticRegression(1.0, 1e-6, data_norm=1.0), LinearRegression(1.0, 1e-6, response_bound=1.0)):
+        with pytest.raises(InvalidValue, match="missing"):
+            model.fit(Untouchable(), Untouchable())

@@ -87,12 +87,12 @@ class RefinedPosterior:
     ) -> Self:
         """Return the mechanism that keeps `target`; the shares and scales come from n, d and the promise alone.
 
-        Statistics are taken when n·μ ≥ d^{3/2}: an average direction's part n/d of X'X is then as large as half
+        Statistics are taken when 2n·μ ≥ d^{3/2}: an average direction's part n/d of X'X is then a fair part of
         the norm √(2d)·√2/μ of the noise. (Not for losses that grow exponentially, which no quadratic follows.)
         """
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu") * (1 - 1e-12)
         if statistics is None:
-            seen = design.n * mu >= design.dimension**1.5 and not isinstance(design.loss, _FAR_FROM_QUADRATIC)
+            seen = 2 * design.n * mu >= design.dimension**1.5 and not isinstance(design.loss, _FAR_FROM_QUADRATIC)
             statistics = _STATISTICS if seen else 0.0
         if not (flatten > 0 and statistics >= 0 and flatten + statistics < 1):
             raise InvalidValue(f"shares must be > 0, >= 0 and sum below 1. Got {flatten} and {statistics}")
