@@ -86,7 +86,7 @@ class BetaPairs:
 
     a, b are the weighted prior parameters, w = `step` the data weight, N = `others` how many other records sit in the
     two touched cells: n-1 for one proportion, 0 for three categories or more. With ``whole=False`` records may be
-    fractions and s runs over the interval [0, N]; the bound is then within a relative 1e-8 of the supremum, above it.
+    fractions and s runs over the interval [0, N]; the bound is then above the supremum, by less than a relative 1e-6.
     """
 
     family: ClassVar[str] = "beta"
