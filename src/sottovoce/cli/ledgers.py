@@ -58,26 +58,30 @@ def show(place: Place, as_json: AsJson = False) -> None:
             }
         )
         return
-    rows = [(b.dataset, str(b.promise), str(left[b.id]), str(b.n), b.at[:19]) for b in budgets]
+    rows = [(b.dataset, str(b.promise), str(left[b.id]), str(b.n), _minute(b.at)) for b in budgets]
     console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
     console.print()
-    columns = ("entry", "data set", "state", "mechanism", "who", "when", "cost", "basis")
-    console.print(table("Entries", columns, [_row(e) for e in entries], left=6))
+    columns = ("entry", "state", "what", "who", "when", "cost", "basis")
+    console.print(table("Entries", columns, [_row(e, several=len(budgets) > 1) for e in entries], left=5))
     if any(e.state == "pending" for e in entries):
         console.print(
             "\n[yellow]pending entries count as spent; close one left by a crash with[/] sottovoce ledger recover"
         )
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")
+
+
+def _row(entry: Entry, *, several: bool) -> tuple[str, ...]:
     mechanism: Any = entry.request.get("mechanism", {})
     name = mechanism.get("mechanism", "?") if isinstance(mechanism, dict) else str(mechanism)
     about = entry.request.get("column") or entry.request.get("where") or ""
     what = f"{name} of {about}" if about else name
-    return (
-        *(str(entry.id), entry.dataset, str(entry.state), what, entry.who, entry.at[:19]),
-        *(number(entry.cost, 5), str(entry.basis)),
-    )
+    if several:
+        what = f"{entry.dataset}: {what}"
+    cost = number(entry.cost, 5)
+    return (str(entry.id), str(entry.state), what, entry.who, _minute(entry.at), cost, str(entry.basis))
 
 
 @app.command()
