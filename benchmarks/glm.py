@@ -1,0 +1,176 @@
+"""How fast certified Langevin chains are, beside the bare matrix products they are made of.
+
+Run ``python benchmarks/glm.py`` on a CPU, ``--gpu`` on a machine with one; needs jax, numpy, scipy,
+randomgen and the data/ of this checkout. Prints a table, then one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+if importlib.util.find_spec("dp_accounting") is None:
+    # A borrowed GPU machine may have JAX and little else. The package imports this for the composition of mixed
+    # profiles, which nothing measured here touches.
+    sys.modules |= {"dp_accounting": MagicMock(), "dp_accounting.pld": MagicMock()}
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.experiments.regression_data import load_regression
+from sottovoce.glm.choose import choose
+from sottovoce.glm.design import Design
+from sottovoce.glm.langevin import _gradient
+from sottovoce.glm.losses import Logistic
+from sottovoce.glm.posterior import DiffusePosterior
+from sottovoce.glm.rows import Placement
+from sottovoce.privacy.promises import ApproxDP
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
+
+
+def fastest(work: Callable[[], Any], *, repeats: int) -> float:
+    """Return the seconds of the fastest of several runs, after one to warm up."""
+    jax.block_until_ready(work())
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        jax.block_until_ready(work())
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def gradient_ratio(n: int, d: int, chains: int, precision: str, *, repeats: int) -> tuple[float, float]:
+    """Return the seconds of one gradient pass and its ratio to the two bare products X·W' and S'·X."""
+    with jax.enable_x64(precision == "float64"):
+        key = jax.random.PRNGKey(0)
+        X = jax.random.normal(key, (n, d), precision) / math.sqrt(d)
+        y = jnp.where(X[:, 0] > 0, 1.0, -1.0).astype(precision)
+        W = jax.random.normal(key, (chains, d), precision)
+        S = jax.random.normal(key, (n, chains), precision)
+        high = jax.lax.Precision.HIGHEST
+        products = jax.jit(lambda X, W, S: (jnp.matmul(X, W.T, precision=high), jnp.matmul(S.T, X, precision=high)))
+        loss = Logistic()
+        gradient = jax.jit(lambda X, y, W: _gradient(loss, X, y, W, jnp.asarray(1.0, precision)))
+        bare, ours = [], []
+        for _ in range(repeats):  # in turn, so that a busy machine slows both alike
+            bare.append(fastest(lambda: products(X, W, S), repeats=1))
+            ours.append(fastest(lambda: gradient(X, y, W), repeats=1))
+    return min(ours), min(ours) / min(bare)
+
+
+def adult_release(mechanism: str) -> tuple[float, int]:
+    """Return the seconds of one secure release on Adult at (1, 1e-5), compiled beforehand, and the chain's steps."""
+    data = load_regression("adult")
+    n, d = data.X.shape
+    design = Design(Logistic(), n=n, dimension=d, data_norm=1.0)
+    made = choose(mechanism, design, ApproxDP(1.0, 1e-5), prior_scale=20.0)
+    phases = getattr(made, "phases", (made,))
+    seconds = fastest(lambda: made.release(data.X, data.y, secure_rng()).value, repeats=1)
+    return seconds, sum(phase.chain.n_steps for phase in phases)
+
+
+def step_seconds(n: int, d: int, precision: str, steps: int) -> float:
+    """Return the seconds of one Langevin step of one chain on n random rows, transfers excluded."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32) / np.float32(math.sqrt(d))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    place = Placement(precision=precision, chunk_rows=n)
+    timed = {}
+    for count in (1, steps + 1):
+        made = DiffusePosterior(Design(Logistic(), n, d, 1.0), 1.0, 0.1, n_steps=count)
+        made.release(X, y, seeded_rng(0), placement=place)
+        start = time.perf_counter()
+        made.release(X, y, seeded_rng(0), placement=place)
+        timed[count] = time.perf_counter() - start
+    return (timed[steps + 1] - timed[1]) / steps
+
+
+def shared_rows() -> tuple[int, float]:
+    """Return how many devices share the rows here, and how far their numbers are from one device's."""
+    rng = seeded_rng(2)
+    X = rng.standard_normal((20_001, 50)) / 7
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    made = DiffusePosterior(Design(Logistic(), 20_001, 50, 1.0), 1.0, 0.1, samples=2, n_steps=50)
+    one = made.release(X, y, seeded_rng(3)).value
+    all_ = made.release(X, y, seeded_rng(3), placement=Placement(devices=tuple(jax.devices()))).value
+    return len(jax.devices()), float(np.abs(one - all_).max())
+
+
+def four_devices() -> tuple[int, float]:
+    """Return what `shared_rows` does in a process with four simulated devices."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, __file__, "--shared-rows"]
+    run = subprocess.run(command, env=os.environ | flags, capture_output=True, text=True, check=True)
+    count, gap = json.loads(run.stdout)
+    return int(count), float(gap)
+
+
+def main(quick: bool = False, gpu: bool = False) -> dict[str, Any]:
+    """Measure, print a table and a line of JSON, and return the figures."""
+    device = jax.devices()[0]
+    if gpu and device.platform != "gpu":
+        raise SystemExit(f"--gpu needs a GPU that JAX sees. Got {device.platform}")
+    figures: dict[str, Any] = {"device": str(device.device_kind), "platform": device.platform}
+    table: list[tuple[str, str]] = []
+    size = 20_000 if quick else 200_000
+    for precision in ("float64", "float32"):
+        for chains in (1, 32):
+            seconds, ratio = gradient_ratio(size, 100, chains, precision, repeats=5 if quick else 20)
+            figures[f"gradient/{precision}/{chains}"] = {"seconds": seconds, "ratio": ratio}
+            what = f"gradient pass, n = {size}, d = 100, {chains} chain(s), {precision}"
+            table.append((what, f"{seconds * 1e3:.2f} ms, {ratio:.2f}x two bare products"))
+    seconds = adult_statistics()
+    figures["adult/noisy-statistics"] = {"seconds": seconds}
+    table.append(("one release on Adult at (1, 1e-5), noisy statistics", f"{seconds:.2f} s"))
+    for mechanism in () if quick else ("auto", "diffuse"):
+        seconds, steps = adult_release(mechanism)
+        figures[f"adult/{mechanism}"] = {"seconds": seconds, "steps": steps}
+        table.append((f"one release on Adult at (1, 1e-5), {mechanism}, {steps} steps", f"{seconds:.2f} s"))
+    sizes = [10**k for k in range(4, 6 if quick else 8 if gpu else 7)]
+    for precision in ("float64", "float32"):
+        for n in sizes:
+            steps = 1000 if gpu and n < 10**6 else 100 if gpu else max(3, 2_000_000 // n)
+            seconds = step_seconds(n, 100, precision, steps)
+            figures[f"step/{precision}/{n}"] = seconds
+            table.append((f"one step, n = {n}, d = 100, {precision}", f"{seconds * 1e3:.3f} ms"))
+    count, gap = four_devices()
+    figures["devices"] = {"count": count, "gap": gap}
+    table.append((f"{count} simulated devices against one, largest difference", f"{gap:.1e}"))
+    print(f"certified Langevin on {figures['device']}")
+    for what, value in table:
+        print(f"  {what:<72} {value}")
+    print(json.dumps(figures))
+    return figures
+
+
+def adult_statistics() -> float:
+    """Return the seconds of one noisy-statistics release on Adult."""
+    data = load_regression("adult")
+    n, d = data.X.shape
+    made = choose("noisy-statistics", Design(Logistic(), n=n, dimension=d, data_norm=1.0), ApproxDP(1.0, 1e-5))
+    return fastest(lambda: made.release(data.X, data.y, secure_rng()).value.mean, repeats=3)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, a minute")
+    parser.add_argument("--gpu", action="store_true", help="refuse to run without a GPU; go to 10 million rows")
+    parser.add_argument("--shared-rows", action="store_true", help="only compare all devices with one")
+    arguments = parser.parse_args()
+    if arguments.shared_rows:
+        print(json.dumps(shared_rows()))
+    else:
+        main(arguments.quick, arguments.gpu)

@@ -1,0 +1,260 @@
+"""scikit-learn estimators: private regressions with the manners users know.
+
+scikit-learn reads the parameters off each signature, so that the two families spell theirs out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils.multiclass import check_classification_targets
+
+from sottovoce.glm.estimator_base import EveryFitSpends, PrivateGLM
+from sottovoce.glm.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import Promise
+
+__all__ = [
+    "EveryFitSpends",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "PoissonRegression",
+    "ProbitRegression",
+]
+
+
+class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
+    """Two classes, given as `classes` and never read off the labels."""
+
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        classes: Any = None,
+        target: Promise | None = None,
+        data_norm: float | None = None,
+        mechanism: str = "auto",
+        prior_scale: float | None = None,
+        radius: float | None = None,
+        samples: int = 1,
+        n_steps: int | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        precision: str = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            target=target,
+            data_norm=data_norm,
+            mechanism=mechanism,
+            prior_scale=prior_scale,
+            radius=radius,
+            samples=samples,
+            n_steps=n_steps,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            precision=precision,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.classes = classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _responses(self, y: Any) -> Floats:
+        check_classification_targets(y)
+        if self.classes is None:
+            raise InvalidValue("classes is missing: name the two classes; they are never read off the labels")
+        classes = np.unique(np.asarray(self.classes))
+        if classes.size != 2:
+            raise InvalidValue(f"Only binary classification is supported. classes names {classes.size} class(es)")
+        if not np.all(np.isin(y, classes)):
+            raise InvalidData(f"Unknown label type: y holds a label that is none of the classes {classes.tolist()}")
+        self.classes_ = classes
+        return np.where(y == classes[1], 1.0, -1.0)
+
+    def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
+        return coefficients[None, :], np.array([intercept])
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return how far each row is on the side of ``classes_[1]``: the mean linear predictor."""
+        return self._mean_predictor(X)
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each row."""
+        side = self.decision_function(X) > 0
+        return self.classes_[side.astype(int)]
+
+
+class _ProbabilisticClassifier(_PrivateClassifier):
+    """A classifier with probabilities: those of its samples, averaged."""
+
+    _to_probability: Any
+    _from_probability: Any
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior-predictive probability of each class: the average over the samples."""
+        t = self._predictors(X)
+        return np.stack([type(self)._to_probability(side * t).mean(axis=1) for side in (-1.0, 1.0)], axis=1)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the predictor that has the averaged probability; with one sample that is its linear predictor."""
+        t = self._predictors(X)
+        if t.shape[1] == 1:
+            return np.asarray(t[:, 0])
+        upper, lower = (type(self)._to_probability(side * t).mean(axis=1) for side in (1.0, -1.0))
+        # The smaller of the two keeps its digits.
+        sign = np.where(upper > lower, 1.0, -1.0)
+        return np.asarray(-sign * type(self)._from_probability(np.minimum(upper, lower)))
+
+
+class LogisticRegression(_ProbabilisticClassifier):
+    """Private logistic regression of two classes.
+
+    Parameters are those of `PrivateGLM`, and `classes`, the two classes. Fitted: `coef_`, `intercept_`, `samples_` (one
+    row a sample, the intercept last), `profile_`, `release_`, `classes_`.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> rng = seeded_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, (5000, 2))
+    >>> y = np.where(X[:, 0] > X[:, 1], "ill", "well")
+    >>> model = LogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=["ill", "well"], random_state=1)
+    >>> model.fit(X, y).score(X, y) > 0.95
+    True
+    >>> model.profile_.delta(1.0) <= 1e-6
+    True
+    """
+
+    _to_probability = staticmethod(special.expit)
+    _from_probability = staticmethod(special.logit)
+
+    def _loss(self) -> Loss:
+        return Logistic()
+
+
+class ProbitRegression(_ProbabilisticClassifier):
+    """Private probit regression of two classes, on the ball ‖w‖ ≤ `radius`."""
+
+    _to_probability = staticmethod(special.ndtr)
+    _from_probability = staticmethod(special.ndtri)
+
+    def _loss(self) -> Loss:
+        return Probit()
+
+
+class LinearSVC(_PrivateClassifier):
+    """A private linear classifier with the smoothed hinge loss."""
+
+    def _loss(self) -> Loss:
+        return SmoothedHinge(0.5)
+
+
+class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
+    """Responses clipped to a bound that is given as `response_bound`."""
+
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        response_bound: float | None = None,
+        target: Promise | None = None,
+        data_norm: float | None = None,
+        mechanism: str = "auto",
+        prior_scale: float | None = None,
+        radius: float | None = None,
+        samples: int = 1,
+        n_steps: int | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        precision: str = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            target=target,
+            data_norm=data_norm,
+            mechanism=mechanism,
+            prior_scale=prior_scale,
+            radius=radius,
+            samples=samples,
+            n_steps=n_steps,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            precision=precision,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.response_bound = response_bound
+
+    def _bound(self) -> float:
+        if self.response_bound is None:
+            raise InvalidValue("response_bound is missing: a public bound on |y|; it is never read off the data")
+        return float(self.response_bound)
+
+
+class PoissonRegression(_PrivateRegressor):
+    """Private Poisson regression of counts from 0 to `response_bound`, on the ball ‖w‖ ≤ `radius`.
+
+    The slope of the loss grows like e^{radius·data_norm}: keep the radius small.
+    """
+
+    def _loss(self) -> Loss:
+        return Poisson(self._bound())
+
+    def _responses(self, y: Any) -> Floats:
+        labels = np.asarray(y, dtype=np.float64)
+        if np.any(labels < 0):
+            raise InvalidData("counts must be >= 0; y holds a negative value")
+        return labels
+
+    def predict(self, X: Any) -> Floats:
+        """Return the expected count of each row: the average over the samples."""
+        return np.asarray(np.exp(self._predictors(X)).mean(axis=1))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return D², the share of Poisson deviance explained."""
+        return float(d2_tweedie_score(y, self.predict(X), power=1, sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class LinearRegression(_PrivateRegressor):
+    """Private linear regression of responses in [−`response_bound`, `response_bound`], on a ball.
+
+    Responses are divided by their bound, and the prior and the unit noise of the model are those of the divided ones.
+    """
+
+    def _loss(self) -> Loss:
+        self._bound()
+        return Squared(1.0)
+
+    def _responses(self, y: Any) -> Floats:
+        return np.asarray(y, dtype=np.float64) / self._bound()
+
+    def _unscaled(self, draws: Floats) -> Floats:
+        return super()._unscaled(draws) * self._bound()
+
+    def predict(self, X: Any) -> Floats:
+        """Return the expected response of each row."""
+        return self._mean_predictor(X)

@@ -1,0 +1,48 @@
+"""A whole Gaussian posterior: what noisy statistics release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import secure_rng
+
+__all__ = ["GaussianPosterior"]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPosterior:
+    """N(mean, covariance) over the parameters; reading it costs nothing more.
+
+    Examples
+    --------
+    >>> posterior = GaussianPosterior(np.zeros(2), np.eye(2))
+    >>> posterior.interval(0.95).round(2).tolist()
+    [[-1.96, 1.96], [-1.96, 1.96]]
+    """
+
+    mean: Floats
+    covariance: Floats
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Return the central interval of each parameter, one row each."""
+        if not 0 < level < 1:
+            raise InvalidValue(f"level must lie in (0, 1). Got {level}")
+        half = float(special.ndtri(0.5 + level / 2)) * np.sqrt(np.diag(self.covariance))
+        return np.stack([self.mean - half, self.mean + half], axis=1)
+
+    def sample(self, draws: int, rng: np.random.Generator | None = None) -> Floats:
+        """Return `draws` parameters, one row each."""
+        generator = secure_rng() if rng is None else rng
+        values, vectors = np.linalg.eigh(self.covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        return np.asarray(self.mean + generator.standard_normal((draws, self.mean.size)) @ root.T)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the posterior as plain values."""
+        return {"posterior": "gaussian", "mean": self.mean.tolist(), "covariance": self.covariance.tolist()}
