@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.amplification.kernels import FiniteKernel, Kernel
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, decreasing_root
 
 __all__ = ["KernelChain", "tilted"]
 
@@ -22,8 +22,8 @@ class KernelChain(Kernel):
     r"""Kernels applied in turn, the first one first.
 
     Finite kernels are multiplied, and the coefficients are those of the product. Of others only the parts' coefficients
-    are known: Dobrushin and Doeblin ones multiply, and an ultra-mixing γ₁ followed by γ₂ gives
-    min(γ₂, γ₁γ₂/(1−γ₁+γ₁γ₂)): the first is log 1/(1−γ₁)-locally private and the second amplifies that.
+    are known: Dobrushin and Doeblin ones multiply, and each kernel amplifies the local privacy of those before it
+    (Theorem 17 again), which gives the curve of (γ, ε)-Dobrushin coefficients and the ultra-mixing one.
 
     >>> from sottovoce.amplification.kernels import randomized_response
     >>> round(KernelChain([randomized_response(2, 1.0)] * 3).dobrushin, 6)
@@ -53,8 +53,11 @@ class KernelChain(Kernel):
 
     def spread(self, epsilon: Floats) -> Floats:
         """Return the (γ, ε)-Dobrushin coefficient: each link amplifies the local privacy of those before."""
+        return self._spread_of(len(self._links), epsilon)
+
+    def _spread_of(self, count: int, epsilon: Floats) -> Floats:
         value = self._links[0].spread(epsilon)
-        for link in self._links[1:]:
+        for link in self._links[1:count]:
             with np.errstate(divide="ignore"):
                 value = value * link.spread(tilted(epsilon, np.log(value)))
         return value
@@ -64,14 +67,19 @@ class KernelChain(Kernel):
         """The product of the links' coefficients."""
         return math.prod(link.doeblin for link in self._links)
 
-    @property
+    @cached_property
     def ultra_mixing(self) -> float:
-        """The links' coefficients joined, as above."""
-        gamma = self._links[0].ultra_mixing
-        for link in self._links[1:]:
-            both = gamma * link.ultra_mixing
-            gamma = min(link.ultra_mixing, both / (1 - gamma + both) if both > 0 else 0.0)
-        return gamma
+        """1 − e^{−ε}, ε the level of local privacy at which the last link's coefficient has fallen to zero."""
+        local = self._links[-1].level
+        if len(self._links) == 1 or math.isinf(local):
+            return self._links[-1].ultra_mixing
+
+        def minus_tilted(epsilon: Floats) -> Floats:
+            with np.errstate(divide="ignore"):
+                return -tilted(epsilon, np.log(self._spread_of(len(self._links) - 1, epsilon)))
+
+        root = decreasing_root(minus_tilted, np.array([-local]), np.zeros(1), np.array([local]))
+        return -math.expm1(-float(root[0]))
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return the outputs of the last kernel."""

@@ -20,7 +20,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, log1mexp
+from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
 from sottovoce.privacy.profile import Basis, Profile
 
 __all__ = ["IteratedLaplaceProfile", "coupled_laplace_renyi", "iterated_gaussian", "lipschitz_gaussian"]

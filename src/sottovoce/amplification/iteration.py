@@ -5,9 +5,10 @@ Two runs go through the same steps x ← Π(ψ_t(x) + s_t·ξ), ψ_t L_t-Lipschi
 blurred by the noise of step t, so that the distance left obeys z ← L_t·z + b_t − a_t ≥ 0 and is zero at the end. Then
 the last iterate is μ-Gaussian private with μ² = Σ(a_t/s_t)² (Bok, Su and Altschuler 2024, shifted interpolation).
 
-The best a_t is a taut string. Measure everything at the end: with c_t = Π_{k>t} L_k, let V be the running sum of (c_t·s_t)²
-and B that of c_t·b_t. Blurring means walking from (0, 0) to the last point (V, B) without rising above the points
-(V_t, B_t); the cost of a path is ∫(slope)² dV, so the best path is the greatest convex minorant of the points.
+The best a_t is a taut string. Measure everything at the end: with c_t = Π_{k>t} L_k, let V be the running sum of
+(c_t·s_t)² and B that of c_t·b_t. Blurring means walking from (0, 0) to the last point (V, B) without rising above
+the points (V_t, B_t); the cost of a path is ∫(slope)² dV, so the best path is the greatest convex minorant of the
+points.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -26,6 +28,9 @@ __all__ = ["cyclic_mu", "iteration_mu", "iteration_profile", "path_mu", "shift_m
 
 _ROUND_UP = 1 + 1e-13
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
+
+_LEAST = 1e-150
+"""What a difference is still counted for where its share underflows."""
 
 
 def shift_mu(shift: float, lipschitz: float, noise: float, later: ArrayLike) -> Floats:
@@ -41,14 +46,15 @@ def shift_mu(shift: float, lipschitz: float, noise: float, later: ArrayLike) -> 
     size = _ratio(shift, noise)
     L = float(as_floats("lipschitz", lipschitz, 0.0))
     count = as_floats("later", later, 0.0) + 1
-    # The share of the noise that hides the shift, Σ_{j≤J} L^{−2j} = (1 + … + L^{2J})/L^{2J}, with logarithms near L = 1.
+    # Σ_{j≤J} L^{−2j} through logarithms, which keep their digits near L = 1.
     if L == 0:
         return np.where(count > 1, 0.0, size * _ROUND_UP)
     rate = -2 * math.log(L)
     if rate == 0:
         return np.asarray(size / np.sqrt(count) * _ROUND_UP)
     with np.errstate(over="ignore"):
-        return np.asarray(size * np.sqrt(math.expm1(rate) / np.expm1(rate * count)) * _ROUND_UP)
+        share = np.sqrt(math.expm1(rate) / np.expm1(rate * count))
+    return np.asarray(size * np.maximum(share, _LEAST) * _ROUND_UP)
 
 
 def iteration_mu(shift: float, lipschitz: ArrayLike, noise: ArrayLike, *, start: float = 0.0) -> float:
@@ -76,11 +82,12 @@ def iteration_mu(shift: float, lipschitz: ArrayLike, noise: ArrayLike, *, start:
             "every step needs one Lipschitz constant and one noise, and the shifted step a noise only. "
             f"Got {np.size(lipschitz)} constants and {scales.size} noises"
         )
-    products = np.cumprod(constants)
-    if products[-1] == 0:
+    if constants.min() == 0:
         return 0.0  # a constant map forgets everything
-    with np.errstate(over="ignore"):
-        return float(size / np.sqrt(np.sum((scales / products) ** 2)) * _ROUND_UP)
+    # In logarithms: the products of many constants overflow.
+    logs = 2 * (np.log(scales) - np.cumsum(np.log(constants)))
+    mu = size * math.exp(-float(special.logsumexp(logs)) / 2)
+    return max(mu, _LEAST * size) * _ROUND_UP
 
 
 def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start: float = 0.0) -> float:
@@ -94,9 +101,11 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
     b = np.atleast_1d(as_floats("shifts", shifts, 0.0))
     L = np.broadcast_to(as_floats("lipschitz", lipschitz, 0.0), b.shape)
     s = np.broadcast_to(_noises(noise), b.shape)
-    left = np.append(np.cumprod(L[:0:-1])[::-1], 1.0)  # c_t, what a distance at step t has become at the end
-    rises, widths = left * b, (left * s) ** 2
-    rises[0] += float(as_floats("start", start, 0.0)) * left[0] * L[0]
+    first = float(as_floats("start", start, 0.0))
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        left = np.append(np.cumprod(L[:0:-1])[::-1], 1.0)  # c_t, what a distance at step t has become at the end
+        rises, widths = left * b, (left * s) ** 2
+        rises[0] += first * left[0] * L[0]
     if not (np.all(np.isfinite(rises)) and np.all(np.isfinite(widths))):
         raise InvalidValue("these steps drive two runs apart without bound; nothing can be said of so many of them")
     # Blocks of equal slope, merged while the slopes fall: sums only, so that no digits are lost.
@@ -111,18 +120,19 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
             last = blocks.pop()
             block = (last[0] + block[0], last[1] + block[1])
         blocks.append(block)
-    return math.sqrt(math.fsum(rise**2 / width for rise, width in blocks)) * _ROUND_UP
+    mu = math.sqrt(math.fsum(rise**2 / width for rise, width in blocks))
+    return max(mu, _LEAST * (first + float(b.max())) if L.min() > 0 else 0.0) * _ROUND_UP
 
 
 def cyclic_mu(shift: float, lipschitz: float, noise: float, *, period: int, epochs: int, later: ArrayLike) -> Floats:
-    r"""Return μ of a shift b that comes back every `period` steps, `epochs` times, with J = `later` steps after the last.
+    r"""Return μ of a shift b that comes back every `period` steps, `epochs` times, and J = `later` steps after that.
 
     With q = L^{n(E−1)} and J = 0, the last record of n in E epochs:
 
     .. math:: \mu^2 = (b/s)^2\Big[1 + \frac{L^{2n-2}(1-L^2)}{(1-L^n)^2}\cdot\frac{1-q}{1+q}\Big]
 
-    (Bok, Su and Altschuler 2024, for noisy cyclic gradient descent). In general the taut string is one straight line, or
-    it bends once, just before the last shift; `path_mu` solves the same problem step by step.
+    (Bok, Su and Altschuler 2024, for noisy cyclic gradient descent). In general the taut string is one straight line,
+    or it bends once, just before the last shift; `path_mu` solves the same problem step by step.
 
     >>> round(float(cyclic_mu(1.0, 0.9, 1.0, period=5, epochs=3, later=0)), 6)
     1.111545
@@ -132,7 +142,8 @@ def cyclic_mu(shift: float, lipschitz: float, noise: float, *, period: int, epoc
     for name, value in (("period", period), ("epochs", epochs)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
-    return np.asarray(size * np.sqrt(_cyclic_square(L, period, epochs, J)) * _ROUND_UP)
+    share = np.sqrt(_cyclic_square(L, period, epochs, J))
+    return np.asarray(size * np.maximum(share, _LEAST if L > 0 else 0.0) * _ROUND_UP)
 
 
 def _cyclic_square(L: float, n: int, epochs: int, J: Floats) -> Floats:
@@ -169,7 +180,7 @@ def iteration_profile(mu: float) -> GaussianProfile:
 
 
 def thesis_mu(shift: float, lipschitz: float, noise: float, later: ArrayLike) -> Floats:
-    r"""Return μ of the thesis' looser form: μ² = (b/s)²·L^{J+1}/J, and (b/s)² for J = 0 (Geumlek 2020, (6.5), Theorem 22).
+    r"""Return the thesis' looser μ² = (b/s)²·L^{J+1}/J, and (b/s)² for J = 0 (Geumlek 2020, (6.5) and Theorem 22).
 
     >>> thesis_mu(1.0, 1.0, 1.0, [0, 4]).tolist()
     [1.0, 0.5]

@@ -45,7 +45,7 @@ class Kernel(ABC):
     def spread(self, epsilon: Floats) -> Floats:
         """Return the (γ, ε)-Dobrushin coefficient γ at each ε >= 0."""
 
-    @property
+    @cached_property
     def dobrushin(self) -> float:
         """The Dobrushin coefficient."""
         return float(self.spread(np.zeros(1))[0])
@@ -59,6 +59,12 @@ class Kernel(ABC):
     @abstractmethod
     def ultra_mixing(self) -> float:
         """The ultra-mixing coefficient; 1 where some output is impossible for some input only."""
+
+    @property
+    def level(self) -> float:
+        """ε of the kernel's own local privacy, log 1/(1−γ) of ultra-mixing: any two inputs, not only neighbours."""
+        gamma = self.ultra_mixing
+        return -math.log1p(-gamma) if gamma < 1 else math.inf
 
     @abstractmethod
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
@@ -138,7 +144,7 @@ class FiniteKernel(Kernel):
         """1 − Σ_y min_x K(x, y)."""
         return max(0.0, 1 - math.fsum(self.matrix.min(axis=0)))
 
-    @property
+    @cached_property
     def ultra_mixing(self) -> float:
         """1 − min K(x, y)/K(x', y)."""
         low, high = self.matrix.min(axis=0), self.matrix.max(axis=0)

@@ -8,8 +8,13 @@ then after a kernel it is
 3. (ε', γ(1 − e^{ε'−ε}(1−δ)))-private for a γ-Doeblin kernel, ε' = log(1 + γ(e^ε − 1));
 4. (ε', γδe^{ε'−ε})-private for a γ-ultra-mixing kernel, with the same ε'.
 
-Since Dobrushin's γ is never above Doeblin's, (1) implies (3): for u' = e^{ε'} ≤ u = e^ε,
-δ(ε') ≤ 1 − u'/u + (u'/u)·δ(ε) for every mechanism. And (2) implies (1). So (2) and (4) decide.
+With the whole curve δ(·) of the mechanism and the whole curve of the kernel's (γ, ε)-Dobrushin coefficients at hand,
+(2) implies the other three, so that it alone decides. Write h(u) for δ at e^ε = u, and u' = 1 + γ(u−1).
+
+* (2) is below (1), for γ falls in ε.
+* (1) is below (3): every mechanism has h(u') ≤ 1 − u'/u + (u'/u)·h(u), and Dobrushin's γ is never above Doeblin's.
+* (2) is below (4): ultra-mixing is local privacy at r = 1/(1−γ), so that the kernel's coefficient at v is at most
+  (r−v)₊/(r+1) and (2) at u' at most γ·(h(u') − (1−γ)(u−1))₊/(2−γ), which by the line above is below γ·h(u)·u'/u.
 """
 
 from __future__ import annotations
@@ -35,6 +40,9 @@ __all__ = ["AmplifiedProfile", "amplify", "mixing_bounds"]
 _ROUND_UP = 1e-13
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
 
+_ROUNDING = 1e-14
+"""What a difference of probabilities may have lost."""
+
 
 def amplify(profile: Profile, kernel: Kernel | Sequence[Kernel]) -> AmplifiedProfile:
     """Return what is provably left of `profile` after the release passes through one kernel, or several in turn.
@@ -43,6 +51,8 @@ def amplify(profile: Profile, kernel: Kernel | Sequence[Kernel]) -> AmplifiedPro
     >>> round(amplify(PureProfile(1.0), randomized_response(2, 1.0)).pure(), 4)
     0.4338
     """
+    if not isinstance(profile, Profile):
+        raise InvalidValue(f"expected a profile to amplify. Got {profile!r}")
     one = kernel if isinstance(kernel, Kernel) else KernelChain(tuple(kernel))
     return AmplifiedProfile(profile, one, basis=Basis.weakest([profile.basis, Basis.BOUND]))
 
@@ -78,7 +88,7 @@ def _source(epsilon: Floats, gamma: float) -> Floats:
 
 @dataclass(frozen=True)
 class AmplifiedProfile(Profile):
-    r"""A profile after a kernel: the best of Theorem 15 at every ε; made by `amplify`.
+    r"""A profile after a kernel: the best of Theorem 15 at every ε, which is its (2); made by `amplify`.
 
     Every Csiszár divergence shrinks by Dobrushin's γ (Cohen et al. 1993), which bounds the Rényi curve:
 
@@ -91,9 +101,6 @@ class AmplifiedProfile(Profile):
     """
 
     word: ClassVar[str] = "amplified"
-    # The least of several bounds need not be a convex curve, which a privacy-loss distribution asks for:
-    # compositions go by the Rényi curve.
-    has_own_delta: ClassVar[bool] = False
     profile: Profile
     kernel: Kernel
 
@@ -101,59 +108,43 @@ class AmplifiedProfile(Profile):
         if not isinstance(self.profile, Profile) or not isinstance(self.kernel, Kernel):
             raise InvalidValue(f"expected a profile and a kernel. Got {self.profile!r} and {self.kernel!r}")
 
-    @cached_property
-    def _one_by_one(self) -> Profile | None:
-        """The same chain amplified part by part, which may be tighter than all at once."""
-        if not isinstance(self.kernel, KernelChain):
-            return None
-        profile = self.profile
-        for part in self.kernel.parts:
-            profile = amplify(profile, part)
-        return profile
+    @property
+    def has_own_delta(self) -> bool:  # type: ignore[override]
+        """Whether the profile before had one: (2) keeps a convex curve convex, as compositions need it."""
+        return self.profile.has_own_delta
 
     def pure(self) -> float:
-        """Return the least of what (2), (4) and the profile before say.
-
-        The kernel is locally private at its own level ε_K = log 1/(1−γ), so that (2) gives δ' = 0 from where ε̃ = ε_K.
-        """
+        """Return where (2) reaches δ = 0: where ε̃ is the kernel's own level of local privacy."""
         return self._level
 
     @cached_property
     def _level(self) -> float:
-        gamma, before = self.kernel.ultra_mixing, self.profile.pure()
-        best = before
-        if gamma < 1:
-            local = -math.log1p(-gamma) * (1 + _ROUND_UP)
-            high = np.array([min(local, before)])
-            best = float(decreasing_root(self._minus_tilted, np.array([-local]), np.zeros(1), high)[0])
-            mixed = math.log1p(gamma * math.expm1(before)) if before < 700 else before
-            best = min(best, before, mixed * (1 + _ROUND_UP))
-        return best if self._one_by_one is None else min(best, self._one_by_one.pure())
+        local, before = self.kernel.level * (1 + _ROUND_UP), self.profile.pure()
+        if math.isinf(local):
+            return before
+        high = np.array([min(local, before)])
+        return float(decreasing_root(self._minus_tilted, np.array([-local]), np.zeros(1), high)[0])
 
     def _minus_tilted(self, epsilon: Floats) -> Floats:
         return -tilted(epsilon, self.profile._log_delta(epsilon))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        bounds = _log_bounds(self.profile, self.kernel, epsilon)
-        best = np.minimum.reduce(list(bounds.values())) + _ROUND_UP
-        best = np.minimum(best, self.profile._log_delta(epsilon))
-        if self._one_by_one is not None:
-            best = np.minimum(best, self._one_by_one._log_delta(epsilon))
-        return np.where(epsilon >= self.pure(), -np.inf, best)
+        before = self.profile._log_delta(epsilon)
+        with np.errstate(divide="ignore"):
+            after = before + np.log(self.kernel.spread(tilted(epsilon, before)) + _ROUNDING)
+        return np.where(epsilon >= self.pure(), -np.inf, np.minimum(before, after))
 
     def _renyi(self, order: Floats) -> Floats:
         before = self.profile._renyi(order)
-        gap = order - 1
+        gap, gamma = order - 1, min(1.0, self.kernel.dobrushin + _ROUNDING)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            power, log_gamma = gap * before, np.log(self.kernel.dobrushin)
-            large = np.logaddexp(np.log1p(-min(self.kernel.dobrushin, 1.0)), log_gamma + power)
-            shrunk = np.where(power < 1, np.log1p(self.kernel.dobrushin * np.expm1(power)), large) / gap
-        shrunk = np.where(gap > 0, shrunk, self.kernel.dobrushin * before) * (1 + _ROUND_UP)
+            power = gap * before
+            large = np.logaddexp(np.log1p(-gamma), np.log(gamma) + power)
+            shrunk = np.where(power < 1, np.log1p(gamma * np.expm1(power)), large) / gap
+        shrunk = np.where(gap > 0, shrunk, gamma * before) * (1 + _ROUND_UP)
         best = np.minimum(before, np.where(np.isnan(shrunk), np.inf, shrunk))
         level = self.pure()
-        if math.isfinite(level):
-            best = np.minimum(best, PureProfile(level)._renyi(order))
-        return best if self._one_by_one is None else np.minimum(best, self._one_by_one._renyi(order))
+        return np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best
 
     def zcdp(self) -> float:
         """Return the least known ρ: the profile's before, or that of the amplified pure level."""

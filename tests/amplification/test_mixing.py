@@ -1,0 +1,270 @@
+"""Bounds after a kernel are never below the exact privacy, which finite mechanisms and kernels give by brute force."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from sottovoce.amplification import (
+    FiniteKernel,
+    Kernel,
+    KernelChain,
+    LaplaceIntervalKernel,
+    TruncatedGaussianKernel,
+    amplify,
+    mixing_bounds,
+    randomized_response,
+)
+from sottovoce.amplification.chains import tilted
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.laplace import LaplaceProfile
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.randomness import seeded_rng
+
+EPSILONS = np.array([0.0, 0.05, 0.3, 1.0])
+INTERVALS = [TruncatedGaussianKernel(0.7, -1.0, 2.0), TruncatedGaussianKernel(3.0), LaplaceIntervalKernel(0.4, 0, 3)]
+
+
+def hockey_stick(p, q, epsilon):
+    """Return the larger of the two directions at each ε; p and q are (..., k)."""
+    size = np.exp(np.asarray(epsilon))[:, None]
+    p, q = p[..., None, :], q[..., None, :]
+    return np.maximum(np.maximum(p - size * q, 0).sum(-1), np.maximum(q - size * p, 0).sum(-1))
+
+
+def renyi(p, q, order):
+    with np.errstate(divide="ignore"):
+        return np.maximum(
+            np.log(np.sum(p**order * q ** (1 - order), axis=-1)), np.log(np.sum(q**order * p ** (1 - order), axis=-1))
+        ) / (order - 1)
+
+
+@dataclass(frozen=True)
+class PairProfile(Profile):
+    """The exact profile of a mechanism with two neighbouring outputs, both of full support."""
+
+    word: ClassVar[str] = "test-pair"
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    basis: Basis = field(default=Basis.EXACT, kw_only=True)
+
+    def _log_delta(self, epsilon):
+        with np.errstate(divide="ignore"):
+            return np.log(hockey_stick(np.array(self.p), np.array(self.q), epsilon.ravel())).reshape(epsilon.shape)
+
+    def _renyi(self, order):
+        near = np.maximum(order, 1 + 1e-6)
+        return np.array([renyi(np.array(self.p), np.array(self.q), a) for a in near.ravel()]).reshape(order.shape)
+
+    def pure(self):
+        return float(np.max(np.abs(np.log(np.array(self.p) / np.array(self.q)))))
+
+
+def random_rows(rng, *shape):
+    """Return probabilities of many characters, from nearly uniform to nearly certain."""
+    rows = rng.gamma(10 ** rng.uniform(-1, 1.5, (*shape[:-1], 1)), size=shape) + 1e-9
+    return rows / rows.sum(-1, keepdims=True)
+
+
+def test_every_bound_holds_for_ten_thousand_mechanisms_and_kernels():
+    rng = seeded_rng(1)
+    cases, k = 10_000, 4
+    p, q, K = random_rows(rng, cases, k), random_rows(rng, cases, k), random_rows(rng, cases, k, k)
+    some = rng.random((cases, k, k)) < 0.1
+    K = np.where(some & (np.arange(k)[:, None] != np.arange(k)), 0.0, K)
+    K /= K.sum(-1, keepdims=True)
+    exact = hockey_stick(np.einsum("ck,cky->cy", p, K), np.einsum("ck,cky->cy", q, K), EPSILONS)
+    gain = 0
+    for c in range(cases):
+        bounds = mixing_bounds(PairProfile(tuple(p[c]), tuple(q[c])), FiniteKernel(K[c]), EPSILONS)
+        for name, bound in bounds.items():
+            assert np.all(bound >= exact[c] - 1e-14), (c, name)
+        best = bounds["epsilon-dobrushin"]
+        assert all(np.all(best <= bound * (1 + 1e-12) + 1e-15) for bound in bounds.values())  # it implies the others
+        gain += bool(np.any(best < 0.9 * bounds["ultra-mixing"]))
+    assert gain > cases / 2
+
+
+def test_the_amplified_profile_holds_in_every_notion():
+    rng = seeded_rng(2)
+    strict = 0
+    for _ in range(300):
+        k = int(rng.integers(2, 5))
+        p, q, K = random_rows(rng, k), random_rows(rng, k), random_rows(rng, k, k)
+        before = PairProfile(tuple(p), tuple(q))
+        after, out_p, out_q = amplify(before, FiniteKernel(K)), p @ K, q @ K
+        truth = PairProfile(tuple(out_p), tuple(out_q))
+        grid = np.linspace(0, 3, 13)
+        assert np.all(after.delta(grid) >= truth.delta(grid) - 1e-14)
+        assert np.all(after.delta(grid) <= before.delta(grid) * (1 + 1e-12))
+        orders = np.array([1.0, 1.1, 2.0, 7.0])
+        assert np.all(after.renyi(orders) >= truth.renyi(orders) * (1 - 1e-5) - 1e-9)
+        assert np.all(after.renyi(orders) <= before.renyi(orders) * (1 + 1e-9))
+        assert after.pure() >= truth.pure() * (1 - 1e-12)
+        strict += after.pure() < 0.9 * before.pure()
+    assert strict > 100
+
+
+def test_tight_for_randomized_response_on_randomized_response():
+    for first, second in ((1.0, 1.0), (0.3, 2.0), (4.0, 0.1)):
+        both = KernelChain([randomized_response(2, first), randomized_response(2, second)])
+        exact = PureProfile(-np.log1p(-both.ultra_mixing))
+        after = amplify(PureProfile(first), randomized_response(2, second))
+        assert after.pure() == pytest.approx(exact.level, rel=1e-10)
+        # Also the TV distance is right.
+        assert after.delta(0.0) == pytest.approx(exact.delta(0.0), rel=1e-10)
+
+
+def test_dobrushin_is_tight_where_inputs_are_sure():
+    K = FiniteKernel([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    sure = PairProfile((1 - 2e-9, 1e-9, 1e-9), (1e-9, 1 - 2e-9, 1e-9))
+    assert amplify(sure, K).delta(0.0) == pytest.approx(0.5, abs=1e-8)
+    assert K.dobrushin == pytest.approx(0.5)
+
+
+def test_finite_coefficients_by_hand():
+    K = FiniteKernel([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25]])
+    assert (K.dobrushin, K.doeblin, K.ultra_mixing) == (0.25, 0.25, 1.0)
+    assert K.spread(np.array([np.log(2), 50.0])) == pytest.approx([0.25, 0.25])
+    assert randomized_response(4, 1.5).ultra_mixing == pytest.approx(1 - np.exp(-1.5))
+
+
+@pytest.mark.parametrize("kernel", INTERVALS, ids=repr)
+def test_interval_coefficients_are_the_suprema(kernel):
+    """Against a grid of inputs and quadrature over outputs."""
+    gaussian = isinstance(kernel, TruncatedGaussianKernel)
+    low, high = kernel.low, kernel.high
+    y = np.linspace(low, high, 4001)
+    x = np.linspace(low, high, 41)
+    away = (y - x[:, None]) / kernel.scale
+    raw = np.exp(-(away**2) / 2 if gaussian else -np.abs(away))
+    rows = raw / integrate.trapezoid(raw, y)[:, None]
+    for epsilon in (0.0, 0.2, 1.0):
+        gaps = np.maximum(rows[:, None] - np.exp(epsilon) * rows[None], 0)
+        worst = integrate.trapezoid(gaps, y).max()
+        assert kernel.spread(np.array([epsilon]))[0] == pytest.approx(worst, abs=2e-3 if worst else 1e-9)
+    assert kernel.doeblin == pytest.approx(1 - integrate.trapezoid(rows.min(0), y), abs=1e-3)
+    assert kernel.ultra_mixing == pytest.approx(1 - np.min(rows.min(0) / rows.max(0)), abs=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [*INTERVALS, randomized_response(4, 0.7)], ids=lambda k: k.word)
+def test_samples_follow_the_kernel(kernel):
+    rng = seeded_rng(3)
+    if isinstance(kernel, FiniteKernel):
+        out = kernel.sample(np.full(40_000, 2), rng)
+        assert np.bincount(out, minlength=4) / 40_000 == pytest.approx(kernel.matrix[2], abs=0.012)
+        return
+    middle = kernel.low + 0.8 * (kernel.high - kernel.low)
+    out = kernel.sample(np.full(40_000, middle), rng)
+    y = np.linspace(kernel.low, kernel.high, 2001)
+    away = (y - middle) / kernel.scale
+    density = np.exp(-(away**2) / 2 if isinstance(kernel, TruncatedGaussianKernel) else -np.abs(away))
+    cdf = integrate.cumulative_trapezoid(density, y, initial=0) / integrate.trapezoid(density, y)
+    seen = np.searchsorted(np.sort(out), y) / out.size
+    assert np.abs(seen - cdf).max() < 0.012  # a Kolmogorov distance of 2.4 standard units
+
+
+def test_figure_6_1_implications():
+    rng = seeded_rng(4)
+    kernels = [FiniteKernel(random_rows(rng, 4, 3)) for _ in range(500)] + INTERVALS
+    for kernel in kernels:
+        assert np.all(np.diff(kernel.spread(np.linspace(0, 4, 9))) <= 1e-15)  # (γ, ε)-Dobrushin is below Dobrushin
+        assert kernel.dobrushin <= kernel.doeblin + 1e-15
+        assert kernel.doeblin <= kernel.ultra_mixing + 1e-15
+
+
+def test_chains_multiply_coefficients_and_products_are_tighter():
+    rng = seeded_rng(5)
+    for _ in range(100):
+        a, b = FiniteKernel(random_rows(rng, 3, 4)), FiniteKernel(random_rows(rng, 4, 3))
+        both = KernelChain([a, b])
+        grid = np.linspace(0, 3, 7)
+        assert both.dobrushin <= a.dobrushin * b.dobrushin + 1e-14
+        assert both.doeblin <= a.doeblin * b.doeblin + 1e-14
+        assert (
+            both.ultra_mixing <= a.ultra_mixing * b.ultra_mixing / (1 - a.ultra_mixing * (1 - b.ultra_mixing)) + 1e-14
+        )
+        # `tilted` of the first one's curve is what a chain of unlike kernels goes by.
+        with np.errstate(divide="ignore"):
+            joined = a.spread(grid) * b.spread(tilted(grid, np.log(a.spread(grid))))
+        assert np.all(both.spread(grid) <= joined + 1e-14)
+        p, q = random_rows(rng, 3), random_rows(rng, 3)
+        before = PairProfile(tuple(p), tuple(q))
+        after = amplify(before, [a, b])
+        truth = PairProfile(tuple(p @ a.matrix @ b.matrix), tuple(q @ a.matrix @ b.matrix))
+        assert np.all(after.delta(grid) >= truth.delta(grid) - 1e-14)
+        assert after.pure() >= truth.pure() * (1 - 1e-12)
+        assert np.all(after.delta(grid) <= amplify(amplify(before, a), b).delta(grid) + 1e-14)
+
+
+def test_a_chain_of_unlike_kernels_is_below_its_parts():
+    mixed = KernelChain(INTERVALS[1:])
+    for name in ("dobrushin", "doeblin", "ultra_mixing"):
+        assert getattr(mixed, name) <= min(getattr(k, name) for k in INTERVALS[1:])
+    after = amplify(LaplaceProfile(1.0), mixed)
+    assert after.delta(0.0) < amplify(LaplaceProfile(1.0), INTERVALS[1]).delta(0.0)
+    out = mixed.sample(np.linspace(0, 1, 50), seeded_rng(1))
+    assert out.min() >= 0
+    assert out.max() <= 3
+
+
+@pytest.mark.parametrize("kernel", [*INTERVALS, randomized_response(3, 1.0), KernelChain(INTERVALS)], ids=repr)
+def test_json_round_trip(kernel):
+    assert Kernel.from_dict(kernel.to_dict()) == kernel
+    after = amplify(GaussianProfile(1.0), kernel)
+    again = Profile.from_json(after.to_json())
+    assert again == after
+    assert hash(again) == hash(after)
+    assert again.delta(0.1) == after.delta(0.1)
+    assert after.basis is Basis.BOUND
+
+
+def test_amplified_profiles_compose_and_keep_the_weakest_basis():
+    one = amplify(PureProfile(1.0, basis=Basis.CONVERGENCE), randomized_response(2, 1.0))
+    two = one + GaussianProfile(0.1)
+    assert two.basis is Basis.CONVERGENCE
+    assert (one + one).pure() == pytest.approx(2 * one.pure())
+    assert (one + one).delta(0.5) >= one.delta(0.5)
+
+
+def test_a_kernel_that_forgets_everything_leaves_nothing():
+    after = amplify(GaussianProfile(5.0), FiniteKernel([[0.5, 0.5]] * 3))
+    assert after.delta(0.0) == 0
+    assert after.pure() == 0
+    assert after.renyi(2.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: FiniteKernel([[0.5, 0.6], [0.5, 0.5]]), "sum to 1. Row 0"),
+        (lambda: FiniteKernel([[1.5, -0.5]]), ">= 0"),
+        (lambda: FiniteKernel([[np.nan, 1.0]]), "finite"),
+        (lambda: FiniteKernel([[1.0], [0.5, 0.5]]), "one length"),
+        (lambda: FiniteKernel([0.5, 0.5]), "matrix"),
+        (lambda: randomized_response(1, 1.0), "categories"),
+        (lambda: randomized_response(2, -1.0), "epsilon"),
+        (lambda: TruncatedGaussianKernel(0.0), "scale"),
+        (lambda: LaplaceIntervalKernel(1.0, 1.0, 0.0), "low < high"),
+        (lambda: KernelChain([]), "at least one kernel"),
+        (lambda: KernelChain([randomized_response(2, 1.0), randomized_response(3, 1.0)]), "cannot be followed"),
+        (lambda: Kernel.from_dict({"kernel": "magic"}), "no kernel is called"),
+        (lambda: Kernel.from_dict({"kernel": "finite", "colour": 1}), "cannot read"),
+        (lambda: amplify("secret", randomized_response(2, 1.0)), "profile"),
+        (lambda: mixing_bounds(PureProfile(1.0), randomized_response(2, 1.0), -1.0), "epsilon"),
+    ],
+)
+def test_bad_input_is_refused(make, says):
+    with pytest.raises(InvalidValue, match=says):
+        make()
+
+
+def test_bad_inputs_of_a_kernel_are_refused():
+    with pytest.raises(InvalidData, match="whole numbers from 0 to 1"):
+        randomized_response(2, 1.0).sample([2], seeded_rng(0))
+    with pytest.raises(InvalidData, match="finite"):
+        TruncatedGaussianKernel(1.0).sample([np.nan], seeded_rng(0))
