@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, stats
 
 from sottovoce.amplification import (
     FiniteKernel,
@@ -210,6 +210,26 @@ def test_a_chain_of_unlike_kernels_is_below_its_parts():
     out = mixed.sample(np.linspace(0, 1, 50), seeded_rng(1))
     assert out.min() >= 0
     assert out.max() <= 3
+
+
+def test_interval_kernels_amplify_a_clipped_gaussian_as_claimed():
+    """The whole way on a fine grid: N(0.2, σ) or N(0.7, σ) clipped to [0, 1], then one kernel, then another."""
+    first, second = TruncatedGaussianKernel(0.4), LaplaceIntervalKernel(0.3)
+    cells = 400
+    y = (np.arange(cells) + 0.5) / cells
+    rows = []
+    for kernel in (first, second):
+        away = (y - y[:, None]) / kernel.scale
+        raw = np.exp(-(away**2) / 2 if kernel is first else -np.abs(away))
+        rows.append(raw / raw.sum(axis=1, keepdims=True))
+    edges = np.concatenate([[-np.inf], y[:-1] + 0.5 / cells, [np.inf]])
+    p, q = (np.diff(stats.norm.cdf(edges, mean, 0.5)) for mean in (0.2, 0.7))
+    grid = np.linspace(0.0, 1.0, 6)
+    for kernels, K in (([first], rows[0]), ([second], rows[1]), ([first, second], rows[0] @ rows[1])):
+        truth = hockey_stick(p @ K, q @ K, grid)
+        claimed = amplify(GaussianProfile(1.0), kernels).delta(grid)
+        assert np.all(claimed >= truth - 1e-6)
+        assert truth[0] > 0.1 * claimed[0]  # and not by a mile
 
 
 @pytest.mark.parametrize("kernel", [*INTERVALS, randomized_response(3, 1.0), KernelChain(INTERVALS)], ids=repr)
