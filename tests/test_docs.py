@@ -1,6 +1,7 @@
 """Every Python block in the README and the documentation runs, and prints what the page says it prints."""
 
 import contextlib
+import doctest
 import io
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```)?", re.S | re.M)
 
 
@@ -24,6 +26,11 @@ def test_the_code_on_this_page_runs(page: Path, tmp_path: Path, monkeypatch: pyt
     names: dict[str, object] = {"__name__": "__main__"}
     for number, (code, expected) in enumerate(blocks(page), start=1):
         printed = io.StringIO()
+        if code.startswith(">>>"):
+            session = doctest.DocTestParser().get_doctest(code, names, f"block {number}", str(page), 0)
+            assert doctest.DocTestRunner(optionflags=FLAGS).run(session, clear_globs=False).failed == 0
+            names |= session.globs
+            continue
         with contextlib.redirect_stdout(printed):
             exec(compile(code, f"{page.name}:block {number}", "exec"), names)
         if expected is not None:

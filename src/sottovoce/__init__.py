@@ -15,6 +15,7 @@ from sottovoce.systems import *  # noqa: F403
 
 if TYPE_CHECKING:
     from sottovoce.curator import Curator
+    from sottovoce.glm import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
     from sottovoce.ledger import Ledger
     from sottovoce.profiles import (
         LocalMechanism,
@@ -34,6 +35,9 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 _ROOMS = {
     "sottovoce.curator": ["Curator"],
+    "sottovoce.glm": [
+        *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
+    ],
     "sottovoce.ledger": ["Ledger"],
     "sottovoce.tables": ["open_table"],
     "sottovoce.profiles": [

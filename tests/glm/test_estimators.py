@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import (
     check_dict_unchanged,
     check_fit_idempotent,
     check_methods_subset_invariance,
-    parametrize_with_checks,
+    estimator_checks_generator,
 )
 
 from sottovoce.glm.estimators import (
@@ -31,7 +31,9 @@ class Declares:
     """The checks bring labels of their own choosing, so the harness declares those; users must do it themselves."""
 
     def fit(self, X, y):
-        given, self.classes = self.classes, None if y is None else np.unique(np.asarray(y))
+        found = np.unique(np.asarray(y)) if y is not None else np.empty(0)
+        # A missing or continuous target has no classes to declare: the estimator must refuse it by itself.
+        given, self.classes = self.classes, found if 0 < found.size < 10 else [0, 1]
         try:
             return super().fit(X, y)
         finally:
@@ -70,7 +72,15 @@ CHECKED = [
 
 
 @pytest.mark.filterwarnings("ignore::sottovoce.glm.estimator_base.EveryFitSpends")
-@parametrize_with_checks(CHECKED)
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(estimator, check, id=f"{type(model).__name__}-{check.func.__name__}-{number}")
+        for model in CHECKED
+        for number, (estimator, check) in enumerate(estimator_checks_generator(model))
+        if "array_api" not in check.func.__name__  # scikit-learn skips it unless asked to speak other arrays
+    ],
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -87,7 +97,7 @@ def test_scikit_learn_checks_of_a_chain(check):
 def people():
     rng = seeded_rng(8)
     X = rng.uniform(-0.5, 0.5, (1500, 3))
-    return X, X @ [6.0, -4.0, 0.0] + 1.0, rng
+    return X, X @ [6.0, -4.0, 0.0] + 1.0
 
 
 PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 1}
@@ -96,7 +106,7 @@ PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 1}
 @pytest.mark.parametrize("kind", [LogisticRegression, ProbitRegression, LinearSVC])
 @pytest.mark.parametrize("mechanism", ["auto", "noisy-statistics"])
 def test_classifiers_learn_and_keep_the_promise(kind, mechanism, people):
-    X, t, _ = people
+    X, t = people
     y = np.where(t > 0, "yes", "no")
     model = kind(**PUBLIC, classes=["no", "yes"], mechanism=mechanism, samples=2).fit(X, y)
     assert model.score(X, y) > 0.85
@@ -111,7 +121,7 @@ def test_classifiers_learn_and_keep_the_promise(kind, mechanism, people):
 
 @pytest.mark.filterwarnings("ignore:\\nArviZ is undergoing:FutureWarning")
 def test_samples_go_to_arviz(people):
-    X, t, _ = people
+    X, t = people
     model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-statistics").fit(X, (t > 0).astype(int))
     exported = model.to_arviz()
     assert exported.posterior["w"].shape == (1, *model.samples_.shape)
@@ -119,20 +129,23 @@ def test_samples_go_to_arviz(people):
 
 
 def test_probabilities_average_the_samples(people):
-    X, t, _ = people
+    X, t = people
     model = LogisticRegression(**PUBLIC, classes=[0, 1], samples=3).fit(X, (t > 0).astype(int))
     linear = X[:5] @ model.samples_[:, :3].T + model.samples_[:, 3]
     np.testing.assert_allclose(model.predict_proba(X[:5])[:, 1], (1 / (1 + np.exp(-linear))).mean(axis=1))
 
 
 def test_regressions_learn(people):
-    X, t, rng = people
+    X, t = people
+    rng = seeded_rng(10)
     linear = LinearRegression(**PUBLIC, response_bound=8.0).fit(X, t + 0.1 * rng.standard_normal(1500))
     np.testing.assert_allclose(linear.coef_, [6.0, -4.0, 0.0], atol=1.5)
     assert linear.score(X, t) > 0.8
-    counts = rng.poisson(np.exp(t / 4))
-    poisson = PoissonRegression(**PUBLIC, response_bound=10.0, radius=2.0).fit(X, counts)
-    assert poisson.score(X, counts) > 0.1
+    counts = rng.poisson(np.exp(t / 2))
+    # A Poisson slope reaches e^{radius}: a loose promise, so that the test is of the model and not of the noise.
+    loose = PUBLIC | {"epsilon": 20.0}
+    poisson = PoissonRegression(**loose, response_bound=10.0, radius=3.0).fit(X, counts)
+    assert poisson.score(X, counts) > 0.3
     assert np.all(poisson.predict(X) > 0)
 
 
@@ -166,7 +179,7 @@ def test_a_label_that_was_not_declared_is_refused():
 
 
 def test_pipelines_work_and_searches_warn_that_every_fit_spends(people):
-    X, t, _ = people
+    X, t = people
     y = (t > 0).astype(int)
     model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-statistics")
     with warnings.catch_warnings():
@@ -178,6 +191,16 @@ def test_pipelines_work_and_searches_warn_that_every_fit_spends(people):
 
 
 def test_secure_randomness_is_the_default(people):
-    X, t, _ = people
+    X, t = people
     model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], mechanism="noisy-statistics")
     assert not model.fit(X, (t > 0).astype(int)).release_.reproducible
+
+
+def test_public_knowledge_is_checked_before_any_record_is_read():
+    class Untouchable:
+        def __array__(self, *_, **__):
+            raise AssertionError("a record was read")
+
+    for model in (LogisticRegression(1.0, 1e-6, data_norm=1.0), LinearRegression(1.0, 1e-6, response_bound=1.0)):
+        with pytest.raises(InvalidValue, match="missing"):
+            model.fit(Untouchable(), Untouchable())

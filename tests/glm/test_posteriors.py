@@ -10,8 +10,9 @@ from sottovoce.glm.localised import LocalisedPosterior
 from sottovoce.glm.losses import Huber, Logistic, Probit
 from sottovoce.glm.posterior import ConcentratedGaussianPrior, DiffusePosterior
 from sottovoce.glm.refined import RefinedPosterior
+from sottovoce.glm.row_maps import Flattening
 from sottovoce.glm.tempered import TemperedGLM
-from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -133,3 +134,44 @@ def test_tempered_claim_against_exact_normalised_posteriors():
 def test_a_prior_is_given_once_and_makes_sense(arguments):
     with pytest.raises(InvalidValue):
         DiffusePosterior.calibrate(DESIGN, GaussianDP(1.0), **arguments)
+
+
+def test_flattening_measures_two_things_for_the_price_of_one():
+    # Σx and Σ‖x‖²/c of two rows of lengths p and q, pointing apart: the move is largest at p = q = c, where it is 2c.
+    p, q = np.meshgrid(np.linspace(0, 1, 501), np.linspace(0, 1, 501))
+    move = np.sqrt((p + q) ** 2 + (p**2 - q**2) ** 2)
+    assert move.max() == pytest.approx(2.0, abs=1e-12)
+    # And the noise is that move over μ: with all rows at zero the map is made of noise alone.
+    design = Design(Logistic(), 40, 3, 0.5)
+    rng, flattening = seeded_rng(9), Flattening(design, mu=0.8)
+    twin = seeded_rng(9)
+    got = flattening.learn(np.zeros((40, 3)), rng)
+    noise = twin.standard_normal(3) * (2 * 0.5 / 0.8) / 40
+    direction = noise / np.linalg.norm(noise)
+    shrunk = got.matrix @ direction
+    np.testing.assert_allclose(shrunk / np.linalg.norm(shrunk), direction, atol=1e-12)
+
+
+def test_flattening_shrinks_what_rows_share_and_nothing_else():
+    rng = seeded_rng(2)
+    X = 0.1 * rng.standard_normal((5000, 4)) + [0.8, 0.0, 0.0, 0.0]
+    got = Flattening(Design(Logistic(), 5000, 4, 1.0), mu=5.0).learn(X, rng)
+    rows = got.rows(X)
+    assert np.linalg.norm(rows.mean(axis=0)) < 0.5 * np.sqrt((rows**2).sum(axis=1).mean())
+    assert np.linalg.norm(rows, axis=1).max() <= 1.0
+    W = rng.standard_normal((2, 4))
+    np.testing.assert_allclose(got.parameters(got.inverse(W)), W, atol=1e-10)
+    short = np.linalg.norm(X @ got.matrix, axis=1) < got.limit
+    np.testing.assert_allclose(rows[short] @ got.inverse(W).T, X[short] @ W.T, atol=1e-10)
+
+
+def test_a_centre_outside_the_ball_is_brought_inside(records):
+    design = Design(Probit(), 600, 4, 1.0, radius=1.0)
+    mechanism = DiffusePosterior(design, 1.0, 0.01, n_steps=1)
+    inside, outside = (mechanism.draw(*records, np.full((1, 4), v), seeded_rng(1)) for v in (0.5, 50.0))
+    np.testing.assert_allclose(inside, outside, atol=1e-9)
+
+
+def test_a_promise_out_of_reach_says_so():
+    with pytest.raises(PromiseUnreachable, match="never gives that kind"):
+        RefinedPosterior.calibrate(DESIGN, PureDP(1.0))

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
@@ -132,3 +134,22 @@ def test_an_approximate_promise_is_not_met_through_renyi():
         return np.exp(logs.min())
 
     assert through_renyi(exact) > 1e-6  # the exact curve allows more data than any order does
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    alpha=st.floats(0.05, 200),
+    beta=st.floats(0.05, 200),
+    n=st.integers(1, 10**7),
+    epsilon=st.floats(0.01, 8),
+    log_delta=st.floats(-40, -1),
+    order=st.floats(1.0, 60),
+    renyi=st.booleans(),
+)
+def test_any_beta_system_and_promise(alpha, beta, n, epsilon, log_delta, order, renyi):
+    target = RenyiDP(order, epsilon) if renyi else ApproxDP(epsilon, math.exp(log_delta))
+    mech = DiffusedPosterior.calibrate(BetaBernoulli(alpha, beta), n, target)
+    assert mech.profile.satisfies(target)
+    if mech.data_weight < 1:
+        more = min(mech.data_weight * (1 + 1e-8), 1.0)
+        assert not DiffusedPosterior(mech.system, n, more).profile.satisfies(target)

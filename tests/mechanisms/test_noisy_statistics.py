@@ -8,6 +8,8 @@ from scipy import special, stats
 
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.mechanisms.feasible import project, whole_counts
+from sottovoce.privacy.errors import PromiseUnreachable
+from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.systems import (
     BetaBernoulli,
@@ -100,6 +102,18 @@ def test_gaussian_noise_on_a_normal_mean_stays_conjugate():
     np.testing.assert_allclose(ball.mean, n * np.array([1.0, 3.0]) / spread / precision)
 
 
+def test_laplace_noise_on_a_normal_mean_by_quadrature():
+    system, n, scale = NormalMean(2.0, 3.0, prior_mean=0.5, bounds=(-2, 2)), 9, 4.0
+    value = NoisyStatistics(system, n, "laplace", scale).posterior_from(5.0)
+    totals = np.linspace(-18, 18, 200_001)
+    log_w = stats.norm(n * 0.5, np.sqrt(n * 2.0 + n * n * 3.0)).logpdf(totals) - np.abs(5.0 - totals) / scale
+    weights = np.exp(log_w - special.logsumexp(log_w))
+    means = (0.5 / 3 + totals / 2) / (1 / 3 + n / 2)
+    assert value.mean == pytest.approx(float(weights @ means), rel=1e-3)
+    spread = 1 / (1 / 3 + n / 2) + float(weights @ means**2) - float(weights @ means) ** 2
+    assert value.variance == pytest.approx(spread, rel=1e-3)
+
+
 def test_latent_counts_match_bayes_rule_over_every_histogram():
     alpha, n, scale = np.array([0.8, 1.0, 2.0]), 6, 1.5
     noisy = np.array([4.0, 3.0, -2.0])
@@ -114,6 +128,17 @@ def test_latent_counts_match_bayes_rule_over_every_histogram():
         weights @ (posterior * (1 - posterior) / (alpha.sum() + n + 1) + posterior**2) - (weights @ posterior) ** 2
     )
     np.testing.assert_allclose(value.variance, exact_variance, rtol=0.12)
+
+
+def test_fractions_between_zero_and_one_get_noise_on_a_grid():
+    mech = NoisyStatistics(BetaBernoulli(1, 1, whole=False), 20, "laplace", 1.5)
+    value = mech.release(np.linspace(0, 1, 20), seeded_rng(4)).value
+    assert value.noisy[0] % 1 != 0
+    assert abs(value.mean - 0.5) < 0.35
+    whole = NoisyStatistics(BetaBernoulli(1, 1), 20, "laplace", 1.5).posterior_from(10.0)
+    fractions = mech.posterior_from(10.0)
+    assert fractions.mean == pytest.approx(whole.mean, abs=0.01)
+    assert fractions.variance == pytest.approx(whole.variance, rel=0.1)
 
 
 def test_two_categories_agree_with_one_proportion():
@@ -149,8 +174,17 @@ def test_noise_aware_is_wider_and_centres_where_the_plug_in_cannot():
     assert value.interval(0.95)[1] > value.plug_in.interval(0.95)[1]
 
 
+def test_a_ball_takes_gaussian_noise_or_none():
+    ball = NormalMean(1, 1, radius=2.0, dimension=3)
+    mech = NoisyStatistics.calibrate(ball, 50, ZeroConcentratedDP(0.02))
+    assert mech.noise == "gaussian"
+    assert mech.scale == pytest.approx(4 / np.sqrt(0.04), rel=1e-4)
+    assert mech.release(np.zeros((50, 3))).value.mean.shape == (3,)
+    with pytest.raises(PromiseUnreachable):
+        NoisyStatistics.calibrate(ball, 50, PureDP(1.0))
+
+
 def test_the_quieter_noise_is_chosen():
-    from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
 
     system = NormalMean(1, 1, bounds=(0, 1))
     assert NoisyStatistics.calibrate(system, 50, PureDP(1.0)).noise == "laplace"

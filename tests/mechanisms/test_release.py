@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -72,6 +73,26 @@ def test_tempered_samples_follow_the_truncated_law():
 
 
 @pytest.mark.parametrize(
+    ("system", "interval", "law"),
+    [
+        (GammaPoisson(2, 3, 1), (0.2, 1.0), stats.gamma((1 + BITS.sum()) / 4 + 1, scale=4 / 43)),
+        (GammaExponential(2, 3, 1), (0.5, 2.0), stats.gamma(41 / 4 + 1, scale=4 / (3 + BITS.sum()))),
+        (
+            NormalMean(2.0, 3.0, bounds=(0, 1)),
+            None,
+            stats.norm(BITS.sum() / 2 / (1 / 3 + 20), (4 / (1 / 3 + 20)) ** 0.5),
+        ),
+    ],
+    ids=lambda c: getattr(c, "word", ""),
+)
+def test_tempered_samples_of_the_other_systems(system, interval, law):
+    mech = TemperedPosterior(system, 40, temperature=4.0, truncation=interval)
+    value = mech._value(mech._read(BITS), seeded_rng(42), DRAWS)
+    low, high = law.cdf(mech.truncation)
+    assert stats.kstest(value, lambda x: (law.cdf(x) - low) / (high - low)).pvalue > 0.01 / 3
+
+
+@pytest.mark.parametrize(
     "mech",
     [
         DirectPosterior(BetaBernoulli(2, 3), 40),
@@ -110,6 +131,13 @@ def test_statistics_do_as_well_as_records():
     mech = DirectPosterior(BetaBernoulli(2, 3), 40)
     by_hand = mech.release(Statistics(40, [float(BITS.sum())]), seeded_rng(1))
     assert by_hand.value == mech.release(BITS, seeded_rng(1)).value
+
+
+def test_fractions_of_whole_records_are_refused():
+    for system, total in ((BetaBernoulli(2, 3), [2.5]), (DirichletCategorical([1, 1]), [2.5, 37.5])):
+        with pytest.raises(InvalidData, match="whole"):
+            DirectPosterior(system, 40).release(Statistics(40, total))
+    assert DirectPosterior(BetaBernoulli(2, 3, whole=False), 40).release(Statistics(40, [2.5])).value > 0
 
 
 def test_several_draws_cost_as_much_as_several_releases():
@@ -152,7 +180,7 @@ def test_a_mechanism_of_no_records_releases_the_prior():
 
 
 def test_coarse_samples_keep_24_bits_and_lose_the_rest():
-    x = np.random.default_rng(1).standard_normal(1000) * 10.0 ** np.arange(-500, 500) ** 0 * 1e-30
+    x = np.random.default_rng(1).standard_normal(600) * 10.0 ** np.arange(-300, 300)
     rounded = coarsen(x)
     np.testing.assert_allclose(rounded, x, rtol=2.0**-24)
     assert not np.any(rounded.view(np.int64) & ((1 << 29) - 1))
@@ -186,6 +214,9 @@ def test_queries_see_one_record_at_a_time_and_clip():
     for bad in (lambda _: np.nan, lambda _: None, lambda _: "x", lambda r: r.missing):
         with pytest.raises(InvalidData):
             StatisticalQuery(BetaBernoulli(1, 1), 3, bad).release(["a", "b", "c"])
+    for names in ({"a": 1, "b": 2, "c": 3}, "abc", pd.DataFrame({"a": [1], "b": [2], "c": [3]})):
+        with pytest.raises(InvalidData, match="one by one"):
+            query.release(names)
     with pytest.raises(InvalidValue):
         StatisticalQuery(GammaPoisson(1, 1, 3), 3, predicate)
 

@@ -155,6 +155,15 @@ def test_profile_is_the_supremum_over_all_neighbours(system, n, neighbours, w, v
         assert profile.delta(epsilon) == pytest.approx(worst, abs=1e-10)
 
 
+def test_four_categories_and_eight_records():
+    system, w = DirichletCategorical([0.9, 1.6, 1.1, 2.0]), 0.6
+    profile = DiffusedPosterior(system, 8, w).profile
+    pairs = list(dirichlet_neighbours(system, 8, w, 1.0))
+    assert len(pairs) == 12 * 36
+    assert profile.renyi(2.2) == pytest.approx(max(oracle_renyi(p, q, 2.2) for p, q in pairs), abs=1e-10)
+    assert profile.delta(0.4) == pytest.approx(max(oracle_delta(p, q, 0.4) for p, q in pairs), abs=1e-10)
+
+
 @pytest.mark.parametrize("system", [case[0] for case in CASES], ids=lambda s: s.word)
 def test_worst_pairs_reach_the_renyi_curve(system):
     for w, v in WEIGHTS:
@@ -266,6 +275,36 @@ def test_tempered_never_exceeds_its_claim(system, truncation, records, temperatu
     assert largest > 0.4 * mech.profile.pure()  # the claim is not idle either
 
 
+@pytest.mark.parametrize("temperature", [1.0, 5.0])
+def test_tempered_dirichlet_never_exceeds_its_claim(temperature):
+    alpha, n, floor = np.array([0.6, 1.0, 2.5]), 3, 0.08
+    mech = TemperedPosterior(DirichletCategorical(alpha), n, temperature, floor)
+    axis = np.linspace(floor, 1 - 2 * floor, 401)
+    x, y = np.meshgrid(axis, axis)
+    inside = x + y <= 1 - floor
+    theta = np.stack([x[inside], y[inside], 1 - x[inside] - y[inside]])
+    epsilons, orders = mech.profile.pure() * np.array([0.0, 0.3]), np.array([1.5, 5.0])
+    largest = 0.0
+    for others in itertools.product(range(n), repeat=3):
+        if sum(others) != n - 1:
+            continue
+        for i, j in itertools.permutations(range(3), 2):
+            logs = []
+            for k in (i, j):
+                counts = np.array(others) + np.eye(3)[k]
+                joint = (alpha + counts - 1) @ np.log(theta) / temperature
+                logs.append(joint - special.logsumexp(joint))
+            p, q = logs
+            largest = max(largest, float(np.max(np.abs(p - q))))
+            for epsilon in epsilons:
+                exact = np.maximum(np.exp(p) - np.exp(epsilon + q), 0).sum()
+                assert exact <= mech.profile.delta(epsilon) + 1e-6
+            for order in orders:
+                exact = special.logsumexp(order * p + (1 - order) * q) / (order - 1)
+                assert exact <= mech.profile.renyi(order) + 1e-6
+    assert 0.4 * mech.profile.pure() < largest <= mech.profile.pure() * (1 + 1e-9)
+
+
 # Noisy statistics: sums over the outputs themselves.
 
 
@@ -303,7 +342,7 @@ def test_laplace_histogram_matches_brute_force():
 @pytest.mark.parametrize("sigma", [0.6, 1.0, 4.0])
 def test_discrete_gaussian_keeps_its_claim(sigma):
     profile = NoisyStatistics(GammaPoisson(1, 1, high=2), 6, "gaussian", sigma).profile
-    assert profile.basis is Basis.BOUND
+    assert profile.basis is Basis.EXACT
     k = np.arange(-200, 201)
     norm = special.logsumexp(-(k**2) / (2 * sigma**2))
     for shift in (1, 2):
@@ -313,6 +352,7 @@ def test_discrete_gaussian_keeps_its_claim(sigma):
         for epsilon in (0.1, 1.0, 3.0):
             exact = np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0).sum()
             assert exact <= profile.delta(epsilon) + 1e-12
+            assert shift < 2 or exact == pytest.approx(profile.delta(epsilon), rel=1e-10, abs=1e-14)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

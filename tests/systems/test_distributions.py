@@ -153,6 +153,19 @@ def test_truncated_draws_follow_the_truncated_law_even_in_far_tails(base, low, h
     np.testing.assert_allclose(kept.cdf(kept.ppf([0.2, 0.7])), [0.2, 0.7], atol=1e-3)
 
 
+def test_truncated_density_and_divergence():
+    far = Truncated(Beta(1.0, 20_000.0), 0.05, 0.95)  # its mass is about e^-1026
+    grid = 0.05 + np.linspace(0, 0.003, 20_001)
+    assert np.trapezoid(np.exp(far.log_density(grid)), grid) == pytest.approx(1.0, abs=1e-4)
+    near, flat = Truncated(Beta(3.0, 2.0), 0.2, 0.7), Truncated(Beta(1.0, 1.0), 0.2, 0.7)
+    grid = np.linspace(0.2, 0.7, 20_001)
+    p = np.exp(near.log_density(grid))
+    assert near.kl(flat) == pytest.approx(np.trapezoid(p * np.log(p * 0.5), grid), rel=1e-4)
+    assert near.renyi(flat, 2.0) == pytest.approx(np.log(np.trapezoid(p**2 * 0.5, grid)), rel=1e-4)
+    assert near.renyi(flat, 1.0) == near.kl(flat)
+    assert near.sf(0.5) == pytest.approx(1 - near.cdf(0.5))
+
+
 @pytest.mark.parametrize(
     ("alpha", "floor"),
     [([1.0, 1.0, 1.0], 0.1), ([0.6, 5.0, 9.0], 0.05), ([1.0, 400.0, 600.0], 0.1), ([2.0, 3.0, 4.0, 5.0], 0.05)],

@@ -63,8 +63,12 @@ def test_vectors_are_projected_onto_the_ball(frame):
         pa.array([0, None, 1]),
         np.array(["2020-01-01"], dtype="datetime64[D]"),
         [1 + 2j],
+        np.ma.masked_array([0, 1, 1], [False, True, False]),
+        {"a": 1},
+        (x for x in (0, 1)),
+        [[0], [1, 1]],
     ],
-    ids=repr,
+    ids=lambda records: type(records).__name__,
 )
 def test_what_is_no_number_raises_without_saying_what_it_was(records):
     with pytest.raises(InvalidData) as error:

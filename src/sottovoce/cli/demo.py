@@ -3,49 +3,24 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from sottovoce.cli.choices import Choice, choices
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.planning import Choice, choices
+from sottovoce.cli.questions import Answer, Question
 from sottovoce.cli.specs import build_mechanism
-from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, ZeroConcentratedDP
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, System
-from sottovoce.systems.statistics import Statistics
+from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
+from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson
 
-__all__ = ["Answer", "Question", "demo"]
+__all__ = ["demo"]
 
 DATA = "hk_road_collisions_2014_2019.csv.gz"
 BUDGET = ApproxDP(1.0, 1e-6)
-
-
-@dataclass(frozen=True)
-class Question:
-    """One thing to publish of the collisions."""
-
-    title: str
-    system: System
-    mechanism: str
-    target: Promise
-    column: str | None = None
-    where: str | None = None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A question with its release, or with the refusal; and the truth, which a real curator never prints."""
-
-    question: Question
-    cost: float
-    release: Release | None
-    refusal: str
-    truth: Statistics | None
 
 
 QUESTIONS = (

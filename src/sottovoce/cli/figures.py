@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sottovoce.cli.choices import Choice
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, Promise
-
-if TYPE_CHECKING:
-    from sottovoce.cli.planning import Choice
 
 __all__ = ["budget_figure", "choices_figure", "density_figure", "draw_choices", "interval_figure", "svg_text"]
 

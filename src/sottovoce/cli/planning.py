@@ -2,78 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
+from sottovoce.cli.choices import DELTAS, ORDERS, Choice, choices, middle
 from sottovoce.cli.console import AsJson, console, emit, escape, number, table
-from sottovoce.cli.specs import MECHANISMS, build_mechanism, parse_system, read_spec, system_from
-from sottovoce.mechanisms import Forecast, Mechanism
-from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.cli.specs import MECHANISMS, parse_system, read_spec, system_from
+from sottovoce.mechanisms import Mechanism
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems import System
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
 
-__all__ = ["Choice", "choices", "middle", "plan", "plot_choices"]
-
-DELTAS = (1e-3, 1e-6, 1e-9)
-ORDERS = (1.0, 2.0, 4.0, 16.0)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One mechanism for the promise, with what to expect of it; or the reason why there is none."""
-
-    name: str
-    mechanism: Mechanism | None
-    forecast: Forecast | None
-    reason: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the choice as plain values."""
-        if self.mechanism is None:
-            return {"name": self.name, "unreachable": self.reason}
-        profile = self.mechanism.profile
-        return {
-            "name": self.name,
-            "mechanism": self.mechanism.to_dict(),
-            "basis": str(profile.basis),
-            "epsilon": {f"{d:g}": _finite(profile.epsilon(d)) for d in (0.0, *DELTAS)},
-            "renyi": {f"{o:g}": _finite(profile.renyi(o)) for o in ORDERS},
-            "forecast": None if self.forecast is None else self.forecast.to_dict(),
-        }
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-def middle(system: System) -> Any:
-    """Return a data mean to forecast for when the user names none: the middle of what records can be."""
-    match system.reading:
-        case ClippedSum(low, high):
-            return (low + high) / 2
-        case CategoryCounts(categories):
-            return [1 / len(categories)] * len(categories)
-        case BallSum(dimension, _):
-            return [0.0] * dimension
-
-
-def choices(system: System, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:
-    """Calibrate each named mechanism and forecast its use; best forecast first, unreachable ones last."""
-    found = []
-    for name in names:
-        try:
-            mechanism = build_mechanism(name, system, n, target)
-            found.append(Choice(name, mechanism, mechanism.forecast(mean)))
-        except SottovoceError as error:
-            if len(names) == 1:
-                raise
-            found.append(Choice(name, None, None, str(error)))
-    return sorted(found, key=lambda c: np.inf if c.forecast is None else c.forecast.expected_kl)
+__all__ = ["plan"]
 
 
 def plan(
@@ -100,7 +42,9 @@ def plan(
     imagined = middle(model) if mean is None else [float(x) for x in mean.split("/")]
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
-        plot_choices(found, promise, plot)
+        from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
+
+        choices_figure(found, promise, plot)
     if as_json:
         emit(
             {
@@ -162,10 +106,3 @@ def _settings(mechanism: Mechanism) -> dict[str, Any]:
 
 def _short(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def plot_choices(found: list[Choice], promise: Promise, path: Path) -> None:
-    """Draw δ(ε) and the forecast of every reachable mechanism."""
-    from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
-
-    choices_figure(found, promise, path)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sottovoce.cli.choices import Choice
 from sottovoce.cli.figures import budget_figure, density_figure, draw_choices, interval_figure, svg_text
-from sottovoce.cli.planning import Choice
+from sottovoce.cli.questions import Answer
 from sottovoce.ledger import Budget, Entry
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.systems.statistics import CategoryCounts
-
-if TYPE_CHECKING:
-    from sottovoce.cli.demo import Answer
 
 __all__ = ["write_report"]
 

@@ -42,7 +42,8 @@ def cover(n: int, epsilon: float, repeats: int, seed: int) -> tuple[float, float
 def run(setting: Setting) -> Outcome:
     """Measure the coverage in every cell and draw it."""
     repeats = 300 if setting.quick else 4000
-    rows, cells = [], [(n, epsilon) for n in SIZES for epsilon in EPSILONS]
+    rows: list[dict[str, Any]] = []
+    cells = [(n, epsilon) for n in SIZES for epsilon in EPSILONS]
     for index, (n, epsilon) in enumerate(cells):
         aware, plug_in = cover(n, epsilon, repeats, setting.seed + index)
         rows.append({"n": n, "epsilon": epsilon, "noise_aware": aware, "plug_in": plug_in, "repeats": repeats})
@@ -50,15 +51,15 @@ def run(setting: Setting) -> Outcome:
     table = write_csv(setting.output / "coverage.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
     files = save(_draw(rows), setting.output / "coverage")
     slack = 3 * (0.95 * 0.05 / repeats) ** 0.5
-    covers = [row["noise_aware"] for row in rows]
+    levels = [row["noise_aware"] for row in rows]
     worst = min(row["plug_in"] for row in rows)
     return Outcome(
         (*files, table),
         (
             Finding(
                 "noise-aware 95 % intervals cover 93-97 % in every cell",
-                min(covers) >= 0.94 - slack and max(covers) <= 0.96 + slack,
-                f"{min(covers):.3f} to {max(covers):.3f} over {len(rows)} cells, {repeats} repeats each",
+                min(levels) >= 0.94 - slack and max(levels) <= 0.96 + slack,
+                f"{min(levels):.3f} to {max(levels):.3f} over {len(rows)} cells, {repeats} repeats each",
             ),
             Finding("plug-in intervals cover far less at small n·ε", worst < 0.6, f"as little as {worst:.3f}"),
         ),

@@ -52,7 +52,7 @@ def choose(
 ) -> GLMMechanism:
     """Return the mechanism called `name`, calibrated to `target`.
 
-    ``auto`` is the refined posterior, which takes noisy statistics where n·μ ≥ d^{3/2} and looks widely where not:
+    ``auto`` is the refined posterior, which takes noisy statistics where 2n·μ ≥ d^{3/2} and looks widely where not:
     a choice made by n, d and the promise. For the squared loss, which has sufficient statistics, it is those.
     `prior_scale` is a public guess of ‖w‖; 30/data_norm where None.
 

@@ -104,6 +104,8 @@ class Design:
 
 def scale_down(rows: Floats, norm: float) -> Floats:
     """Return the rows, those longer than `norm` scaled to a few units in the last place inside it."""
+    if math.isinf(norm):
+        return rows
     limit = norm * (1 - 16 * float(np.finfo(rows.dtype).eps))
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return np.asarray(rows * (limit / np.maximum(lengths, limit))[:, None])

@@ -123,6 +123,10 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
             )
         return ApproxDP(self.epsilon, self.delta)
 
+    def _check_public(self) -> None:
+        """Raise unless all that must be public has been given; called before any record is read."""
+        self._norm()
+
     def _norm(self) -> float:
         if self.data_norm is None:
             raise InvalidValue("data_norm is missing: a public bound on ‖x‖; it is never read off the data")
@@ -137,7 +141,7 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Release a posterior sample of these records. Each call spends the promise."""
         promise, loss = self._promise(), self._loss()  # public matters first: nothing is read if they fail
-        self._norm()
+        self._check_public()
         if getattr(self, "_is_clone", False):
             warnings.warn(
                 "a clone is being fitted: every fit of a search or a cross-validation is a release of its own "

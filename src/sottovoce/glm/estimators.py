@@ -74,13 +74,21 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _responses(self, y: Any) -> Floats:
-        check_classification_targets(y)
+    def _check_public(self) -> None:
+        super()._check_public()
+        self._declared()
+
+    def _declared(self) -> Any:
         if self.classes is None:
             raise InvalidValue("classes is missing: name the two classes; they are never read off the labels")
         classes = np.unique(np.asarray(self.classes))
         if classes.size != 2:
             raise InvalidValue(f"Only binary classification is supported. classes names {classes.size} class(es)")
+        return classes
+
+    def _responses(self, y: Any) -> Floats:
+        check_classification_targets(y)
+        classes = self._declared()
         if not np.all(np.isin(y, classes)):
             raise InvalidData(f"Unknown label type: y holds a label that is none of the classes {classes.tolist()}")
         self.classes_ = classes
@@ -213,7 +221,8 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
 class PoissonRegression(_PrivateRegressor):
     """Private Poisson regression of counts from 0 to `response_bound`, on the ball ‖w‖ ≤ `radius`.
 
-    The slope of the loss grows like e^{radius·data_norm}: keep the radius small.
+    The slope of the loss grows like e^{radius·data_norm}: keep the radius small. Noisy statistics follow a
+    quadratic, which e^t is not beyond |t| ≈ 1; ``auto`` does without them.
     """
 
     def _loss(self) -> Loss:

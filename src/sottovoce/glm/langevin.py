@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.glm.certificate import Chain
-from sottovoce.glm.design import Design
+from sottovoce.glm.design import Design, scale_down
 from sottovoce.glm.losses import Loss
 from sottovoce.glm.rows import Placement, Rows, clip_rows, place
 from sottovoce.privacy.numbers import Floats
@@ -48,7 +48,7 @@ def run_chains(
     data_weight
         ρ, the power of the likelihood.
     centre
-        Start and prior mean of each chain, one row a chain. Never a function of the records.
+        Start and prior mean of each chain, one row a chain, brought into the ball. Never a function of the records.
     rng
         Draws every normal on the host. `secure_rng()` is ChaCha20; JAX's own generators have 64-bit keys
         and serve no release.
@@ -59,7 +59,8 @@ def run_chains(
     """
     with jax.enable_x64(placement.precision == "float64"):
         rows = place(design, X, y, placement, chains=centre.shape[0])
-        start = jnp.asarray(centre, placement.dtype)
+        # The constants hold inside the ball only, so that a chain starts there too.
+        start = jnp.asarray(scale_down(centre, design.radius), placement.dtype)
         numbers = _Numbers(design, chain, data_weight, placement.dtype)
         run = _stream if placement.stream else _resident
         return np.asarray(run(design, rows, numbers, start, chain.n_steps, rng, progress), dtype=np.float64)

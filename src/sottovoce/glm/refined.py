@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.glm.design import Design
 from sottovoce.glm.localised import plan_phases, run_phases, total_mu
-from sottovoce.glm.losses import positive
+from sottovoce.glm.losses import ComplementaryLogLog, Poisson, positive
 from sottovoce.glm.noisy_quadratic import NoisyQuadratic
 from sottovoce.glm.posterior import DiffusePosterior, default_precision
 from sottovoce.glm.row_maps import Flattening, RowMap, shape_by
@@ -28,6 +28,8 @@ from sottovoce.privacy.randomness import is_secure, secure_rng
 __all__ = ["RefinedPosterior", "public_scales"]
 
 _FLATTEN, _STATISTICS = 0.05, 0.4
+_FAR_FROM_QUADRATIC = (Poisson, ComplementaryLogLog)
+"""Losses that grow exponentially: their quadratic statistics lead astray."""
 
 
 def public_scales(n: int, dimension: int, mu: float, *, statistics: bool) -> tuple[float, ...]:
@@ -85,12 +87,13 @@ class RefinedPosterior:
     ) -> Self:
         """Return the mechanism that keeps `target`; the shares and scales come from n, d and the promise alone.
 
-        Statistics are taken when n·μ ≥ d^{3/2}: an average direction's part n/d of X'X is then as large as half
-        the norm √(2d)·√2/μ of the noise.
+        Statistics are taken when 2n·μ ≥ d^{3/2}: an average direction's part n/d of X'X is then a fair part of
+        the norm √(2d)·√2/μ of the noise. (Not for losses that grow exponentially, which no quadratic follows.)
         """
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu") * (1 - 1e-12)
         if statistics is None:
-            statistics = _STATISTICS if design.n * mu >= design.dimension**1.5 else 0.0
+            seen = 2 * design.n * mu >= design.dimension**1.5 and not isinstance(design.loss, _FAR_FROM_QUADRATIC)
+            statistics = _STATISTICS if seen else 0.0
         if not (flatten > 0 and statistics >= 0 and flatten + statistics < 1):
             raise InvalidValue(f"shares must be > 0, >= 0 and sum below 1. Got {flatten} and {statistics}")
         positive("prior_scale", prior_scale)

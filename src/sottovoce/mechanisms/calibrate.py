@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import fields
 
-from sottovoce.privacy.errors import PromiseUnreachable
+from sottovoce.privacy.errors import IncompatibleNotions, PromiseUnreachable
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 
@@ -54,6 +54,8 @@ def largest_keeping(
     >>> round(largest_keeping(lambda w: GaussianProfile(3 * w), GaussianDP(0.6), high=1.0, name="w"), 9)
     0.2
     """
+    if not isinstance(target, Promise):
+        raise IncompatibleNotions(f"the target is a promise such as ApproxDP(1.0, 1e-6). Got {target!r}")
     gap = _gap_of(target)
     at_high = gap(profile_at(high).excess(target))
     if at_high <= 0:
@@ -66,7 +68,7 @@ def largest_keeping(
 
     # t = log(high / parameter): 0 breaks the promise; look for a t that keeps it, on a slope of two at first.
     broken, above = 0.0, at_high
-    step = min(max(at_high / 2 * 1.1, 1e-3), 2.0) if math.isfinite(at_high) else 1.0
+    step = min(max(at_high / 2 * 1.1, 1e-3), 20.0) if math.isfinite(at_high) else 1.0
     while True:
         if broken >= span:
             raise PromiseUnreachable(f"no {name} >= {bottom:.3g} keeps {target}: {_reason(profile_at(bottom), target)}")
@@ -98,7 +100,7 @@ def _crossing(height: Callable[[float], float], broken: float, above: float, kep
         else:
             kept = t
         # Secants gain more than half as many digits again with every step: the next one would change nothing.
-        if abs(last - before) < 1e-8 and with_secant:
+        if (abs(last - before) < 1e-8 and with_secant) or abs(value) < 1e-14:
             break
     return last
 

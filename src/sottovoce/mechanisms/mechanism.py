@@ -13,7 +13,7 @@ from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.systems.conjugate import check_count
+from sottovoce.systems.conjugate import check_count, check_whole
 from sottovoce.systems.statistics import Statistics
 from sottovoce.systems.system import System
 
@@ -91,7 +91,7 @@ class Mechanism(ABC):
         statistics = records if isinstance(records, Statistics) else self._statistics(records)
         if statistics.n != self.n:
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}")
-        return statistics
+        return check_whole(self.system.reading, statistics)
 
     def _statistics(self, records: Any) -> Statistics:
         return self.system.statistics(records)

@@ -17,6 +17,7 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.noise_aware import latent_counts, latent_total
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.profile import Basis, Profile
@@ -42,9 +43,9 @@ class NoisyStatistics(Mechanism):
     Whole statistics carry discrete Laplace or discrete Gaussian noise from OpenDP. Sums of fractions are
     rounded to a public grid
     first, fine beside the noise, coarse beside the error of a floating-point sum; its step is one part of the
-    sensitivity. Laplace noise has an exact profile. Discrete Gaussian noise is claimed by what is proven of
-    it,
-    ρ = Δ²/2σ² (Canonne, Kamath and Steinke 2020), not by the curve of the continuous one.
+    sensitivity. Both noises have exact profiles on counts. Gaussian noise on vectors and
+    on finely gridded sums is claimed by what is proven of it, ρ = Δ²/2σ² (Canonne, Kamath and Steinke 2020),
+    never by the curve of the continuous one.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class NoisyStatistics(Mechanism):
 
     @cached_property
     def profile(self) -> Profile:
-        """What the release provably does: exact for Laplace noise, the proven ρ for Gaussian noise."""
+        """What the release provably does: exact on counts, the proven ρ for Gaussian noise elsewhere."""
         return _profile(self.system.reading, self.n, self.noise, self.scale)
 
     @classmethod
@@ -197,16 +198,19 @@ def _profile(reading: Reading, n: int, noise: NoiseKind, scale: float) -> Profil
     match reading:
         case CategoryCounts():
             # One record less in one category, one more in another.
-            squares, single = 2.0, 2 * DiscreteLaplaceProfile(steps) if noise == "laplace" else None
+            squares, width, cells = 2.0, 1, 2
         case ClippedSum(low, high, integer):
             # Rounding to the grid keeps a distance of whole steps; one more step covers the error of the sum.
             width = round(high - low) if integer else math.ceil((high - low) / grid) + 1
-            squares = float(width) ** 2
-            single = DiscreteLaplaceProfile(steps, width) if noise == "laplace" else None
+            squares, cells = float(width) ** 2, 1
         case BallSum(dimension, radius):
             # Rounding moves each coordinate by at most half a step, and so does the error of the sum.
-            squares, single = (2 * radius / grid + 2 * math.sqrt(dimension)) ** 2, None
-    return ZeroConcentratedProfile(squares / (2 * steps**2)) if single is None else single
+            squares, width, cells = (2 * radius / grid + 2 * math.sqrt(dimension)) ** 2, 0, 0
+    if cells and noise == "laplace":
+        return cells * DiscreteLaplaceProfile(steps, width)
+    if cells and steps <= DiscreteGaussianProfile.most:
+        return DiscreteGaussianProfile(steps, width, cells)
+    return ZeroConcentratedProfile(squares / (2 * steps**2))
 
 
 def _least_scale(reading: Reading, n: int, noise: NoiseKind, target: Promise) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.distributions import Distribution
 
@@ -74,13 +75,7 @@ class Release:
     @staticmethod
     def from_json(text: str) -> Release:
         """Read a release from `to_json`'s form."""
-        try:
-            state = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidValue(f"not JSON: {error}") from None
-        if not isinstance(state, dict):
-            raise InvalidValue("a release is a JSON object")
-        return Release.from_dict(state)
+        return Release.from_dict(json_object(text, "a release"))
 
     def to_arviz(self, draws: int = 1000) -> Any:
         """Return the samples as an ArviZ `InferenceData`; a whole posterior is sampled `draws` times."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -66,6 +66,12 @@ class StatisticalQuery(PosteriorSample):
         return cls(fractional, n, predicate, weight)
 
     def _statistics(self, records: Any) -> Statistics:
+        if isinstance(records, Mapping | str | bytes) or hasattr(records, "columns"):
+            # Going through a frame or a mapping yields its names, not its records.
+            raise InvalidData(
+                f"a query goes through records one by one; give a list of them or one column. "
+                f"Got a {type(records).__name__}"
+            )
         try:
             answers = np.fromiter((float(self.predicate(record)) for record in records), dtype=np.float64)
         except Exception:

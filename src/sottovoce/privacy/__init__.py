@@ -2,6 +2,7 @@
 
 from sottovoce.privacy.composition import ComposedProfile, compose
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
+from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import (
     BudgetExceeded,
     IncompatibleNotions,
@@ -39,6 +40,7 @@ __all__ = [
     "BoundedRangeProfile",
     "BudgetExceeded",
     "ComposedProfile",
+    "DiscreteGaussianProfile",
     "DiscreteLaplaceProfile",
     "GammaRatePairs",
     "GammaShapePairs",

@@ -86,7 +86,7 @@ class BetaPairs:
 
     a, b are the weighted prior parameters, w = `step` the data weight, N = `others` how many other records sit in the
     two touched cells: n-1 for one proportion, 0 for three categories or more. With ``whole=False`` records may be
-    fractions and s runs over the interval [0, N]; the bound is then within a relative 1e-8 of the supremum, above it.
+    fractions and s runs over the interval [0, N]; the bound is then above the supremum, by less than a relative 1e-6.
     """
 
     family: ClassVar[str] = "beta"
@@ -230,7 +230,7 @@ class GammaShapePairs:
         flat, a, w = epsilon.ravel(), self.shape, self.step
         step = float(log_gamma_step(a, w))
         with np.errstate(divide="ignore"):
-            x = (flat + step) / w  # upwards: L = w·log θ - step
+            x = np.minimum((flat + step) / w, 700.0)  # upwards: L = w·log θ - step; beyond, nothing is left
             up = _log_tail(
                 np.log(special.gammaincc(a + w, np.exp(x))),
                 np.log(special.gammaincc(a, np.exp(x))),

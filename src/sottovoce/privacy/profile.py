@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 
 __all__ = ["Basis", "Profile"]
@@ -216,13 +217,7 @@ class Profile(ABC):
     @staticmethod
     def from_json(text: str) -> Profile:
         """Read a profile from `to_json`'s form."""
-        try:
-            state = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidValue(f"not JSON: {error}") from None
-        if not isinstance(state, dict):
-            raise InvalidValue(f"a profile is a JSON object. Got {text!r}")
-        return Profile.from_dict(state)
+        return Profile.from_dict(json_object(text, "a profile"))
 
 
 def _same_shape(values: Floats, like: Floats) -> float | Floats:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from sottovoce.privacy.errors import InvalidPromise
+from sottovoce.privacy.plain import json_object
 
 __all__ = ["ApproxDP", "GaussianDP", "Promise", "PureDP", "RenyiDP", "ZeroConcentratedDP", "parse_promise"]
 
@@ -75,13 +76,7 @@ class Promise:
     @staticmethod
     def from_json(text: str) -> Promise:
         """Read a promise from `to_json`'s form."""
-        try:
-            state = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidPromise(f"not JSON: {error}") from None
-        if not isinstance(state, dict):
-            raise InvalidPromise(f"a promise is a JSON object. Got {text!r}")
-        return Promise.from_dict(state)
+        return Promise.from_dict(json_object(text, "a promise", InvalidPromise))
 
 
 @dataclass(frozen=True)

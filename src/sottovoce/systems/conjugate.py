@@ -16,7 +16,7 @@ from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.records import read_records
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
 
-__all__ = ["Conjugate", "check_count", "check_statistics", "check_weights"]
+__all__ = ["Conjugate", "check_count", "check_statistics", "check_weights", "check_whole"]
 
 
 def check_count(n: Any) -> int:
@@ -53,6 +53,17 @@ def check_statistics(reading: Reading, statistics: Statistics) -> Statistics:
         raise InvalidData(
             f"no {n} records within the bounds have these statistics; read them with the system's own bounds"
         )
+    return statistics
+
+
+def check_whole(reading: Reading, statistics: Statistics) -> Statistics:
+    """Return the statistics if they are whole wherever records are, else raise `InvalidData`.
+
+    A profile covers the data sets that can happen; a fraction of a count is none of them.
+    """
+    whole = isinstance(reading, CategoryCounts) or (isinstance(reading, ClippedSum) and reading.integer)
+    if whole and not np.array_equal(statistics.total, np.rint(statistics.total)):
+        raise InvalidData("records of this system are whole, so their statistics must be whole numbers too")
     return statistics
 
 

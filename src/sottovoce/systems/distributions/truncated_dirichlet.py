@@ -83,7 +83,7 @@ class TruncatedDirichlet:
             accepted = [len(self._propose(scheme, count, rng)) for scheme in schemes]
             if max(accepted):
                 return schemes[int(np.argmax(accepted))], max(accepted) * _PILOT / count
-            count *= 4
+            count = min(4 * count, 10**6)
 
     def _propose(self, scheme: int, count: int, rng: np.random.Generator) -> Floats:
         if scheme < 0:

@@ -1,0 +1,73 @@
+"""Which mechanisms keep a promise, and what to expect of each: calibrated and forecast, no data read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.cli.specs import build_mechanism
+from sottovoce.mechanisms import Forecast, Mechanism
+from sottovoce.privacy.errors import SottovoceError
+from sottovoce.privacy.promises import Promise
+from sottovoce.systems import System
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+
+__all__ = ["DELTAS", "ORDERS", "Choice", "choices", "middle"]
+
+DELTAS = (1e-3, 1e-6, 1e-9)
+ORDERS = (1.0, 2.0, 4.0, 16.0)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One mechanism for the promise, with what to expect of it; or the reason why there is none."""
+
+    name: str
+    mechanism: Mechanism | None
+    forecast: Forecast | None
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice as plain values."""
+        if self.mechanism is None:
+            return {"name": self.name, "unreachable": self.reason}
+        profile = self.mechanism.profile
+        return {
+            "name": self.name,
+            "mechanism": self.mechanism.to_dict(),
+            "basis": str(profile.basis),
+            "epsilon": {f"{d:g}": _finite(profile.epsilon(d)) for d in (0.0, *DELTAS)},
+            "renyi": {f"{o:g}": _finite(profile.renyi(o)) for o in ORDERS},
+            "forecast": None if self.forecast is None else self.forecast.to_dict(),
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def middle(system: System) -> Any:
+    """Return a data mean to forecast for when the user names none: the middle of what records can be."""
+    match system.reading:
+        case ClippedSum(low, high):
+            return (low + high) / 2
+        case CategoryCounts(categories):
+            return [1 / len(categories)] * len(categories)
+        case BallSum(dimension, _):
+            return [0.0] * dimension
+
+
+def choices(system: System, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:
+    """Calibrate each named mechanism and forecast its use; best forecast first, unreachable ones last."""
+    found = []
+    for name in names:
+        try:
+            mechanism = build_mechanism(name, system, n, target)
+            found.append(Choice(name, mechanism, mechanism.forecast(mean)))
+        except SottovoceError as error:
+            if len(names) == 1:
+                raise
+            found.append(Choice(name, None, None, str(error)))
+    return sorted(found, key=lambda c: np.inf if c.forecast is None else c.forecast.expected_kl)
