@@ -32,7 +32,7 @@ def run(setting: Setting) -> Outcome:
     steps = _PUBLIC[::3] if setting.quick else _PUBLIC
     tallies, full = public_steps(steps, chains=5 if setting.quick else 40, setting=setting)
     rows = [
-        [i, f"{a:.6g}", f"{b:.6g}", f"{seen[i]:.4f}" if i in seen else ""]
+        [int(i), f"{a:.6g}", f"{b:.6g}", f"{seen[i]:.4f}" if i in seen else ""]
         for i, a, b in zip(index, ours, theirs, strict=True)
     ]
     table = write_csv(setting.output / "per-record-privacy.csv", ["index", "mu", "mu of the thesis", "attack"], rows)
@@ -81,7 +81,7 @@ def curve() -> tuple[Floats, Floats, Floats, float]:
     """Return the indices, our μ, the thesis' μ, and μ without amplification."""
     sgd = _mechanism()
     index = np.arange(1, _N + 1)
-    return index, sgd.mu_at(index), sgd.thesis_mu_at(index), sgd.design.sensitivity(1.0) / sgd.noise
+    return index.astype(np.float64), sgd.mu_at(index), sgd.thesis_mu_at(index), sgd.design.sensitivity(1.0) / sgd.noise
 
 
 def attack(*, draws: int, seed: int) -> dict[int, float]:
@@ -137,7 +137,10 @@ def public_steps(steps: tuple[int, ...], *, chains: int, setting: Setting) -> tu
         return np.asarray(np.logaddexp(0.0, -margins).mean(axis=1) + rho / 2 * np.sum(np.atleast_2d(W) ** 2, axis=1))
 
     def fit(rows: slice) -> Floats:
-        return np.asarray(optimize.minimize(lambda w: risk(w, rows)[0], np.zeros(d), method="L-BFGS-B").x)
+        def objective(w: Floats) -> float:
+            return float(risk(w, rows)[0])
+
+        return np.asarray(optimize.minimize(objective, np.zeros(d)).x)
 
     ours = slice(0, n)
     solved, out = fit(ours), []
