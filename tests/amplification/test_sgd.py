@@ -1,12 +1,14 @@
 """Noisy projected SGD: the algorithm against a plain loop, the guarantee against exact laws and an attack."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from sottovoce.amplification import NoisyProjectedSGD
 from sottovoce.glm.design import Design
-from sottovoce.glm.losses import Huber, Logistic, Squared
+from sottovoce.glm.losses import ComplementaryLogLog, Huber, Logistic, Poisson, Probit, SmoothedHinge, Squared
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, RenyiDP
@@ -57,6 +59,25 @@ def test_the_algorithm_is_the_plain_loop(radius, more):
     assert release.reproducible
     assert release.profile == sgd.profile
     assert release.mechanism["epochs"] == sgd.epochs
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Probit(), ComplementaryLogLog(), Poisson(5.0), SmoothedHinge(), Squared(), Huber()],
+    ids=lambda loss: loss.name,
+)
+def test_every_loss_takes_its_own_slope(loss):
+    """One step without regularisation undoes to the gradient: w₁ = −η(ℓ'(0, y)·x + σξ)."""
+    sgd = NoisyProjectedSGD(Design(loss, 1, 2, 1.0, 2.0), noise=0.1, regularisation=0.0, learning_rate=0.05)
+    x, y = np.array([[0.6, -0.5]]), np.array([1.0])
+    w = sgd.run(x, y, seeded_rng(3))[0]
+    noise = seeded_rng(3).standard_normal(2)
+    with jax.enable_x64(True):
+        h = 1e-6
+        slope = float(loss.value(jnp.asarray(h), jnp.asarray(1.0)) - loss.value(jnp.asarray(-h), jnp.asarray(1.0))) / (
+            2 * h
+        )
+    assert w == pytest.approx(-0.05 * (slope * x[0] + 0.1 * noise), abs=1e-8)
 
 
 def test_long_runs_go_block_by_block(monkeypatch):

@@ -180,22 +180,24 @@ class IteratedLaplaceProfile(Profile):
         alpha = as_floats("order", order, 1 + 1e-9, below=_MOST_ORDER * (1 + 1e-9))
         if self.sensitivity == 0:
             return np.zeros(alpha.shape)
-        x, w = self._quadrature
+        x, w = self._quadrature(float(np.max(alpha)))
         p, q = self.log_density(x - self.sensitivity), self.log_density(x)
         gap = alpha[..., None] - 1
         value = special.logsumexp(p + gap * (p - q) + np.log(w), axis=-1) / gap[..., 0]
         return np.asarray(np.maximum(value, 0.0) * (1 + 1e-9) + 1e-14 / gap[..., 0])
 
-    @property
-    def _quadrature(self) -> tuple[Floats, Floats]:
+    def _quadrature(self, order: float) -> tuple[Floats, Floats]:
         one, two = self._scales
         delta = self.sensitivity
         fine = min(two, delta) * 1e-5
-        out = np.concatenate([[0.0], fine * 2.0 ** np.arange(0, 1 + math.ceil(math.log2(64 * one / fine)), 0.5)])
-        out = np.unique(np.concatenate([out, np.linspace(0, 64 * one, 129)]))
+        # The integrand may peak as far as sqrt(αΔλ₁) beyond Δ, with a width of about sqrt(distance·λ₁).
+        top = 64 + 4 * math.sqrt(order * delta / one)
+        doubling = fine * 2.0 ** np.arange(0, 1 + math.ceil(math.log2(max(one, delta) / fine)), 0.5)
+        out = np.unique(
+            np.concatenate([[0.0], doubling, one * (np.arange(math.ceil(2 * math.sqrt(top)) + 1) / 2) ** 2])
+        )
         half = np.append(out[out < delta / 2], delta / 2)
-        edges = np.concatenate([-out[::-1], half, (delta - half)[::-1], delta + out])
-        edges = np.unique(edges)
+        edges = np.unique(np.concatenate([-out, half, delta - half, delta + out]))
         middle, reach = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
         return (middle[:, None] + reach[:, None] * _NODES).ravel(), (reach[:, None] * _WEIGHTS).ravel()
 

@@ -121,7 +121,10 @@ class OrnsteinUhlenbeck:
         return Release(shown, self.profile, self.describe(), "value", not is_secure(generator))
 
     def path(self, value: ArrayLike, times: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Return one path at increasing times > 0, one row a time. All of it costs `profile_at(times[0])`."""
+        """Return one path at increasing times > 0, one row a time. All of it costs `profile_at(times[0])`.
+
+        Values are rounded to a millionth of the first noise.
+        """
         start = np.asarray(value, dtype=np.float64)
         if not np.all(np.isfinite(start)):
             raise InvalidData("the value to release must be finite")
@@ -134,7 +137,9 @@ class OrnsteinUhlenbeck:
             left, noise = self._law(gap)
             here = left * here + noise * rng.standard_normal(start.shape)
             out[k] = here
-        return out
+        # The low bits of a floating-point sum are not those of a real number (Mironov 2012); round them off.
+        grid = 2.0 ** (math.floor(math.log2(self._law(clock[0])[1])) - 20)
+        return np.asarray(np.round(out / grid) * grid)
 
     def describe(self) -> dict[str, Any]:
         """Return the mechanism in plain words and public numbers."""

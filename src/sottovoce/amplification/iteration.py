@@ -143,7 +143,8 @@ def cyclic_mu(shift: float, lipschitz: float, noise: float, *, period: int, epoc
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
     share = np.sqrt(_cyclic_square(L, period, epochs, J))
-    return np.asarray(size * np.maximum(share, _LEAST if L > 0 else 0.0) * _ROUND_UP)
+    lost = 4e-16 * (J + period * epochs)  # what powers that large may have lost
+    return np.asarray(size * np.maximum(share, _LEAST if L > 0 else 0.0) * (_ROUND_UP + lost))
 
 
 def _cyclic_square(L: float, n: int, epochs: int, J: Floats) -> Floats:

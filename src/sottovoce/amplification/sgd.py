@@ -117,7 +117,8 @@ class NoisyProjectedSGD:
 
         The thesis' sqrt(1 − 2ηβρ/(β+ρ)) is never smaller.
         """
-        return max(0.0, 1 - self.step * self.regularisation)
+        # Rounded up, for it is raised to large powers.
+        return min(1.0, max(0.0, 1 - self.step * self.regularisation) + 4e-16) if self.regularisation else 1.0
 
     @property
     def _thesis_contraction(self) -> float:

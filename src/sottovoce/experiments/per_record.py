@@ -98,8 +98,8 @@ def attack(*, draws: int, seed: int) -> dict[int, float]:
             sgd.run(X, np.full(_N, label), seeded_rng(seed + 10 * k + side), chains=draws)[:, 0]
             for side, label in enumerate((1.0, -1.0))
         )
-        cut, risk = (one.mean() + two.mean()) / 2, (1 - _CONFIDENCE) / 2
-        hits, false = int(np.sum(one > cut)), int(np.sum(two > cut))
+        risk = (1 - _CONFIDENCE) / 2
+        hits, false = int(np.sum(one > 0)), int(np.sum(two > 0))  # the two laws mirror each other
         power = stats.beta.ppf(risk, hits, draws - hits + 1)
         error = stats.beta.ppf(1 - risk, false + 1, draws - false)
         found[index] = max(0.0, float(special.ndtri(power) - special.ndtri(error)))
