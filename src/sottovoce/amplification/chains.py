@@ -67,19 +67,27 @@ class KernelChain(Kernel):
         """The product of the links' coefficients."""
         return math.prod(link.doeblin for link in self._links)
 
-    @cached_property
+    @property
     def ultra_mixing(self) -> float:
-        """1 − e^{−ε}, ε the level of local privacy at which the last link's coefficient has fallen to zero."""
+        """1 − e^{−level}."""
+        return -math.expm1(-self.level)
+
+    @cached_property
+    def level(self) -> float:
+        """The ε at which the last link's coefficient has fallen to zero."""
         local = self._links[-1].level
-        if len(self._links) == 1 or math.isinf(local):
-            return self._links[-1].ultra_mixing
+        if len(self._links) == 1:
+            return local
 
         def minus_tilted(epsilon: Floats) -> Floats:
             with np.errstate(divide="ignore"):
                 return -tilted(epsilon, np.log(self._spread_of(len(self._links) - 1, epsilon)))
 
-        root = decreasing_root(minus_tilted, np.array([-local]), np.zeros(1), np.array([local]))
-        return -math.expm1(-float(root[0]))
+        earlier = KernelChain(self._links[:-1]).level
+        if math.isinf(local):
+            return earlier
+        high = np.array([min(local, earlier)])
+        return float(decreasing_root(minus_tilted, np.array([-local]), np.zeros(1), high)[0])
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return the outputs of the last kernel."""

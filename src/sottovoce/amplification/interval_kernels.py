@@ -17,7 +17,7 @@ from scipy import special
 
 from sottovoce.amplification.kernels import Kernel
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, log1mexp
 
 __all__ = ["LaplaceIntervalKernel", "TruncatedGaussianKernel"]
 
@@ -42,8 +42,12 @@ class _IntervalKernel(Kernel):
         return (self.high - self.low) / self.scale
 
     @abstractmethod
-    def _below(self, place: Floats, end: float) -> Floats:
-        """Return the probability of an output below `place` for an input at `end`, both in units from `low`."""
+    def _below(self, place: Floats) -> Floats:
+        """Return the probability of an output below `place`, in units from `low`, for an input at `low`."""
+
+    @abstractmethod
+    def _log_below_far(self, place: Floats) -> Floats:
+        """Return the logarithm of the same for an input at `high`."""
 
     @abstractmethod
     def _place(self, epsilon: Floats) -> Floats:
@@ -51,12 +55,16 @@ class _IntervalKernel(Kernel):
 
     def spread(self, epsilon: Floats) -> Floats:
         """Return D_{e^ε} between the two ends."""
-        # Where even the low end itself is no more than e^ε likelier, nothing can be told.
-        place = np.clip(self._place(epsilon), 0.0, self.width)
-        inside = place > 0
-        size = np.exp(np.where(inside, epsilon, 0.0))
-        gap = self._below(place, 0.0) - size * self._below(place, self.width)
+        place = self._place(epsilon)
+        inside = place > 0  # elsewhere nothing is more than e^ε likelier
+        place = np.where(inside, place, self.width / 2)
+        gap = self._below(place) - np.exp(np.where(inside, epsilon, 0.0) + self._log_below_far(place))
         return np.where(inside, np.clip(gap, 0.0, 1.0), 0.0)
+
+    @property
+    def ultra_mixing(self) -> float:
+        """1 − e^{−level}: an output at one end, inputs at both."""
+        return -math.expm1(-self.level)
 
     @property
     def doeblin(self) -> float:
@@ -88,14 +96,17 @@ class TruncatedGaussianKernel(_IntervalKernel):
     def _place(self, epsilon: Floats) -> Floats:
         return np.asarray(self.width / 2 - epsilon / self.width)
 
-    def _below(self, place: Floats, end: float) -> Floats:
-        whole = special.ndtr(self.width) - 0.5  # the same at both ends
-        return np.asarray((special.ndtr(place - end) - special.ndtr(-end)) / whole)
+    def _below(self, place: Floats) -> Floats:
+        return np.asarray((special.ndtr(place) - 0.5) / (special.ndtr(self.width) - 0.5))
+
+    def _log_below_far(self, place: Floats) -> Floats:
+        near, end = special.log_ndtr(place - self.width), special.log_ndtr(-self.width)
+        return np.asarray(near + log1mexp(end - near) - math.log(special.ndtr(self.width) - 0.5))
 
     @property
-    def ultra_mixing(self) -> float:
-        """1 − e^{−w²/2}: an output at one end, inputs at both."""
-        return -math.expm1(-(self.width**2) / 2)
+    def level(self) -> float:
+        """w²/2."""
+        return self.width**2 / 2
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return one random output for each input, by inverting the distribution function."""
@@ -123,16 +134,17 @@ class LaplaceIntervalKernel(_IntervalKernel):
     def _place(self, epsilon: Floats) -> Floats:
         return np.asarray((self.width - epsilon) / 2)
 
-    def _below(self, place: Floats, end: float) -> Floats:
-        whole = -math.expm1(-self.width)
-        if end == 0:
-            return np.asarray(-np.expm1(-place) / whole)
-        return np.asarray(math.exp(-end) * np.expm1(place) / whole)
+    def _below(self, place: Floats) -> Floats:
+        return np.asarray(np.expm1(-place) / math.expm1(-self.width))
+
+    def _log_below_far(self, place: Floats) -> Floats:
+        # e^{−(w−x)}(1 − e^{−x})/(1 − e^{−w})
+        return np.asarray(place - self.width + log1mexp(-place) - math.log(-math.expm1(-self.width)))
 
     @property
-    def ultra_mixing(self) -> float:
-        """1 − e^{−w}: an output at one end, inputs at both."""
-        return -math.expm1(-self.width)
+    def level(self) -> float:
+        """The width w."""
+        return self.width
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return one random output for each input, by inverting the distribution function."""

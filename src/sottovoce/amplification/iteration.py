@@ -132,7 +132,8 @@ def cyclic_mu(shift: float, lipschitz: float, noise: float, *, period: int, epoc
     .. math:: \mu^2 = (b/s)^2\Big[1 + \frac{L^{2n-2}(1-L^2)}{(1-L^n)^2}\cdot\frac{1-q}{1+q}\Big]
 
     (Bok, Su and Altschuler 2024, for noisy cyclic gradient descent). In general the taut string is one straight line,
-    or it bends once, just before the last shift; `path_mu` solves the same problem step by step.
+    or it bends once, just before the last shift; `path_mu` solves the same problem step by step. It is exact for linear
+    steps and a period of one; for longer periods it is a proven bound, since noise before a shift is not counted.
 
     >>> round(float(cyclic_mu(1.0, 0.9, 1.0, period=5, epochs=3, later=0)), 6)
     1.111545

@@ -61,10 +61,9 @@ class Kernel(ABC):
         """The ultra-mixing coefficient; 1 where some output is impossible for some input only."""
 
     @property
+    @abstractmethod
     def level(self) -> float:
         """ε of the kernel's own local privacy, log 1/(1−γ) of ultra-mixing: any two inputs, not only neighbours."""
-        gamma = self.ultra_mixing
-        return -math.log1p(-gamma) if gamma < 1 else math.inf
 
     @abstractmethod
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
@@ -144,12 +143,18 @@ class FiniteKernel(Kernel):
         """1 − Σ_y min_x K(x, y)."""
         return max(0.0, 1 - math.fsum(self.matrix.min(axis=0)))
 
-    @cached_property
+    @property
     def ultra_mixing(self) -> float:
         """1 − min K(x, y)/K(x', y)."""
+        return -math.expm1(-self.level)
+
+    @cached_property
+    def level(self) -> float:
+        """The largest log K(x, y)/K(x', y)."""
         low, high = self.matrix.min(axis=0), self.matrix.max(axis=0)
         possible = high > 0
-        return float(np.max((high - low)[possible] / high[possible]))
+        with np.errstate(divide="ignore"):
+            return float(np.max(np.log(high[possible]) - np.log(low[possible])))
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return a random column for each row number."""
