@@ -202,7 +202,19 @@ def test_amplified_profiles_compose_and_keep_the_weakest_basis():
     two = one + GaussianProfile(0.1)
     assert two.basis is Basis.CONVERGENCE
     assert (one + one).pure() == pytest.approx(2 * one.pure())
-    assert (one + one).delta(0.5) >= one.delta(0.5)
+    # It is tight, so that two of them are two rounds of randomized response at the amplified level.
+    exact = 2 * PureProfile(one.pure())
+    grid = np.linspace(0.05, 0.8, 6)
+    assert np.all(exact.delta(grid) <= (one + one).delta(grid))
+    assert (one + one).delta(grid) == pytest.approx(exact.delta(grid), abs=1e-4)
+
+
+def test_the_amplified_curve_is_convex_as_compositions_need_it():
+    grid = np.linspace(0, 1.5, 300)
+    for kernel in (INTERVALS[0], KernelChain([TruncatedGaussianKernel(0.5), LaplaceIntervalKernel(0.7)])):
+        delta = amplify(GaussianProfile(2.0), kernel).delta(grid)
+        slopes = np.diff(delta) / np.diff(np.exp(grid))
+        assert np.all(np.diff(slopes) >= -1e-9)
 
 
 def test_a_kernel_that_forgets_everything_leaves_nothing():

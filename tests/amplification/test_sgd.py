@@ -127,7 +127,7 @@ def test_bounds_hold_for_the_law_of_a_curved_loss(epochs, radius):
     """Logistic SGD in one dimension: both laws followed on a grid, for neighbours at every place."""
     n = 4
     sgd = NoisyProjectedSGD(Design(Logistic(), n, 1, 2.0, radius), 1.2, 0.9, 0.1, epochs)
-    grid = np.linspace(-9, 9, 1201)
+    grid = np.linspace(-9, 9, 801)
     h = grid[1] - grid[0]
     edges = np.concatenate([[-np.inf], grid[:-1] + h / 2, [np.inf]])
     keep = np.clip(np.arange(grid.size), *np.searchsorted(grid, (-radius - 1e-9, radius + 1e-9)) - np.array([0, 1]))
