@@ -24,8 +24,10 @@ from sottovoce.privacy.pure import PureProfile
 
 __all__ = ["ComposedProfile", "compose"]
 
-_TAIL = 1e-18
-"""Mass of each part's privacy loss that may be moved to infinity; it is added to δ."""
+_TAIL = 1e-15
+"""Mass of the privacy loss that each convolution may move to infinity; it is added to δ."""
+_FAR = 1e-18
+"""The same for each part by itself."""
 
 
 def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) -> Profile:
@@ -153,7 +155,7 @@ class ComposedProfile(Profile):
 
 def _reach(profile: Profile) -> float:
     """Return an ε beyond which the profile's δ is negligible."""
-    return min(profile.pure(), float(profile.epsilon(_TAIL)))
+    return min(profile.pure(), float(profile.epsilon(_FAR)))
 
 
 def _discretise(profile: Profile, reach: float, step: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -129,8 +130,10 @@ class Profile(ABC):
     def epsilon(self, delta: float) -> float: ...
     @overload
     def epsilon(self, delta: ArrayLike) -> Floats: ...
-    def epsilon(self, delta: ArrayLike) -> float | Floats:
+    def epsilon(self, delta: float | ArrayLike) -> float | Floats:
         """Return the smallest ε known to go with each δ in [0, 1); δ = 0 asks for pure privacy."""
+        if isinstance(delta, float) and 0.0 < delta < 1.0:  # the common case, without the price of the general one
+            return float(self._epsilon(np.array([math.log(delta)]))[0])
         array = as_floats("delta", delta, 0.0, below=1.0)
         with np.errstate(divide="ignore"):
             return _same_shape(self._epsilon(np.log(np.atleast_1d(array))), array)
