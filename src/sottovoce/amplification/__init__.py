@@ -1,0 +1,71 @@
+"""Amplification: why a release that is stirred after it is made is more private than before.
+
+`NoisyProjectedSGD` and `SGDLogisticRegression` need the `glm` extra (JAX, scikit-learn); the rest does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.amplification.chains import KernelChain
+from sottovoce.amplification.coupling import (
+    IteratedLaplaceProfile,
+    coupled_laplace_renyi,
+    iterated_gaussian,
+    lipschitz_gaussian,
+)
+from sottovoce.amplification.diffusion import OrnsteinUhlenbeck, brownian, calibrated_brownian
+from sottovoce.amplification.interval_kernels import LaplaceIntervalKernel, TruncatedGaussianKernel
+from sottovoce.amplification.iteration import (
+    cyclic_mu,
+    iteration_mu,
+    iteration_profile,
+    path_mu,
+    shift_mu,
+    thesis_mu,
+    thesis_path_renyi,
+)
+from sottovoce.amplification.kernels import FiniteKernel, Kernel, randomized_response
+from sottovoce.amplification.mixing import AmplifiedProfile, amplify, mixing_bounds
+
+if TYPE_CHECKING:
+    from sottovoce.amplification.estimator import SGDLogisticRegression
+    from sottovoce.amplification.sgd import NoisyProjectedSGD
+
+__all__ = [
+    "AmplifiedProfile",
+    "FiniteKernel",
+    "IteratedLaplaceProfile",
+    "Kernel",
+    "KernelChain",
+    "LaplaceIntervalKernel",
+    "NoisyProjectedSGD",
+    "OrnsteinUhlenbeck",
+    "SGDLogisticRegression",
+    "TruncatedGaussianKernel",
+    "amplify",
+    "brownian",
+    "calibrated_brownian",
+    "coupled_laplace_renyi",
+    "cyclic_mu",
+    "iterated_gaussian",
+    "iteration_mu",
+    "iteration_profile",
+    "lipschitz_gaussian",
+    "mixing_bounds",
+    "path_mu",
+    "randomized_response",
+    "shift_mu",
+    "thesis_mu",
+    "thesis_path_renyi",
+]
+
+_LAZY = {"NoisyProjectedSGD": "sgd", "SGDLogisticRegression": "estimator"}
+"""Imported when first used: the rest of the room needs neither JAX nor scikit-learn."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"sottovoce.amplification.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'sottovoce.amplification' has no attribute {name!r}")

@@ -1,0 +1,155 @@
+r"""Kernels on an interval: Gaussian and Laplace noise around the input, conditioned to stay inside.
+
+Both have a log-density that is supermodular in input and output, so that their likelihood ratios are monotone:
+tests are thresholds, and the two ends of the interval are the easiest inputs to tell apart (Karlin and Rubin 1956).
+The density at an output is least at an end input too, so that the Doeblin coefficient is the Dobrushin one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import special
+
+from sottovoce.amplification.kernels import Kernel
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats, log1mexp
+
+__all__ = ["LaplaceIntervalKernel", "TruncatedGaussianKernel"]
+
+
+@dataclass(frozen=True)
+class _IntervalKernel(Kernel):
+    """Noise of size `scale` around an input in [low, high], conditioned on the interval."""
+
+    scale: float
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.scale > 0 and math.isfinite(self.scale)):
+            raise InvalidValue(f"scale must be finite and > 0. Got {self.scale}")
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise InvalidValue(f"an interval needs finite low < high. Got [{self.low}, {self.high}]")
+
+    @property
+    def width(self) -> float:
+        """How wide the interval is, in units of the noise."""
+        return (self.high - self.low) / self.scale
+
+    @abstractmethod
+    def _below(self, place: Floats) -> Floats:
+        """Return the probability of an output below `place`, in units from `low`, for an input at `low`."""
+
+    @abstractmethod
+    def _log_below_far(self, place: Floats) -> Floats:
+        """Return the logarithm of the same for an input at `high`."""
+
+    @abstractmethod
+    def _place(self, epsilon: Floats) -> Floats:
+        """Return where the log-ratio of the two ends' densities falls to ε, in units from `low`."""
+
+    def spread(self, epsilon: Floats) -> Floats:
+        """Return D_{e^ε} between the two ends."""
+        place = self._place(epsilon)
+        inside = place > 0  # elsewhere nothing is more than e^ε likelier
+        place = np.where(inside, place, self.width / 2)
+        gap = self._below(place) - np.exp(np.where(inside, epsilon, 0.0) + self._log_below_far(place))
+        return np.where(inside, np.clip(gap, 0.0, 1.0), 0.0)
+
+    @property
+    def ultra_mixing(self) -> float:
+        """1 − e^{−level}: an output at one end, inputs at both."""
+        return -math.expm1(-self.level)
+
+    @property
+    def doeblin(self) -> float:
+        """Equal to the Dobrushin coefficient."""
+        return self.dobrushin
+
+    def _inside(self, inputs: Any) -> Floats:
+        values = np.asarray(inputs, dtype=np.float64)
+        if not np.all(np.isfinite(values)):
+            raise InvalidData("the inputs of a kernel must be finite")
+        return (np.clip(values, self.low, self.high) - self.low) / self.scale
+
+    def _outside(self, places: Floats) -> Any:
+        return np.clip(self.low + self.scale * places, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class TruncatedGaussianKernel(_IntervalKernel):
+    r"""N(x, scale²) conditioned on [low, high]; inputs are clipped to the interval.
+
+    The ultra-mixing coefficient is 1 − e^{−w²/2}, w the width in units of the scale.
+
+    >>> round(TruncatedGaussianKernel(scale=1.0).ultra_mixing, 4)
+    0.3935
+    """
+
+    word: ClassVar[str] = "truncated-gaussian"
+
+    def _place(self, epsilon: Floats) -> Floats:
+        return np.asarray(self.width / 2 - epsilon / self.width)
+
+    def _below(self, place: Floats) -> Floats:
+        return np.asarray((special.ndtr(place) - 0.5) / (special.ndtr(self.width) - 0.5))
+
+    def _log_below_far(self, place: Floats) -> Floats:
+        near, end = special.log_ndtr(place - self.width), special.log_ndtr(-self.width)
+        return np.asarray(near + log1mexp(end - near) - math.log(special.ndtr(self.width) - 0.5))
+
+    @property
+    def level(self) -> float:
+        """w²/2."""
+        return self.width**2 / 2
+
+    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+        """Return one random output for each input, by inverting the distribution function."""
+        x = self._inside(inputs)
+        # In the half below zero the distribution function keeps its digits; the other half is its mirror image.
+        side = np.where(x > self.width / 2, -1.0, 1.0)
+        centre = np.where(side > 0, x, self.width - x)
+        first, last = special.ndtr(-centre), special.ndtr(self.width - centre)
+        y = centre + special.ndtri(first + rng.random(x.shape) * (last - first))
+        return self._outside(np.where(side > 0, y, self.width - y))
+
+
+@dataclass(frozen=True)
+class LaplaceIntervalKernel(_IntervalKernel):
+    r"""Laplace noise around x conditioned on [low, high]; inputs are clipped to the interval.
+
+    The ultra-mixing coefficient is 1 − e^{−w}, w the width in units of the scale.
+
+    >>> round(LaplaceIntervalKernel(scale=1.0).ultra_mixing, 4)
+    0.6321
+    """
+
+    word: ClassVar[str] = "laplace-interval"
+
+    def _place(self, epsilon: Floats) -> Floats:
+        return np.asarray((self.width - epsilon) / 2)
+
+    def _below(self, place: Floats) -> Floats:
+        return np.asarray(np.expm1(-place) / math.expm1(-self.width))
+
+    def _log_below_far(self, place: Floats) -> Floats:
+        # e^{−(w−x)}(1 − e^{−x})/(1 − e^{−w})
+        return np.asarray(place - self.width + log1mexp(-place) - math.log(-math.expm1(-self.width)))
+
+    @property
+    def level(self) -> float:
+        """The width w."""
+        return self.width
+
+    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+        """Return one random output for each input, by inverting the distribution function."""
+        x = self._inside(inputs)
+        below, above = -np.expm1(-x), -np.expm1(x - self.width)
+        u = rng.random(x.shape) * (below + above) - below
+        y = x + np.where(u < 0, np.log1p(np.minimum(u, 0.0)), -np.log1p(-np.maximum(u, 0.0)))
+        return self._outside(y)

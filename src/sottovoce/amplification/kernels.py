@@ -1,0 +1,184 @@
+r"""Kernels: random maps that forget part of their input, and four numbers that say how much.
+
+For K(x), the law of the output when the input is x, and every pair of inputs x, x' (Geumlek 2020, Definition 22):
+
+* Dobrushin γ: the largest total variation between K(x) and K(x');
+* (γ, ε)-Dobrushin: the largest hockey-stick divergence D_{e^ε}(K(x)‖K(x'));
+* Doeblin γ: 1 − ∫ min_x K(x), what is left after the part all inputs share;
+* ultra-mixing γ: 1 − the smallest ratio K(x, y)/K(x', y).
+
+Each is at most the next, Dobrushin ≤ Doeblin ≤ ultra-mixing, and (γ, ε)-Dobrushin is below Dobrushin.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["FiniteKernel", "Kernel", "randomized_response"]
+
+_BLOCK = 1 << 22
+"""Numbers held at a time while pairs of rows are compared."""
+
+
+class Kernel(ABC):
+    """A random map; use one of its kinds. Values: equal when their numbers are."""
+
+    word: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Kernel]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "word" in cls.__dict__:
+            Kernel._kinds[cls.word] = cls
+
+    @abstractmethod
+    def spread(self, epsilon: Floats) -> Floats:
+        """Return the (γ, ε)-Dobrushin coefficient γ at each ε >= 0."""
+
+    @cached_property
+    def dobrushin(self) -> float:
+        """The Dobrushin coefficient."""
+        return float(self.spread(np.zeros(1))[0])
+
+    @property
+    @abstractmethod
+    def doeblin(self) -> float:
+        """The Doeblin coefficient."""
+
+    @property
+    @abstractmethod
+    def ultra_mixing(self) -> float:
+        """The ultra-mixing coefficient; 1 where some output is impossible for some input only."""
+
+    @property
+    @abstractmethod
+    def level(self) -> float:
+        """ε of the kernel's own local privacy, log 1/(1−γ) of ultra-mixing: any two inputs, not only neighbours."""
+
+    @abstractmethod
+    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+        """Return one random output for each input."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kernel as a plain dictionary; `from_dict` reads it back."""
+        return {"kernel": self.word} | {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Kernel:
+        """Read a kernel from `to_dict`'s form."""
+        rest = dict(state)
+        word = rest.pop("kernel", None)
+        kind = Kernel._kinds.get(word) if isinstance(word, str) else None
+        if kind is None:
+            raise InvalidValue(f"no kernel is called {word!r}; known: {', '.join(sorted(Kernel._kinds))}")
+        try:
+            return kind(**rest)
+        except TypeError as error:
+            raise InvalidValue(f"cannot read a {word} kernel: {error}") from None
+
+
+@dataclass(frozen=True)
+class FiniteKernel(Kernel):
+    """A kernel between finite sets: one row of probabilities for each input.
+
+    Attributes
+    ----------
+    rows
+        Anything like a matrix whose rows are probabilities; kept as tuples.
+
+    Examples
+    --------
+    >>> kernel = FiniteKernel([[0.75, 0.25], [0.25, 0.75]])
+    >>> kernel.dobrushin, kernel.doeblin, round(kernel.ultra_mixing, 12)
+    (0.5, 0.5, 0.666666666667)
+    """
+
+    word: ClassVar[str] = "finite"
+    rows: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        try:
+            matrix = np.asarray(self.rows, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidValue("a kernel is a matrix of numbers, with rows of one length") from None
+        if matrix.ndim != 2 or matrix.size == 0:
+            raise InvalidValue(f"a kernel is a matrix with at least one row and column. Got shape {matrix.shape}")
+        if not np.all(np.isfinite(matrix)) or matrix.min() < 0:
+            raise InvalidValue("a kernel holds probabilities: finite and >= 0 everywhere")
+        totals = matrix.sum(axis=1)
+        worst = int(np.argmax(np.abs(totals - 1)))
+        if abs(totals[worst] - 1) > 1e-9:
+            raise InvalidValue(f"every row of a kernel must sum to 1. Row {worst} sums to {totals[worst]:.10g}")
+        object.__setattr__(self, "rows", tuple(map(tuple, (matrix / totals[:, None]).tolist())))
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The rows as an array."""
+        return np.asarray(self.rows)
+
+    def spread(self, epsilon: Floats) -> Floats:
+        """Return the largest D_{e^ε} between two rows."""
+        flat = np.minimum(np.ravel(epsilon), 700.0)
+        out = np.empty(flat.shape)
+        inputs, outputs = self.matrix.shape
+        some = max(1, _BLOCK // (inputs * inputs * outputs))
+        for first in range(0, flat.size, some):
+            scale = np.exp(flat[first : first + some, None, None, None])
+            gaps = np.maximum(self.matrix[:, None, :] - scale * self.matrix[None, :, :], 0.0).sum(axis=-1)
+            out[first : first + some] = gaps.max(axis=(1, 2))
+        return np.minimum(out.reshape(np.shape(epsilon)), 1.0)
+
+    @property
+    def doeblin(self) -> float:
+        """1 − Σ_y min_x K(x, y)."""
+        return max(0.0, 1 - math.fsum(self.matrix.min(axis=0)))
+
+    @property
+    def ultra_mixing(self) -> float:
+        """1 − min K(x, y)/K(x', y)."""
+        return -math.expm1(-self.level)
+
+    @cached_property
+    def level(self) -> float:
+        """The largest log K(x, y)/K(x', y)."""
+        low, high = self.matrix.min(axis=0), self.matrix.max(axis=0)
+        possible = high > 0
+        with np.errstate(divide="ignore"):
+            return float(np.max(np.log(high[possible]) - np.log(low[possible])))
+
+    def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
+        """Return a random column for each row number."""
+        states = np.asarray(inputs)
+        if states.size and not (
+            np.issubdtype(states.dtype, np.integer) and states.min() >= 0 and states.max() < len(self.rows)
+        ):
+            raise InvalidData(f"the inputs of this kernel are whole numbers from 0 to {len(self.rows) - 1}")
+        reach = np.cumsum(self.matrix, axis=1)[:, :-1]
+        return np.sum(rng.random((*states.shape, 1)) >= reach[states], axis=-1)
+
+
+def randomized_response(categories: int, epsilon: float) -> FiniteKernel:
+    r"""Return randomized response: keep the category with probability e^ε/(e^ε+d−1), else any other.
+
+    >>> import numpy as np
+    >>> randomized_response(2, np.log(3)).rows[0]
+    (0.75, 0.25)
+    """
+    if isinstance(categories, bool) or not isinstance(categories, int | np.integer) or categories < 2:
+        raise InvalidValue(f"categories must be a whole number >= 2. Got {categories!r}")
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise InvalidValue(f"epsilon must be finite and >= 0. Got {epsilon}")
+    other = 1 / (math.exp(epsilon) + categories - 1)
+    matrix = np.full((categories, categories), other)
+    np.fill_diagonal(matrix, 1 - (categories - 1) * other)
+    return FiniteKernel(matrix)  # type: ignore[arg-type]

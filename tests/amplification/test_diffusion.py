@@ -1,0 +1,96 @@
+"""Diffusion releases: their Gaussian laws, their errors and what several looks at one path cost."""
+
+import numpy as np
+import pytest
+
+from sottovoce.amplification import OrnsteinUhlenbeck, brownian, calibrated_brownian
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.promises import ApproxDP, GaussianDP
+from sottovoce.privacy.randomness import seeded_rng
+
+
+def test_the_law_is_that_of_the_stochastic_equation():
+    """Small Euler steps of dX = −θX dt + √2·ρ dW."""
+    process, rng = OrnsteinUhlenbeck(1.0, 0.7, rate=1.3, diffusion=0.6), seeded_rng(1)
+    x, h = np.full(50_000, 2.0), 0.7 / 400
+    for _ in range(400):
+        x += -1.3 * x * h + np.sqrt(2 * h) * 0.6 * rng.standard_normal(x.size)
+    assert x.mean() == pytest.approx(2 * process.shrinkage, abs=0.012)
+    assert x.std() == pytest.approx(process.noise, rel=0.015)
+    drawn = process.path(np.full(50_000, 2.0), [0.2, 0.7], rng)[1]
+    assert drawn.mean() == pytest.approx(x.mean(), abs=0.015)
+    assert drawn.std() == pytest.approx(x.std(), rel=0.02)
+
+
+def test_profiles_in_closed_form():
+    theta, rho, t = 1.3, 0.6, 0.7
+    process = OrnsteinUhlenbeck(2.0, t, theta, rho)
+    # Balle et al. 2019: R(α) = αθΔ²/(2ρ²(e^{2θt} − 1)).
+    assert process.profile.renyi(3.0) == pytest.approx(3 * theta * 4 / (2 * rho**2 * np.expm1(2 * theta * t)))
+    assert brownian(2.0, 4.0).profile.mu == pytest.approx(1.0)
+    nearly = OrnsteinUhlenbeck(2.0, 4.0, 1e-12, np.sqrt(0.5))
+    assert nearly.profile.mu == pytest.approx(1.0)
+    # Waiting only helps, and a pulled path forgets faster.
+    mus = [process.profile_at(s).mu for s in (0.1, 0.7, 3.0)]
+    assert mus == sorted(mus, reverse=True)
+    assert process.profile_at(20.0).mu < 1e-10
+
+
+def test_two_looks_tell_no_more_than_the_first():
+    """The likelihood ratio of both looks is that of the earlier one alone: check it from the joint Gaussian law."""
+    process, (first, second) = OrnsteinUhlenbeck(1.0, 0.5, 0.8, 1.1), (0.5, 1.7)
+    a, s = process._law(first)
+    b, r = process._law(second - first)
+    mean = np.array([a, a * b])
+    covariance = np.array([[s**2, b * s**2], [b * s**2, b**2 * s**2 + r**2]])
+    assert np.sqrt(mean @ np.linalg.solve(covariance, mean)) == pytest.approx(process.profile_at(first).mu)
+
+
+def test_calibration_keeps_the_promise_and_beats_plain_noise():
+    for target in (GaussianDP(0.5), ApproxDP(0.8, 1e-5)):
+        free = calibrated_brownian(target, sensitivity=0.3)
+        for norm, d in ((0.1, 1), (1.0, 20), (50.0, 3)):
+            pulled = OrnsteinUhlenbeck.calibrate(target, sensitivity=0.3, norm=norm, dimension=d)
+            assert pulled.profile.satisfies(target)
+            assert free.profile.satisfies(target)
+            assert pulled.profile.mu == pytest.approx(free.profile.mu, rel=1e-9)
+            error = pulled.mean_squared_error(norm, d)
+            assert error < free.mean_squared_error(norm, d)
+            assert error < norm**2  # better than saying nothing, too
+            for factor in (0.9, 1.1):  # the best pull
+                rate = pulled.rate * factor
+                left = np.exp(-rate)
+                noise = left * 0.3 / pulled.profile.mu
+                assert error <= (1 - left) ** 2 * norm**2 + d * noise**2
+
+
+def test_the_error_is_what_releases_show():
+    process = OrnsteinUhlenbeck.calibrate(GaussianDP(1.0), sensitivity=1.0, norm=2.0, dimension=4)
+    value, rng = np.full(4, 1.0), seeded_rng(2)
+    draws = np.array([process.release(value, rng).value for _ in range(4000)])
+    assert np.mean(np.sum((draws - value) ** 2, axis=1)) == pytest.approx(process.mean_squared_error(2.0, 4), rel=0.08)
+    release = process.release(1.0)
+    assert not release.reproducible
+    assert release.mechanism["rate"] == process.rate
+    assert brownian(1.0, 1.0).describe()["mechanism"] == "Brownian diffusion"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: OrnsteinUhlenbeck(1.0, 0.0, 1.0), "time must be > 0"),
+        (lambda: OrnsteinUhlenbeck(1.0, 1.0, -1.0), "rate"),
+        (lambda: OrnsteinUhlenbeck(1.0, 1.0, 1.0, 0.0), "diffusion"),
+        (lambda: brownian(1.0, 1.0).profile_at(0.0), "hides nothing"),
+        (lambda: brownian(1.0, 1.0).path(0.0, [2.0, 1.0], seeded_rng(0)), "increasing"),
+        (lambda: OrnsteinUhlenbeck.calibrate(GaussianDP(1.0), sensitivity=1.0, norm=0.0, dimension=1), "norm"),
+    ],
+)
+def test_bad_input_is_refused(make, says):
+    with pytest.raises(InvalidValue, match=says):
+        make()
+
+
+def test_bad_values_are_refused():
+    with pytest.raises(InvalidData, match="finite"):
+        brownian(1.0, 1.0).release(np.nan)
