@@ -14,6 +14,7 @@ from sottovoce.privacy import *  # noqa: F403
 from sottovoce.systems import *  # noqa: F403
 
 if TYPE_CHECKING:
+    from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, SGDLogisticRegression, amplify
     from sottovoce.curator import Curator
     from sottovoce.glm import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
     from sottovoce.ledger import Ledger
@@ -34,6 +35,7 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 _ROOMS = {
+    "sottovoce.amplification": ["NoisyProjectedSGD", "OrnsteinUhlenbeck", "SGDLogisticRegression", "amplify"],
     "sottovoce.curator": ["Curator"],
     "sottovoce.glm": [
         *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),

@@ -211,7 +211,8 @@ class Profile(ABC):
         word, basis = rest.pop("profile", None), rest.pop("basis", None)
         kind = Profile._kinds.get(word) if isinstance(word, str) else None
         if kind is None:
-            raise InvalidValue(f"no profile is called {word!r}; known: {', '.join(sorted(Profile._kinds))}")
+            known = ", ".join(sorted(Profile._kinds))
+            raise InvalidValue(f"no profile is called {word!r}; import the room that defines it. Known: {known}")
         try:
             return kind._from_state(rest, Basis(basis))
         except (TypeError, KeyError, ValueError) as error:
