@@ -177,6 +177,8 @@ class NoisyProjectedSGD:
     ) -> Self:
         """Return the mechanism with the least noise that keeps `target` for every record.
 
+        Examples
+        --------
         >>> from sottovoce.glm.losses import Logistic
         >>> from sottovoce.privacy.promises import GaussianDP
         >>> design = Design(Logistic(), n=100, dimension=2, data_norm=1.0)
