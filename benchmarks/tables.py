@@ -44,7 +44,8 @@ SHRUNK = (
 CASES: dict[str, tuple[Callable[[Table], Any], str]] = {
     "clipped sum of doubles": (
         lambda table: table.statistics(ClippedSum(0, 80), "income"),
-        "SELECT count(*), sum(least(greatest(coalesce(income, 0), 0), 80)) FROM '{path}'",
+        "SELECT count(*), sum(CASE WHEN isnan(income) THEN 0 ELSE least(greatest(coalesce(income, 0), 0), 80) END) "
+        "FROM '{path}'",
     ),
     "clipped sum of integers": (
         lambda table: table.statistics(ClippedSum(0, 90), "age"),
