@@ -82,7 +82,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
     """Return a table in the house style; the first `left` columns are text, the rest numbers."""
     made = Table(title=title, title_style="bold", title_justify="left", header_style="dim", box=None, pad_edge=False)
     for index, name in enumerate(columns):
-        made.add_column(name, justify="left" if index < left else "right", overflow="fold")
+        made.add_column(name, justify="left" if index < left else "right", overflow="fold", no_wrap=index == 0)
     for row in rows:
         made.add_row(*row)
     return made
