@@ -93,7 +93,7 @@ def _print(found: list[Choice], system: System, n: int, promise: Promise) -> Non
         if c.mechanism is not None:
             p = c.mechanism.profile
             profiles.append(
-                (c.name, *(number(p.epsilon(d)) for d in (0.0, *DELTAS)), *(number(p.renyi(o)) for o in ORDERS))
+                (c.name, *(number(p.epsilon(d), 3) for d in (0.0, *DELTAS)), *(number(p.renyi(o), 3) for o in ORDERS))
             )
     heads = ("", "δ=0", *(f"δ={d:g}" for d in DELTAS), *(f"λ={o:g}" for o in ORDERS))
     console.print()
