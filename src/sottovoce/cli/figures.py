@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from sottovoce.cli.choices import Choice
+from sottovoce.experiments.style import COLOURS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, Promise
 
 __all__ = ["budget_figure", "choices_figure", "density_figure", "draw_choices", "interval_figure", "svg_text"]
-
-COLOURS = ("#1f5f8b", "#d1603d", "#3f8f5b", "#8a5aa8", "#c29a1b", "#5b6770")
 
 
 def _axes(columns: int, width: float = 4.8, height: float = 3.3) -> tuple[Any, Any]:
