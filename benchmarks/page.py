@@ -42,7 +42,17 @@ A peer that cannot live beside current versions of the other libraries gets an e
 columns stay empty and the note says why.
 """
 
-_TITLES = {"glm": "Generalized linear models", "glm_error": "Classifiers", "privacy": "Profiles and composition"}
+_TITLES = {
+    "calibration": "Calibration",
+    "privacy": "Profiles and composition",
+    "mechanisms": "Mechanisms",
+    "answers": "Answers",
+    "tables": "Statistics of tables",
+    "glm": "Generalized linear models: speed",
+    "glm_error": "Generalized linear models: error",
+    "profiles": "Linear programs for local privacy",
+}
+"""The titles of areas whose name is not title enough, in the order of the page; the others follow by name."""
 _SECTION = re.compile(r"^<!-- (\w+) -->\n.*?^<!-- end of \1 -->\n", re.M | re.S)
 _OURS = {"sottovoce", "benchmarks", "support", "numpy", "scipy"} | set(sys.stdlib_module_names)
 
@@ -61,6 +71,7 @@ class Area:
         """Describe the run of a module."""
         name = module.__name__.rpartition(".")[2]
         about = (module.__doc__ or "").strip().splitlines()[0]
+        about = re.sub(rf"^{name}: (.)", lambda found: found[1].upper(), about, flags=re.I)
         size = "quick sizes, " if quick else ""
         stamp = f"{machine()}; {versions(module)}; {time.strftime('%Y-%m-%d', time.gmtime())}, {size}{seconds:.0f} s"
         return cls(name, about, tuple(tables), stamp)
@@ -110,4 +121,5 @@ def write(area: Area, path: Path = PAGE) -> None:
     section = f"{marks[0]}\n{area.markdown()}{marks[1]}\n"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = {match[1]: match[0] for match in _SECTION.finditer(text)} | {area.name: section}
-    path.write_text("\n".join([FRONT, *(sections[name] for name in sorted(sections))]), encoding="utf-8")
+    order = sorted(sections, key=lambda name: ([*_TITLES].index(name) if name in _TITLES else len(_TITLES), name))
+    path.write_text("\n".join([FRONT, *(sections[name] for name in order)]), encoding="utf-8")
