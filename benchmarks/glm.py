@@ -141,7 +141,7 @@ def nuts_seconds(draws: int) -> tuple[float, float, int]:
             sampler.run(sampler.post_warmup_state.rng_key)
             return sampler.get_samples()["w"]
 
-        return fastest(go_on, repeats=3)
+        return fastest(go_on, repeats=1)
 
     theirs = (run(9 * draws) - run(draws)) / 8
     return ours, theirs, made.chain.n_steps
