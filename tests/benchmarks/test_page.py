@@ -4,10 +4,10 @@ import ast
 from pathlib import Path
 
 import pytest
-
-from benchmarks import page, timing
 from benchmarks.__main__ import NAMES
 from benchmarks.peers import environment
+
+from benchmarks import page, timing
 
 ROOT = Path(__file__).parents[2]
 
