@@ -7,6 +7,7 @@ from sottovoce.gibbs.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.gibbs.latent_counts import LatentCounts
 from sottovoce.gibbs.noisy_counts import NoisyCounts
 from sottovoce.gibbs.noisy_tables import NoisyTables
+from sottovoce.gibbs.tempered_hidden_markov import TemperedHiddenMarkov
 
 __all__ = [
     "ChainGrid",
@@ -17,4 +18,5 @@ __all__ = [
     "LatentCounts",
     "NoisyCounts",
     "NoisyTables",
+    "TemperedHiddenMarkov",
 ]

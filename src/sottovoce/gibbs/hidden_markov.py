@@ -21,9 +21,9 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.systems.statistics import Statistics
+from sottovoce.systems.statistics import CrossCounts, Statistics
 
-__all__ = ["HiddenMarkovModel"]
+__all__ = ["HiddenMarkovModel", "stack_draws"]
 
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -71,6 +71,7 @@ class HiddenMarkovModel:
     """
 
     word: ClassVar[str] = "hidden Markov model"
+    parameter: ClassVar[str] = "states and probabilities"
     grid: ChainGrid
     fields: tuple[Field, ...]
     states: int
@@ -94,6 +95,15 @@ class HiddenMarkovModel:
     def tables(self) -> CountTables:
         """What is counted: one table (chain, step, category) a field."""
         return CountTables.over(self.grid, self.fields)
+
+    @property
+    def reading(self) -> CrossCounts:
+        """How a record becomes S(x): public lists, so that a database can count by itself."""
+        return self.tables.reading
+
+    def statistics(self, records: Any) -> Statistics:
+        """Return n and the counts of records in memory."""
+        return self.tables.statistics(records)
 
     @property
     def prior(self) -> Prior:
@@ -153,7 +163,7 @@ class HiddenMarkovModel:
         """
         _check_sweeps(sweeps, burn_in, starts)
         rng = secure_rng() if rng is None else rng
-        seen = ~self._mask(missing)
+        seen = ~self.mask(missing)
         latent = None
         if isinstance(data, NoisyTables):
             noisy = self._noisy(data)
@@ -164,7 +174,7 @@ class HiddenMarkovModel:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
         state = self._start(counts, starts, rng)
         kept = [draw for i, draw in enumerate(self._chain(state, counts, latent, seen, sweeps, rng)) if i >= burn_in]
-        return HiddenMarkovPosterior.relabelled(self.fields, _stack(kept))
+        return HiddenMarkovPosterior.relabelled(self.fields, stack_draws(kept))
 
     def _start(self, counts: Sequence[Floats], starts: int, rng: np.random.Generator) -> ChainState:
         """Return the likeliest of several short chains, each begun at the profile of some random cells."""
@@ -213,7 +223,8 @@ class HiddenMarkovModel:
             state, _ = self._sweep(state, tables, rng)
             yield state
 
-    def _mask(self, missing: Any) -> Mask:
+    def mask(self, missing: Any) -> Mask:
+        """Return which cells are missing, none if None is given, or raise `InvalidData`."""
         mask = np.zeros(self.grid.shape, dtype=bool) if missing is None else np.asarray(missing)
         if mask.shape != self.grid.shape or mask.dtype != bool:
             raise InvalidData(f"missing must be an array of {self.grid.shape} truth values. Got {mask.shape}")
@@ -238,8 +249,8 @@ class HiddenMarkovModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public description."""
-        return {
-            "model": self.word,
+        return self.tables.to_dict() | {
+            "system": self.word,
             "states": int(self.states),
             "emission_prior": self.emission_prior,
             "transition_prior": self.transition_prior,
@@ -260,7 +271,8 @@ def _runs(state: ChainState, some: slice) -> ChainState:
     )
 
 
-def _stack(draws: Sequence[ChainState]) -> ChainState:
+def stack_draws(draws: Sequence[ChainState]) -> ChainState:
+    """Return the draws of one run side by side, as if they were runs."""
     return ChainState(
         np.concatenate([d.initial for d in draws]),
         np.concatenate([d.transition for d in draws]),
