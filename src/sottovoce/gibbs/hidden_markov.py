@@ -15,7 +15,7 @@ from sottovoce.gibbs.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.gibbs.latent_counts import LatentCounts
 from sottovoce.gibbs.noisy_counts import NoisyCounts
 from sottovoce.gibbs.noisy_tables import NoisyTables
-from sottovoce.gibbs.sweeps import ChainState, Prior
+from sottovoce.gibbs.sweeps import ChainState, Prior, draw_latent, gibbs_sweep, stack_draws
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -23,7 +23,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.systems.statistics import CrossCounts, Statistics
 
-__all__ = ["HiddenMarkovModel", "stack_draws"]
+__all__ = ["HiddenMarkovModel"]
 
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -169,7 +169,7 @@ class HiddenMarkovModel:
             noisy = self._noisy(data)
             counts = [np.maximum(table, 0) * seen[..., None].astype(np.float64) for table in noisy]
             if noise_aware:
-                latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises)
+                latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises, most=data.n)
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
         state = self._start(counts, starts, rng)
@@ -188,19 +188,8 @@ class HiddenMarkovModel:
         if starts == 1:
             return state
         for _ in range(_SEARCH):
-            state, logs = self._sweep(state, counts, rng)
-        best = int(np.argmax(logs))
-        return _runs(state, slice(best, best + 1))
-
-    def _sweep(
-        self, state: ChainState, counts: Sequence[Floats], rng: np.random.Generator
-    ) -> tuple[ChainState, Floats]:
-        """Return the state after one sweep, and log p(counts) of each run before it."""
-        states, logs = state.draw_states(counts, rng)
-        moved = ChainState(state.initial, state.transition, state.emissions, states)
-        initial, transition = self.prior.draw_chain(states, rng)
-        emissions = self.prior.draw_emissions(moved.counts_by_state(counts), rng)
-        return ChainState(initial, transition, emissions, states), logs.sum(axis=1)
+            state, logs = gibbs_sweep(self.prior, state, counts, rng)
+        return state.run(int(np.argmax(logs)))
 
     def _chain(
         self,
@@ -211,16 +200,13 @@ class HiddenMarkovModel:
         sweeps: int,
         rng: np.random.Generator,
     ) -> Iterator[ChainState]:
-        """Yield the state after each sweep of one run; the true counts are drawn too where they are latent."""
-        tables = list(counts)
-        true = None if latent is None else latent.start()
+        """Yield the state after each sweep; the true counts are drawn too where they are latent."""
+        tables = counts
+        true = () if latent is None else latent.start()
         for _ in range(sweeps):
-            if latent is not None and true is not None:
-                z = state.states[0][seen]
-                true = latent.resample(true, [np.log(theta[0])[z] for theta in state.emissions], rng)
-                for table, drawn in zip(tables, true, strict=True):
-                    table[seen] = drawn
-            state, _ = self._sweep(state, tables, rng)
+            if latent is not None:
+                true, tables = draw_latent(state, latent, true, seen, rng)
+            state, _ = gibbs_sweep(self.prior, state, tables, rng)
             yield state
 
     def mask(self, missing: Any) -> Mask:
@@ -263,19 +249,3 @@ def _check_sweeps(sweeps: int, burn_in: int, starts: int) -> None:
             raise InvalidValue(f"{name} must be a whole number >= {least}. Got {value!r}")
     if burn_in >= sweeps:
         raise InvalidValue(f"burn_in must leave some of the {sweeps} sweeps. Got {burn_in}")
-
-
-def _runs(state: ChainState, some: slice) -> ChainState:
-    return ChainState(
-        state.initial[some], state.transition[some], tuple(theta[some] for theta in state.emissions), state.states[some]
-    )
-
-
-def stack_draws(draws: Sequence[ChainState]) -> ChainState:
-    """Return the draws of one run side by side, as if they were runs."""
-    return ChainState(
-        np.concatenate([d.initial for d in draws]),
-        np.concatenate([d.transition for d in draws]),
-        tuple(np.concatenate(parts) for parts in zip(*(d.emissions for d in draws), strict=True)),
-        np.concatenate([d.states for d in draws]),
-    )

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.gibbs.chains import sample_paths
+from sottovoce.gibbs.latent_counts import LatentCounts
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["ChainState", "Prior", "draw_dirichlet"]
+__all__ = ["ChainState", "Prior", "draw_dirichlet", "draw_latent", "gibbs_sweep", "stack_draws"]
 
 Integers = NDArray[np.int64]
 
@@ -95,12 +96,59 @@ class ChainState:
         member = (self.states.reshape(runs, 1, -1) == np.arange(size)[:, None]).astype(np.float64)
         return [np.asarray(member @ table.reshape(*table.shape[:-3], -1, table.shape[-1])) for table in counts]
 
+    def run(self, index: int) -> ChainState:
+        """Return one run by itself."""
+        i = slice(index, index + 1)
+        return ChainState(self.initial[i], self.transition[i], tuple(e[i] for e in self.emissions), self.states[i])
+
     def draw_states(
         self, counts: Sequence[Floats], rng: np.random.Generator, weight: float = 1.0
     ) -> tuple[Integers, Floats]:
         """Draw all states given the probabilities, the data counted `weight` times, and return log p(x) a chain."""
         logs = self.log_emission(counts)
         return sample_paths(logs if weight == 1 else weight * logs, self.initial, self.transition, rng)
+
+
+def gibbs_sweep(
+    prior: Prior, state: ChainState, counts: Sequence[Floats], rng: np.random.Generator
+) -> tuple[ChainState, Floats]:
+    """Return the state after one sweep given counts, and log p(counts) of each run before it."""
+    states, logs = state.draw_states(counts, rng)
+    moved = ChainState(state.initial, state.transition, state.emissions, states)
+    initial, transition = prior.draw_chain(states, rng)
+    emissions = prior.draw_emissions(moved.counts_by_state(counts), rng)
+    return ChainState(initial, transition, emissions, states), logs.sum(axis=1)
+
+
+def draw_latent(
+    state: ChainState, latent: LatentCounts, true: Sequence[Integers], seen: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[tuple[Integers, ...], list[Floats]]:
+    """Draw the true counts of the cells that were seen (chain, step), all runs side by side.
+
+    Returns
+    -------
+    tuple
+        The counts as `LatentCounts` keeps them (run and cell, category), and as the sweep needs them
+        (run, chain, step, category), zero where nothing was seen.
+    """
+    runs = len(state.states)
+    z, run = state.states[:, seen], np.arange(runs)[:, None]
+    logs = [np.log(theta)[run, z].reshape(-1, theta.shape[-1]) for theta in state.emissions]
+    drawn = latent.resample(true, logs, rng)
+    tables = [np.zeros((runs, *seen.shape, table.shape[1])) for table in drawn]
+    for table, new in zip(tables, drawn, strict=True):
+        table[:, seen] = new.reshape(runs, -1, new.shape[1])
+    return drawn, tables
+
+
+def stack_draws(draws: Sequence[ChainState]) -> ChainState:
+    """Return the draws of one run side by side, as if they were runs."""
+    return ChainState(
+        np.concatenate([d.initial for d in draws]),
+        np.concatenate([d.transition for d in draws]),
+        tuple(np.concatenate(parts) for parts in zip(*(d.emissions for d in draws), strict=True)),
+        np.concatenate([d.states for d in draws]),
+    )
 
 
 def transition_counts(states: Integers, size: int) -> tuple[Floats, Floats]:

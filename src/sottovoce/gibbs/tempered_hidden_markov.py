@@ -8,11 +8,12 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from sottovoce.gibbs.hidden_markov import HiddenMarkovModel, stack_draws
+from sottovoce.gibbs.floored import draw_floored_dirichlet
+from sottovoce.gibbs.hidden_markov import HiddenMarkovModel
 from sottovoce.gibbs.hidden_markov_posterior import HiddenMarkovPosterior
-from sottovoce.gibbs.sweeps import ChainState
+from sottovoce.gibbs.sweeps import ChainState, stack_draws
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -20,7 +21,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
-from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.systems.statistics import Statistics
 
 __all__ = ["TemperedHiddenMarkov"]
@@ -150,10 +150,10 @@ class TemperedHiddenMarkov(Mechanism):
         return HiddenMarkovPosterior.relabelled(self.system.fields, stack_draws(kept))
 
     def sweep(self, state: ChainState, counts: list[Floats], rng: np.random.Generator) -> ChainState:
-        """Return the state after one tempered sweep of one run: emissions, states, then transitions."""
+        """Return the state after one tempered sweep: emissions, states, then transitions."""
         weight = 1 / self.temperature
         emissions = tuple(
-            _draw_floored(self.system.prior.emission + weight * table[0], self.floor / table.shape[-1], rng)[None]
+            draw_floored_dirichlet(self.system.prior.emission + weight * table, self.floor / table.shape[-1], rng)
             for table in state.counts_by_state(counts)
         )
         drawn = ChainState(state.initial, state.transition, emissions, state.states)
@@ -190,9 +190,3 @@ def _rho(ranges: Floats, temperature: float, sweeps: int) -> float:
 def _profile(ranges: Floats, temperature: float, sweeps: int) -> Profile:
     windows = [2 * float(b) / temperature for b in (*ranges, ranges.sum())]
     return compose([BoundedRangeProfile(window) for window in windows], [sweeps] * len(windows))
-
-
-def _draw_floored(alpha: Floats, floor: float, rng: np.random.Generator) -> Floats:
-    """Draw each state's probabilities exactly; what leaves the sampler's low bits is still above the floor."""
-    theta = np.stack([TruncatedDirichlet(row, floor).sample(None, rng) for row in alpha])
-    return np.asarray(np.clip(coarsen(theta), floor, 1 - (alpha.shape[1] - 1) * floor))
