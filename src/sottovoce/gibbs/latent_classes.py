@@ -36,10 +36,13 @@ class ClassDraws:
         Pr[class], (draws, classes).
     features
         Pr[category | class] of each table, (draws, classes, categories).
+    sizes
+        How many records each class has, (draws, classes).
     """
 
     classes: Floats
     features: tuple[Floats, ...]
+    sizes: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,17 +126,19 @@ class LatentClasses(LatentCounts):
         counts = self.start()
         chains = len(self.noisy[0]) // self.classes
         kept: list[tuple[Floats, tuple[Floats, ...]]] = []
+        sizes: list[Integers] = []
         for sweep in range(burn_in + -(-draws // chains)):
             pi, thetas = self.parameters(counts, class_prior, priors, rng)
             if sweep >= burn_in:
                 kept.append((pi, thetas))
+                sizes.append(counts[0].sum(axis=1).reshape(-1, self.classes))
             counts = self.sweep(counts, pi, thetas, rng)
         classes = np.concatenate([pi for pi, _ in kept])[:draws]
         shapes = [(-1, self.classes, table.shape[1]) for table in self.noisy]
         features = [
             np.concatenate([thetas[f].reshape(shape) for _, thetas in kept])[:draws] for f, shape in enumerate(shapes)
         ]
-        return ClassDraws(classes, tuple(features))
+        return ClassDraws(classes, tuple(features), np.concatenate(sizes)[:draws].astype(np.float64))
 
     def _move_classes(
         self, counts: list[Integers], log_pi: Floats, log_theta: Sequence[Floats], rng: np.random.Generator
