@@ -1,0 +1,1 @@
+"""Audit: attacks on our own promises."""
