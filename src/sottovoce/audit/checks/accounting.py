@@ -105,12 +105,12 @@ def filters() -> tuple[bool, str]:
     problems, used = [], []
     for budget, profile in cases:
         purse = PrivacyFilter(budget)
-        count = next(k for k in itertools.count() if not _spend(purse, profile) or k > 10_000)
+        count = next(k for k in itertools.count() if not _spend(purse, profile) or k > 100)
         used.append(count)
         total = GaussianProfile(profile.mu * math.sqrt(count)) if isinstance(profile, GaussianProfile) else None
         kept = total.satisfies(budget) if total and count else count * _number(profile) <= _number(budget)
         if not kept:
-            problems.append(f"{count} releases of {profile} went through a budget of {budget}")
+            problems.append(f"{count} releases of a {profile.word} profile went through a budget of {budget}")
         if not count:
             problems.append(f"a budget of {budget} let nothing through")
     return verdict(problems, f"{', '.join(map(str, used))} releases went through, and no more")

@@ -52,10 +52,8 @@ def edges() -> tuple[bool, str]:
                 for y, (p, q) in enumerate(zip(out[i], out[j], strict=True)):
                     checked += 1
                     if p > most * q:
-                        problems.append(
-                            f"output {y} is {float(p / q):.17g} times likelier across an edge, "
-                            f"and e^ε is {float(most):.17g}"
-                        )
+                        over = float(p / (most * q) - 1)
+                        problems.append(f"output {y} exceeds e^ε across an edge, by {over:.2g} of itself")
     return verdict(problems, f"{checked} constraints hold in exact fractions")
 
 
