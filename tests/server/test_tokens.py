@@ -84,7 +84,7 @@ class TestTheStore:
     def test_hashes_are_compared_in_constant_time_also_for_nobody(
         self, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        token, text = tokens.create("ada", ["read"])
+        _, text = tokens.create("ada", ["read"])
         calls: list[tuple[str, str]] = []
         real = module.hmac.compare_digest
         monkeypatch.setattr(module.hmac, "compare_digest", lambda a, b: calls.append((a, b)) or real(a, b))
@@ -95,7 +95,7 @@ class TestTheStore:
         assert [len(a) == len(b) == 64 for a, b in calls] == [True] * 3
 
     def test_scopes_and_lifetimes_are_checked(self, tokens: Tokens) -> None:
-        with pytest.raises(InvalidValue, match="scopes are some of read, plan, ask, admin. Got root"):
+        with pytest.raises(InvalidValue, match="some of read, plan, ask, admin"):
             tokens.create("ada", ["root"])
         with pytest.raises(InvalidValue, match="Got none"):
             tokens.create("ada", [])
