@@ -71,7 +71,7 @@ def log_beta(theta: Floats, a: Floats | float, b: Floats | float) -> Floats:
     return np.asarray(special.xlogy(a - 1, theta) + special.xlog1py(b - 1, -theta) - special.betaln(a, b))
 
 
-def _projected_normal(mean: float, sigma: float, n: int, nodes: int = 200) -> tuple[Floats, Floats]:
+def _projected_normal(mean: float, sigma: float, n: int, nodes: int = 120) -> tuple[Floats, Floats]:
     """Return weights and points of N(mean, σ²) projected to [0, n]: two atoms, and Gauss–Legendre between them."""
     low, high = max(0.0, mean - 10 * sigma), min(float(n), mean + 10 * sigma)
     x, w = np.polynomial.legendre.leggauss(nodes)
