@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.cli.choices import Choice
 from sottovoce.experiments.style import COLOURS
+from sottovoce.mechanisms.choices import Choice
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, Promise
 
