@@ -56,9 +56,7 @@ def audit(
         return
     one = case is not None or system is not None or spec is not None
     if everything == one:
-        raise InvalidValue(
-            "audit needs --all, or --case NAME, or --system, --n and --target (or --spec FILE with them)"
-        )
+        raise InvalidValue("audit needs one of: --all; --case NAME; --system, --n and --target (or --spec FILE)")
     if everything:
         if plot is not None:
             raise InvalidValue("--plot draws one audit; name it with --case or --system")
