@@ -114,7 +114,7 @@ def token_for(config: Config, analyst: str = "ada", *scopes: str, datasets: tupl
 def served(config: Config) -> Iterator[httpx.Client]:
     """Serve a configuration on a free port until the block ends."""
     app = create_app(config)
-    settings = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, ws="none")
+    settings = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, server_header=False)
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -37,11 +37,6 @@ class Metrics:
         with self._turn:
             self._counts[name, tuple(sorted(labels.items()))] += 1
 
-    def observe_answer(self, *, late: bool) -> None:
-        """Count an answer that missed the first tick of the grid."""
-        if late:
-            self.count("late_answers")
-
     def text(self, gauges: Iterable[tuple[str, str, dict[str, str], float]]) -> str:
         """Return the counters and the given gauges (name, help, labels, value) in Prometheus' text format."""
         lines: list[str] = []

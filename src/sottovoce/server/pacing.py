@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from sottovoce.server.errors import TooManyRequests
 
-__all__ = ["Bucket", "next_tick"]
+__all__ = ["Bucket", "Grid"]
 
 
-def next_tick(taken: float, grid: float) -> float:
-    """Return the first multiple of `grid`, at least one, that is not before `taken`.
+class Grid:
+    """Moments at whole multiples of a step after a start, at least one: work that ends within the same step is told
+    at the same moment, whatever it took.
 
-    All work that ends within the same tick is told at the same moment, whatever it took.
-
-    >>> [next_tick(t, 0.25) for t in (0.0, 0.001, 0.249, 0.25, 0.26)]
+    Examples
+    --------
+    >>> [Grid(0.25).next_tick(taken) for taken in (0.0, 0.001, 0.249, 0.25, 0.26)]
     [0.25, 0.25, 0.25, 0.25, 0.5]
     """
-    return max(1, math.ceil(taken / grid)) * grid
+
+    def __init__(
+        self,
+        step: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.step, self.now, self._sleep = step, clock, sleep
+
+    def next_tick(self, taken: float) -> float:
+        """Return the first moment of the grid that is not before `taken`."""
+        return max(1, math.ceil(taken / self.step)) * self.step
+
+    async def wait(self, start: float) -> bool:
+        """Wait for the next moment after `start`; say whether it was the first."""
+        taken = self.now() - start
+        await self._sleep(self.next_tick(taken) - taken)
+        return taken <= self.step
 
 
 class Bucket:

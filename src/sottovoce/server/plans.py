@@ -15,6 +15,8 @@ from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import price
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import DELTAS, ORDERS
+from sottovoce.privacy.composition import ComposedProfile
+from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
@@ -53,9 +55,18 @@ def summary(profile: Profile) -> dict[str, Any]:
     """Return a profile at the usual places: ε(δ), and the Rényi divergence; null where infinite."""
     return {
         "basis": str(profile.basis),
-        "epsilon": {f"{d:g}": plain(float(profile.epsilon(d))) for d in (0.0, *DELTAS)},
+        "epsilon": {f"{d:g}": plain(_epsilon(profile, d)) for d in (0.0, *DELTAS)},
         "renyi": {f"{o:g}": plain(float(profile.renyi(o))) for o in ORDERS},
     }
+
+
+def _epsilon(profile: Profile, delta: float) -> float:
+    """Return ε(δ). Of several releases together, by their Rényi curves: a bound too, and a thousand times quicker."""
+    if delta == 0:
+        return profile.pure()
+    if not isinstance(profile, ComposedProfile):
+        return float(profile.epsilon(delta))
+    return min(float(renyi_epsilon(profile.renyi, np.log(np.array(delta)), profile.pole)), profile.pure())
 
 
 @functools.lru_cache(maxsize=512)
@@ -65,9 +76,13 @@ def summary_of(profile: str) -> str:
 
 
 def _curve(profile: Profile) -> dict[str, list[float]]:
-    top = next((e for d in (1e-9, 1e-6, 1e-3) if math.isfinite(e := float(profile.epsilon(d))) and e > 0), 10.0)
+    top = next((e for d in (1e-9, 1e-6, 1e-3) if math.isfinite(e := _epsilon(profile, d)) and e > 0), 10.0)
     epsilons = np.linspace(0.0, top, _POINTS)
-    return {"epsilon": epsilons.tolist(), "delta": plain(profile.delta(epsilons))}
+    if isinstance(profile, ComposedProfile):
+        deltas = np.exp(renyi_log_delta(profile.renyi, epsilons, profile.pole))
+    else:
+        deltas = profile.delta(epsilons)
+    return {"epsilon": epsilons.tolist(), "delta": plain(deltas)}
 
 
 def plain_all(values: dict[str, Any]) -> dict[str, Any]:

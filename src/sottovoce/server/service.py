@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from sottovoce.server.datasets import Dataset
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotAuthenticated, NotFound
 from sottovoce.server.logs import log_failure
 from sottovoce.server.metrics import Metrics
-from sottovoce.server.pacing import next_tick
+from sottovoce.server.pacing import Grid
 from sottovoce.server.plans import choice_of, priced, summary_of
 from sottovoce.server.questions import Question, build, model_of
 from sottovoce.server.receipts import Signer, receipt_of
@@ -62,7 +61,7 @@ class Service:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.metrics = Metrics()
+        self.metrics, self.grid = Metrics(), Grid(config.limits.answer_grid)
         with contextlib.ExitStack() as opened:
             self.signer = Signer(config.signing_key)
             self.tokens = opened.enter_context(Tokens(config.tokens))
@@ -206,16 +205,15 @@ class Service:
         return await asyncio.shield(task)
 
     async def _ask(self, caller: Caller, name: str, question: Question, key: str | None) -> dict[str, Any]:
-        start, grid = time.monotonic(), self.config.limits.answer_grid
+        start = self.grid.now()
         dataset = self._dataset(caller, "ask", name)
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
         made = await self._answering(self._draft, caller, dataset, part, question, key)
         if not isinstance(made, Answer):
-            taken = time.monotonic() - start
-            self.metrics.observe_answer(late=taken > grid)
-            await asyncio.sleep(next_tick(taken, grid) - taken)
+            if not await self.grid.wait(start):
+                self.metrics.count("late_answers")
             if isinstance(made, AnswerLost):
                 raise made
             made = await self._answering(dataset.curator.record, made)

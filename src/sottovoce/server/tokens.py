@@ -98,8 +98,10 @@ class Tokens:
     def __init__(self, url: str | os.PathLike[str]) -> None:
         address = read_url(url)
         if address.drivername == "sqlite":
-            with contextlib.suppress(OSError):  # made readable for its owner alone, before anything is in it
-                os.close(os.open(str(address.database), os.O_CREAT | os.O_RDWR, 0o600))
+            # Made readable for its owner alone, before anything is in it. An existing file must not be opened here:
+            # closing it again would take away the locks of every other connection of this process.
+            with contextlib.suppress(OSError):
+                os.close(os.open(str(address.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._engine = sa.create_engine(address, pool_pre_ping=address.drivername != "sqlite")
         try:
             with self._engine.begin() as connection:
