@@ -21,15 +21,13 @@ __all__ = ["LatentCounts"]
 
 Integers = NDArray[np.int64]
 
-_NO_END = 2**40
-
 
 @dataclass(frozen=True, eq=False)
 class LatentCounts:
     r"""Noisy tables of (cells, categories), and the draw of the true ones given everything else.
 
     In each cell m records were counted in every table: the true counts of table f are Multinomial(m, θ_f) with
-    the cell's probabilities, m has a flat prior (its number is not modelled), and the noise has the law it was
+    the cell's probabilities, m has a flat prior up to `most` (it is not modelled), and the noise has the law it was
     drawn from. One call to `resample` draws, exactly from their conditional laws,
 
     - for random pairs of categories of each table, how the pair's records split between them, and
@@ -43,6 +41,8 @@ class LatentCounts:
         One array (cells, categories) a table; the cells of all tables are the same.
     noises
         The noise on each table.
+    most
+        The most records a cell can hold: n, which is public.
 
     Examples
     --------
@@ -57,6 +57,7 @@ class LatentCounts:
 
     noisy: tuple[Integers, ...]
     noises: tuple[IntegerNoise, ...]
+    most: int = 2**40
 
     def __post_init__(self) -> None:
         noisy = tuple(np.asarray(table, dtype=np.int64) for table in self.noisy)
@@ -69,6 +70,7 @@ class LatentCounts:
         """Return counts to begin with: whole, none below zero, in every table the same sum in a cell."""
         clipped = [np.maximum(table, 0) for table in self.noisy]
         totals = np.rint(np.mean([table.sum(axis=1) for table in clipped], axis=0)).astype(np.int64)
+        totals = np.minimum(totals, self.most)
         started = []
         for table in clipped:
             counts = table.copy()
@@ -137,6 +139,6 @@ class LatentCounts:
             return np.asarray(value)
 
         low = np.max(rests, axis=0)
-        drawn = draw_log_concave(log_weight, low, np.full(cells, _NO_END), totals, rng)
+        drawn = draw_log_concave(log_weight, low, np.full(cells, self.most), totals, rng)
         for table, k, rest in zip(counts, picked, rests, strict=True):
             table[row, k] = drawn - rest
