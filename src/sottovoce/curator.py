@@ -6,7 +6,7 @@ import contextlib
 import getpass
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -19,7 +19,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.systems.statistics import Statistics
 
-__all__ = ["Answer", "Curator", "Records"]
+__all__ = ["Answer", "Curator", "Draft", "Records"]
 
 
 @runtime_checkable
@@ -50,6 +50,14 @@ class Answer:
     """A release with the number of its entry in the ledger."""
 
     entry: int
+    release: Release
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A release that is paid for and made, but not recorded: nobody may see it before `Curator.record` is done."""
+
+    reservation: Reservation
     release: Release
 
 
@@ -176,9 +184,10 @@ class Curator:
         """
         options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
         options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
-        return self.answer(mechanism, column, **options).release
+        made = self.draft(mechanism, column, **options)
+        return (self.record(made) if isinstance(made, Draft) else made).release
 
-    def answer(
+    def draft(
         self,
         mechanism: Mechanism,
         column: str | Sequence[str] | None = None,
@@ -190,31 +199,34 @@ class Curator:
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
         part: Budget | None = None,
-        query: str | None = None,
+        about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
         who: str | None = None,
-    ) -> Answer:
-        """Release as `release` does, on behalf of one of several people, and say which entry it is.
+    ) -> Draft | Answer:
+        """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
+
+        Returns the answer at once where the request was answered before under its key. The parameters are those of
+        `release`, and:
 
         Parameters
         ----------
         part
             The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
-        query, then
-            What is done to the release before it is recorded and answered, in words and as a function of the
-            release alone: post-processing, free of cost. Only its outcome is kept.
+        about
+            More of the question, in plain values, to be recorded with it.
+        then
+            What is done to the release before it is recorded and answered, a function of the release alone:
+            post-processing, free of cost. Only its outcome is kept.
         who
             Who asks; the curator's own `who` unless given.
         """
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
-        if query is not None:
-            question["query"] = query
         granted = self._ledger.reserve(
             budget,
             mechanism.cost(draws),
-            {"mechanism": mechanism.to_dict()} | question,
+            {"mechanism": mechanism.to_dict()} | question | dict(about or {}),
             who=self.who if who is None else who,
             key=idempotency_key,
             accept_unproven=accept_unproven,
@@ -234,10 +246,13 @@ class Curator:
             )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            if then is not None:
-                release = then(release)
-            self._ledger.commit(granted, release.to_dict(), keep=self._keep)
-        return Answer(granted.entry, release)
+            return Draft(granted, release if then is None else then(release))
+
+    def record(self, draft: Draft) -> Answer:
+        """Record a release, durably; from here on it may be seen."""
+        with self._closing(draft.reservation):
+            self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
+        return Answer(draft.reservation.entry, draft.release)
 
     def open_part(self, name: str, promise: Promise, *, order: float | None = None) -> Budget:
         """Open a part of the data set's budget for one person, or return it where it is open already.
