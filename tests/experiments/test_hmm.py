@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.experiments.event_logs import HONG_KONG, PORTUGAL
-from sottovoce.experiments.held_out import Study, converged_temperature, noisy_tables
+from sottovoce.experiments.event_scores import Study, converged_temperature, noisy_tables
 from sottovoce.experiments.registry import Setting, find
 from sottovoce.privacy.randomness import seeded_rng
 

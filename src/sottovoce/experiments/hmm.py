@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.experiments.event_logs import HONG_KONG, PORTUGAL, EventLog
-from sottovoce.experiments.held_out import (
+from sottovoce.experiments.event_scores import (
     FLOOR,
     Study,
     converged_temperature,
