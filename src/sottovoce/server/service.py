@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
@@ -165,8 +165,18 @@ class Service:
 
     # What can be asked.
 
-    def plan(self, caller: Caller, name: str, question: Question, mean: Any = None) -> dict[str, Any]:
-        """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing."""
+    def plan(
+        self,
+        caller: Caller,
+        name: str,
+        question: Question,
+        mean: Any = None,
+        only: Collection[str] | None = None,
+    ) -> dict[str, Any]:
+        """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing.
+
+        `only` leaves the other mechanisms out, where a caller cannot wait for all of them.
+        """
         dataset = self._dataset(caller, "plan", name)
         model = model_of(question.system, question.column, question.where, dataset.config)
         target = parse_promise(question.target)
@@ -174,7 +184,7 @@ class Service:
         budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
         spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []
-        for mechanism in dataset.config.mechanisms:
+        for mechanism in (m for m in dataset.config.mechanisms if only is None or m in only):
             choice, made = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
             if made is not None:
                 choice["price"] = {
