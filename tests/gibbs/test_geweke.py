@@ -46,22 +46,31 @@ def assert_same_law(one: np.ndarray, two: np.ndarray) -> None:
         assert np.all(np.abs(gap) < FAR * np.maximum(spread, 1e-12)), (power, gap / spread)
 
 
+def log_density(state: ChainState, tables: list[np.ndarray]) -> np.ndarray:
+    """log p(records | states, θ) of each run: what ties the data to everything else."""
+    run = np.arange(len(state.states))[:, None, None]
+    parts = [
+        (t * np.log(theta[run, state.states])).sum(axis=(1, 2, 3))
+        for t, theta in zip(tables, state.emissions, strict=True)
+    ]
+    return np.sum(parts, axis=0)
+
+
 def draw_tables(state: ChainState, totals: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     run = np.arange(len(state.states))[:, None, None]
     return [rng.multinomial(totals, theta[run, state.states]) for theta in state.emissions]
 
 
 def test_the_plain_sampler_keeps_the_joint_law() -> None:
-    rng, runs = seeded_rng(11), 6000
-    totals = np.broadcast_to([[4, 0, 7], [1, 3, 5]], (runs, CHAINS, STEPS))
+    rng, runs = seeded_rng(11), 8000
+    totals = np.broadcast_to([[4, 0, 17], [1, 9, 5]], (runs, CHAINS, STEPS))
     fresh = MODEL.prior.start(runs, GRID.shape, rng)
     state = MODEL.prior.start(runs, GRID.shape, rng)
-    for _ in range(12):
+    for _ in range(15):
         tables = draw_tables(state, totals, rng)
         state, _ = gibbs_sweep(MODEL.prior, state, [t.astype(float) for t in tables], rng)
-    seen = draw_tables(state, totals, rng)[0][..., 0].mean(axis=(1, 2))
-    expected = draw_tables(fresh, totals, rng)[0][..., 0].mean(axis=(1, 2))
-    assert_same_law(features(state, seen), features(fresh, expected))
+    expected = log_density(fresh, draw_tables(fresh, totals, rng))
+    assert_same_law(features(state, log_density(state, tables)), features(fresh, expected))
 
 
 def draw_noise(noise: IntegerNoise, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -72,61 +81,71 @@ def draw_noise(noise: IntegerNoise, shape: tuple[int, ...], rng: np.random.Gener
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_the_noise_aware_sampler_keeps_the_joint_law(kind: str) -> None:
-    rng, runs, most = seeded_rng(12), 2500, 6
+    rng, runs, shapes = seeded_rng(12), 4000, (1.0, 3.0)
+    odds = (6.0, 3.0)
     noises = (IntegerNoise(kind, 1.2), IntegerNoise(kind, 0.7))
     seen = np.array([[True, True, True], [True, False, True]])
 
     def draw(count: int) -> tuple[ChainState, list[np.ndarray]]:
         state = MODEL.prior.start(count, GRID.shape, rng)
-        return state, draw_tables(state, rng.integers(0, most + 1, (count, CHAINS, STEPS)), rng)
+        shape, success = rng.choice(shapes, (count, 1, 1)), rng.beta(*odds, (count, 1, 1))
+        totals = rng.negative_binomial(shape, 1 - success, (count, CHAINS, STEPS))
+        return state, draw_tables(state, totals, rng)
 
     fresh, fresh_tables = draw(runs)
     state, tables = draw(runs)
     true = tuple(t[:, seen].reshape(-1, t.shape[-1]) for t in tables)
-    for _ in range(8):
+    for _ in range(10):
         noisy = tuple(t + draw_noise(noise, t.shape, rng) for t, noise in zip(true, noises, strict=True))
-        latent = LatentCounts(noisy, noises, most=most)
+        latent = LatentCounts(noisy, noises, runs=runs, shapes=shapes, odds=odds)
         true, tables = draw_latent(state, latent, true, seen, rng)
         state, _ = gibbs_sweep(MODEL.prior, state, tables, rng)
 
-    def totals(ts: list[np.ndarray]) -> list[np.ndarray]:
-        return [ts[0][:, seen].sum(axis=-1).mean(axis=1), ts[1][:, seen][..., 2].mean(axis=1)]
+    def data(state: ChainState, tables: list[np.ndarray]) -> list[np.ndarray]:
+        some = [t * seen[..., None] for t in tables]
+        cells = some[1][:, seen]
+        spread = ((cells[..., 2] - cells[..., 1]) ** 2).mean(axis=1)
+        return [
+            log_density(state, some),
+            some[0].sum(axis=(1, 2, 3)),
+            np.log1p(spread),
+            cells.sum(axis=-1).var(axis=1) ** 0.5,
+        ]
 
-    assert_same_law(features(state, *totals(tables)), features(fresh, *totals(fresh_tables)))
+    assert_same_law(features(state, *data(state, tables)), features(fresh, *data(fresh, fresh_tables)))
 
 
 def test_the_tempered_sampler_keeps_its_joint_law() -> None:
     # At temperature T the joint law of everything is prior x likelihood^(1/T), multinomial coefficients as they are:
     # records given the rest have probabilities θ^w / Σθ^w, and (θ, z) has weight Π_cells (Σθ^w)^m beside its prior.
-    rng, runs, w, floor = seeded_rng(13), 3000, 0.5, 0.2
+    rng, runs, w, floor, pool = seeded_rng(13), 5000, 0.4, 0.1, 120_000
     model = HiddenMarkovModel(GRID, (Field("a", (0, 1)),), states=2, emission_prior=0.9)
-    mech = TemperedHiddenMarkov(model, n=18, temperature=1 / w, sweeps=1, floor=floor)
-    totals = np.array([[3, 0, 6], [2, 2, 5]])
+    mech = TemperedHiddenMarkov(model, n=41, temperature=1 / w, sweeps=1, floor=floor)
+    totals = np.array([[6, 0, 12], [4, 8, 11]])
 
     def heat(state: ChainState) -> np.ndarray:
         theta = state.emissions[0] ** w
         return theta[np.arange(len(theta))[:, None, None], state.states]
 
-    def draw(count: int) -> ChainState:
-        kept: list[ChainState] = []
-        while sum(len(k.states) for k in kept) < count:
-            state = model.prior.start(20_000, GRID.shape, rng)
-            theta = draw_floored_dirichlet(np.full((20_000, 2, 2), 0.9), floor / 2, rng)
-            state = ChainState(state.initial, state.transition, (theta,), state.states)
-            log_weight = (totals * np.log(heat(state).sum(axis=-1) / 2 ** (1 - w))).sum(axis=(1, 2))
-            ok = np.log(rng.random(20_000)) < log_weight
-            kept.append(ChainState(state.initial[ok], state.transition[ok], (theta[ok],), state.states[ok]))
-        some = slice(0, count)
-        parts = [
-            np.concatenate(p)[some]
-            for p in zip(*((k.initial, k.transition, k.emissions[0], k.states) for k in kept), strict=True)
-        ]
-        return ChainState(parts[0], parts[1], (parts[2],), parts[3])
-
-    fresh, state = draw(runs), draw(runs)
-    for _ in range(8):
+    def draw_hot(state: ChainState) -> list[np.ndarray]:
         hot = heat(state)
-        tables = [rng.multinomial(totals, hot / hot.sum(axis=-1, keepdims=True)).astype(float)]
+        return [rng.multinomial(totals, hot / hot.sum(axis=-1, keepdims=True)).astype(float)]
+
+    start = model.prior.start(pool, GRID.shape, rng)
+    theta = draw_floored_dirichlet(np.full((pool, 2, 2), 0.9), floor / 2, rng)
+    start = ChainState(start.initial, start.transition, (theta,), start.states)
+    log_weight = (totals * np.log(heat(start).sum(axis=-1))).sum(axis=(1, 2))
+    weight = np.exp(log_weight - log_weight.max())
+
+    def draw() -> ChainState:
+        pick = rng.choice(pool, runs, p=weight / weight.sum())
+        return ChainState(start.initial[pick], start.transition[pick], (theta[pick],), start.states[pick])
+
+    fresh, state = draw(), draw()
+    for _ in range(10):
+        tables = draw_hot(state)
         state = mech.sweep(state, tables, rng)
     assert state.emissions[0].min() >= floor / 2
-    assert_same_law(features(state), features(fresh))
+    assert weight.sum() ** 2 / (weight**2).sum() > 2 * runs  # the pool is wide enough to draw from
+    expected = log_density(fresh, draw_hot(fresh))
+    assert_same_law(features(state, log_density(state, tables)), features(fresh, expected))

@@ -95,7 +95,7 @@ class Mu:
 class Excess:
     """The δ that an event forces at ε: p - e^ε q."""
 
-    epsilon: float
+    epsilon: Any
 
     def value(self, p: Any, q: Any) -> Any:
         """Return p - e^ε q."""
@@ -103,7 +103,7 @@ class Excess:
 
     def slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
         """Return 1 and e^ε."""
-        return np.ones_like(p), np.full_like(q, np.exp(self.epsilon))
+        return np.ones_like(p), np.exp(self.epsilon) * np.ones_like(q)
 
 
 def noise(measure: Measure, p: Any, q: Any, draws: float) -> tuple[Any, Any]:

@@ -52,6 +52,14 @@ def _shifted(gap: float, variance: float) -> Callable[[Any], Any]:
     return lambda outputs: gap / variance * np.asarray(outputs)[:, 0]
 
 
+_CHAINS = 4096
+"""Chains run at once: always as many, so that one compiled program serves all."""
+
+
+def _in_lots(count: int, run: Callable[[], Any]) -> Any:
+    return np.concatenate([run() for _ in range(-(-count // _CHAINS))])[:count]
+
+
 @dataclass(frozen=True, eq=False)
 class _ChainDraws:
     """The last iterates of independent Langevin chains."""
@@ -59,8 +67,8 @@ class _ChainDraws:
     mechanism: DiffusePosterior
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        start = np.zeros((count, self.mechanism.design.dimension))
-        return self.mechanism.draw(_ROWS, _LABELS[side], start, rng)
+        start = np.zeros((_CHAINS, self.mechanism.design.dimension))
+        return _in_lots(count, lambda: self.mechanism.draw(_ROWS, _LABELS[side], start, rng))
 
 
 def langevin_subject(name: str, mechanism: DiffusePosterior) -> Subject:
@@ -106,7 +114,8 @@ class _SgdDraws:
     mechanism: NoisyProjectedSGD
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        return self.mechanism.run(_ROWS, _LABELS[side][::-1].copy(), rng, chains=count)
+        labels = _LABELS[side][::-1].copy()
+        return _in_lots(count, lambda: self.mechanism.run(_ROWS, labels, rng, chains=_CHAINS))
 
 
 @case("noisy SGD, first record, 3 steps later", tight=True)

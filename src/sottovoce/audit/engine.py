@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.audit.drawing import Source
 from sottovoce.audit.events import Pilot
-from sottovoce.audit.judgement import Tally, judge, make_plan
+from sottovoce.audit.judgement import Tally, alarming, judge, make_plan
 from sottovoce.audit.report import AuditReport
 from sottovoce.audit.scores import TESTS, Score, best_score, exact_score
 from sottovoce.audit.subject import Subject, subject_of
@@ -115,9 +115,9 @@ def audit(
                 tally = tally.plus(plan, score(x), score(y))
                 tell((chosen + tally.draws) / draws)
             looked = upto
-            found = judge(plan, tally, subject.claim, spend * (1 - confidence))
-            if found.alarm and early_stop:
+            if early_stop and share < 1 and alarming(plan, tally, spend * (1 - confidence)):
                 break
+        found = judge(plan, tally, spend * (1 - confidence))
     return AuditReport(
         subject.name,
         subject.claim,

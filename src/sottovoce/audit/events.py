@@ -12,7 +12,7 @@ from sottovoce.audit.bounds import Counts, Excess, Measure, noise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["Event", "Pilot", "Trial", "accuse", "choose"]
+__all__ = ["Event", "Pilot", "Trial", "accuse", "choose", "claimed_points"]
 
 _CANDIDATES = 240
 _EPSILONS = 33
@@ -122,25 +122,31 @@ def choose(measure: Measure, pilot: Pilot, draws: int, error: float) -> Trial:
     return max(found, key=lambda pair: pair[0])[1]
 
 
-def accuse(claim: Profile, pilot: Pilot) -> Trial:
-    """Return the event and the ε at which the claim δ(ε) looks most broken, in standard deviations.
+def claimed_points(claim: Profile) -> tuple[Floats, Floats]:
+    """Return ε over the range of a claim, and the δ claimed with each."""
+    reach = min(float(claim.epsilon(1e-6)), float(claim.pure()), _FARTHEST)
+    epsilons = np.linspace(0.0, reach, _EPSILONS)
+    return epsilons, np.asarray(claim.delta(epsilons))
+
+
+def accuse(points: tuple[Floats, Floats], pilot: Pilot) -> tuple[Trial, float]:
+    """Return the event and the ε at which a claim of `points` looks most broken, in standard deviations, and its δ.
 
     A pilot that is `exact` takes the likelihood ratio's word for how likely events are. A likelihood ratio may be
     part of what is wrong, so an audit accuses once more by counting.
     """
-    reach = min(float(claim.epsilon(1e-6)), float(claim.pure()), _FARTHEST)
-    epsilons = np.linspace(0.0, reach, _EPSILONS)
-    deltas = np.asarray(claim.delta(epsilons))
+    epsilons, deltas = (x[:, None] for x in points)
     found = []
     for above in (True, False):
         t, p, q = pilot.likely(above)
-        for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
-            p_noise, q_noise = noise(Excess(epsilon), p, q, pilot.first.size)
-            odds = (p - np.exp(epsilon) * q - delta) / np.hypot(p_noise, q_noise)
-            k = int(np.argmax(odds))
-            trial = Trial(Event(float(t[k]), above), Excess(epsilon), _shared(p_noise[k], q_noise[k]))
-            found.append((float(odds[k]), trial))
-    return max(found, key=lambda pair: pair[0])[1]
+        p_noise, q_noise = np.broadcast_arrays(*noise(Excess(epsilons), p, q, pilot.first.size))
+        odds = (Excess(epsilons).value(p, q) - deltas) / np.hypot(p_noise, q_noise)
+        i, k = np.unravel_index(int(np.argmax(odds)), odds.shape)
+        measure = Excess(float(epsilons[i, 0]))
+        trial = Trial(Event(float(t[k]), above), measure, _shared(p_noise[i, k], q_noise[i, k]))
+        found.append((float(odds[i, k]), trial, float(deltas[i, 0])))
+    _, trial, delta = max(found, key=lambda each: each[0])
+    return trial, delta
 
 
 def _shared(p_noise: float, q_noise: float) -> tuple[float, float]:

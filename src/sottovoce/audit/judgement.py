@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sottovoce.audit.bounds import Counts, Epsilon, Excess, Measure, Mu, clopper_pearson, lower_bound
-from sottovoce.audit.events import Pilot, Trial, accuse, choose
+from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, lower_bound
+from sottovoce.audit.events import Pilot, Trial, accuse, choose, claimed_points
 from sottovoce.audit.report import Band, Bound, Verdict
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["Judgement", "Plan", "Tally", "judge", "make_plan"]
+__all__ = ["Judgement", "Plan", "Tally", "alarming", "judge", "make_plan"]
 
 _AUDITS = 200
 """An alarm is wrong so seldom that this many audits together keep the confidence."""
@@ -22,28 +22,26 @@ _THRESHOLDS = 48
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All that is fixed before the draws that count: an event each for ε and μ, accusations, points of the curve."""
+    """All that is fixed before the draws that count: events to count, and points of the trade-off curve."""
 
-    epsilon: Trial
-    mu: Trial
-    accusations: tuple[Trial, ...]
+    trials: tuple[Trial, ...]
+    """The event for ε, the one for μ, and one or two accusations."""
+    claimed: tuple[float, ...]
+    """What is claimed of each: ε, μ, δ."""
     thresholds: Floats
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """All events that are counted."""
-        return self.epsilon, self.mu, *self.accusations
 
 
 def make_plan(claim: Profile, pilot: Pilot, draws: int, delta: float, error: float) -> Plan:
     """Return the plan that a pilot suggests for `draws` more draws."""
-    accusations = [accuse(claim, replace(pilot, exact=False))]
+    points = claimed_points(claim)
+    accusations = [accuse(points, replace(pilot, exact=False))]
     if pilot.exact:
-        accusations.append(accuse(claim, pilot))
+        accusations.append(accuse(points, pilot))
+    trials = choose(Epsilon(delta), pilot, draws, error), choose(Mu(), pilot, draws, error)
+    claimed = float(claim.epsilon(delta)), float(claim.gdp())
     return Plan(
-        choose(Epsilon(delta), pilot, draws, error),
-        choose(Mu(), pilot, draws, error),
-        tuple(accusations),
+        (*trials, *(trial for trial, _ in accusations)),
+        (*claimed, *(most for _, most in accusations)),
         pilot.thresholds(_THRESHOLDS),
     )
 
@@ -89,52 +87,27 @@ class Judgement:
         return Verdict.DOUBTFUL if any(doubts) else Verdict.HOLDS
 
 
-@dataclass(frozen=True)
-class _Held:
-    """A trial with its counts, held against the claim."""
-
-    trial: Trial
-    counts: Counts
-    claimed: float
-
-    def at(self, error: float) -> Bound:
-        bound = lower_bound(self.trial.measure, self.counts, error, self.trial.weights)
-        return Bound(max(bound, 0.0), self.claimed)
+def _bounds(plan: Plan, tally: Tally, error: float) -> list[Bound]:
+    """Return the bound that each trial gives, wrong with probability at most `error`."""
+    held = zip(plan.trials, tally.counts, plan.claimed, strict=True)
+    return [Bound(max(lower_bound(t.measure, c, error, t.weights), 0.0), most) for t, c, most in held]
 
 
-def judge(plan: Plan, tally: Tally, claim: Profile, error: float) -> Judgement:
-    """Return what the tally shows, each bound wrong with probability at most `error`.
+def alarming(plan: Plan, tally: Tally, error: float) -> bool:
+    """Say whether any bound exceeds its claim beyond doubt; wrong with probability at most `error` / 200."""
+    return any(bound.exceeded for bound in _bounds(plan, tally, error / (_AUDITS * len(plan.trials))))
 
-    The alarm, which looks at all bounds at once, is wrong with probability at most `error` / 200.
-    """
-    held = [_Held(t, c, _claimed(claim, t.measure)) for t, c in zip(plan.trials, tally.counts, strict=True)]
-    epsilon, mu, *accusations = held
+
+def judge(plan: Plan, tally: Tally, error: float) -> Judgement:
+    """Return what the tally shows, each bound wrong with probability at most `error`."""
+    epsilon, mu = _bounds(plan, tally, error)[:2]
     # The worst of several accusations is shown, so they share the error probability.
-    share = error / len(accusations)
-    worst = max(accusations, key=lambda each: each.at(share).lower - each.claimed)
-    strict = error / (_AUDITS * len(held))
-    return Judgement(
-        epsilon.at(error),
-        mu.at(error),
-        worst.at(share),
-        _accused_at(worst.trial.measure),
-        _band(plan, tally, error),
-        any(each.at(strict).exceeded for each in held),
-    )
-
-
-def _accused_at(measure: Measure) -> float:
-    return measure.epsilon if isinstance(measure, Excess) else 0.0
-
-
-def _claimed(claim: Profile, measure: Measure) -> float:
-    match measure:
-        case Epsilon(delta):
-            return float(claim.epsilon(delta))
-        case Excess(epsilon):
-            return float(claim.delta(epsilon))
-        case _:
-            return float(claim.gdp())
+    accusations = _bounds(plan, tally, error / (len(plan.trials) - 2))[2:]
+    worst = max(range(len(accusations)), key=lambda k: accusations[k].lower - accusations[k].claimed)
+    measure = plan.trials[2 + worst].measure
+    accused_at = measure.epsilon if isinstance(measure, Excess) else 0.0
+    alarm = alarming(plan, tally, error)
+    return Judgement(epsilon, mu, accusations[worst], accused_at, _band(plan, tally, error), alarm)
 
 
 def _band(plan: Plan, tally: Tally, error: float) -> Band:

@@ -169,7 +169,7 @@ class HiddenMarkovModel:
             noisy = self._noisy(data)
             counts = [np.maximum(table, 0) * seen[..., None].astype(np.float64) for table in noisy]
             if noise_aware:
-                latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises, most=data.n)
+                latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises)
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
         state = self._start(counts, starts, rng)

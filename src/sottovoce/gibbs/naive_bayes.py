@@ -15,8 +15,9 @@ from sottovoce.gibbs.class_model import ClassModel
 from sottovoce.gibbs.class_plan import ClassPlan
 from sottovoce.gibbs.count_tables import CountTables
 from sottovoce.gibbs.fields import Field
-from sottovoce.gibbs.latent_classes import LatentClasses, draw_dirichlet
+from sottovoce.gibbs.latent_classes import LatentClasses
 from sottovoce.gibbs.promised import promise_of, random_source
+from sottovoce.gibbs.sweeps import draw_dirichlet
 from sottovoce.gibbs.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
 from sottovoce.mechanisms.mechanism import coarsen
 from sottovoce.mechanisms.refits import warn_of_refit
@@ -217,8 +218,9 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, tables: Sequence[Any], plan: ClassPlan, sums: Sequence[Any], n: int, rng: np.random.Generator
     ) -> None:
         """Keep draws that count the true tables and sums as unknown."""
-        latent = LatentClasses.chains(tables, plan.counts.noises, n)
-        found = latent.posterior(self.class_alpha, [self.alpha] * len(tables), self._draws, rng)
+        priors = [self.alpha] * len(tables)
+        latent = LatentClasses.chains(tables, plan.counts.noises, n, self.class_alpha, priors)
+        found = latent.posterior(self._draws, rng)
         moments = [moment_draws(s, noise, found.sizes, rng) for s, noise in zip(sums, plan.moments, strict=True)]
         self.model_ = self.draws_ = self._model(found.classes, found.features, moments)
 
