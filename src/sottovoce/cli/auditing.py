@@ -16,9 +16,11 @@ from sottovoce.audit.cases import Case, all_cases, find_case
 from sottovoce.audit.scores import TESTS
 from sottovoce.audit.survey import survey
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.specs import MECHANISMS, build_mechanism, parse_system, read_spec, system_from
+from sottovoce.cli.specs import parse_system, read_spec
+from sottovoce.mechanisms.choices import MECHANISMS, build_mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
+from sottovoce.systems.naming import system_from
 
 __all__ = ["VIOLATED", "audit"]
 

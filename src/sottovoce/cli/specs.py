@@ -1,53 +1,16 @@
-"""Models on the command line: ``beta-bernoulli:alpha=6,beta=12`` and the names of mechanisms."""
+"""Models on the command line: ``beta-bernoulli:alpha=6,beta=12``, or a TOML file."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sottovoce.mechanisms import (
-    ConcentratedPosterior,
-    DiffusedPosterior,
-    DirectPosterior,
-    Mechanism,
-    NoisyStatistics,
-    TemperedPosterior,
-)
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
-from sottovoce.privacy.promises import Promise
-from sottovoce.systems import (
-    BetaBernoulli,
-    DirichletCategorical,
-    GammaExponential,
-    GammaPoisson,
-    NormalMean,
-    System,
-)
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.systems import System
+from sottovoce.systems.naming import system_from
 
-__all__ = ["MECHANISMS", "SYSTEMS", "build_mechanism", "parse_system", "read_spec", "system_from"]
-
-SYSTEMS: dict[str, Callable[..., System]] = {
-    kind.word: kind for kind in (BetaBernoulli, DirichletCategorical, GammaPoisson, GammaExponential, NormalMean)
-}
-
-
-def _direct(system: System, n: int, target: Promise) -> Mechanism:
-    mechanism = DirectPosterior(system, n)
-    if not mechanism.profile.satisfies(target):
-        raise PromiseUnreachable(f"the plain posterior does not keep {target}; use diffused or concentrated")
-    return mechanism
-
-
-MECHANISMS: dict[str, Callable[[System, int, Promise], Mechanism]] = {
-    "direct": _direct,
-    "diffused": DiffusedPosterior.calibrate,
-    "concentrated": ConcentratedPosterior.calibrate,
-    "tempered": TemperedPosterior.calibrate,
-    "laplace": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "laplace"),
-    "gaussian": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "gaussian"),
-}
+__all__ = ["parse_system", "read_spec"]
 
 
 def parse_system(text: str) -> System:
@@ -66,22 +29,6 @@ def parse_system(text: str) -> System:
     return system_from({"kind": word, **numbers})
 
 
-def system_from(state: Mapping[str, Any]) -> System:
-    """Build a system from its word (`kind`) and its arguments."""
-    arguments = dict(state)
-    word = arguments.pop("kind", None)
-    if word not in SYSTEMS:
-        raise InvalidValue(f"no system is called {word!r}; known: {', '.join(SYSTEMS)}")
-    for name in ("bounds", "categories"):
-        if isinstance(arguments.get(name), list):
-            arguments[name] = tuple(arguments[name])
-    try:
-        return SYSTEMS[word](**arguments)
-    except TypeError as error:
-        reason = str(error).replace("__init__()", word)
-        raise InvalidValue(f"cannot build the system: {reason}") from None
-
-
 def _value(text: str) -> Any:
     if "/" in text:
         return [_value(part) for part in text.split("/")]
@@ -93,13 +40,6 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def build_mechanism(name: str, system: System, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`."""
-    if name not in MECHANISMS:
-        raise InvalidValue(f"no mechanism is called {name!r}; known: {', '.join(MECHANISMS)}")
-    return MECHANISMS[name](system, n, target)
 
 
 def read_spec(path: Path | None) -> dict[str, Any]:

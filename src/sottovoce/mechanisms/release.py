@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,14 @@ from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.distributions import Distribution
 
-__all__ = ["Release"]
+__all__ = ["Release", "readable"]
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
+
+
+def readable(word: str, reader: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Let releases read back a value of another room: one whose `to_dict` says ``{"value": word, ...}``."""
+    _READERS[word] = reader
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,8 @@ class Release:
 def _value(plain: Any) -> Any:
     if isinstance(plain, Mapping) and plain.get("posterior") == "noisy":
         return NoisyPosterior.from_dict(plain)
+    if isinstance(plain, Mapping) and plain.get("value") in _READERS:
+        return _READERS[plain["value"]](plain)
     if isinstance(plain, Mapping) and "distribution" in plain:
         return Distribution.from_dict(plain)
     return np.asarray(plain, dtype=np.float64) if isinstance(plain, list) else plain

@@ -18,7 +18,7 @@ from sottovoce.systems.distributions import (
 from sottovoce.systems.gamma_exponential import GammaExponential
 from sottovoce.systems.gamma_poisson import GammaPoisson
 from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts, Reading, Statistics
 from sottovoce.systems.system import NoiseAwareSystem, System, TemperableSystem
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "CategoryCounts",
     "ClippedSum",
     "Conjugate",
+    "CrossCounts",
     "Dirichlet",
     "DirichletCategorical",
     "DirichletMixture",

@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["BallSum", "CategoryCounts", "ClippedSum", "Reading", "Statistics"]
+__all__ = ["BallSum", "CategoryCounts", "ClippedSum", "CrossCounts", "Reading", "Statistics"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,33 @@ class BallSum:
 
     dimension: int
     radius: float
+
+
+@dataclass(frozen=True)
+class CrossCounts:
+    """S(x) = the indicator of x's cell in each of several tables, one table after the other.
+
+    A record holds one value a column. A value of no known category counts as the category `others` says; where
+    that is -1, the record is left out of every table (and still counts in n).
+
+    Attributes
+    ----------
+    columns
+        The categories of each column, in the order the columns are given.
+    tables
+        The columns that each table crosses, by position; the last one runs fastest.
+    others
+        For each column the position of the category that an unknown value counts as, or -1.
+    """
+
+    columns: tuple[tuple[Hashable, ...], ...]
+    tables: tuple[tuple[int, ...], ...]
+    others: tuple[int, ...]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of each table."""
+        return tuple(tuple(len(self.columns[i]) for i in table) for table in self.tables)
 
 
 Reading = ClippedSum | CategoryCounts | BallSum

@@ -22,7 +22,15 @@ from sottovoce.tables.columns import field, numeric
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import Grid
 
-__all__ = ["Plan", "ball_sum", "category_counts", "clipped", "clipped_sum", "condition_count"]
+__all__ = [
+    "Plan",
+    "ball_sum",
+    "category_counts",
+    "category_literals",
+    "clipped",
+    "clipped_sum",
+    "condition_count",
+]
 
 Decode = Callable[[tuple[int, ...]], Statistics]
 
@@ -93,9 +101,7 @@ def category_counts(engine: Engine, table: Any, column: Any, reading: CategoryCo
     if missing is not None and missing not in categories:
         raise InvalidValue(f"a missing value must count as one of the categories. Got missing={missing!r}")
     default = categories.index(missing) if missing is not None else 0
-    literals = [_category(column, category) for category in categories]
-    if column.type().is_floating():  # NaN apart, for the reason given above
-        column = ibis.cases((column.isnan(), ibis.null("float64")), else_=column)
+    column, literals = category_literals(column, categories)
     groups = table.select(value=column).group_by("value").aggregate(records=lambda t: t.count())
     counts = {
         f"c{i}": engine.total(ibis.cases((groups.value == literal, groups.records), else_=0))
@@ -127,6 +133,14 @@ def condition_count(table: Any, kept: Any, reading: ClippedSum | CategoryCounts)
         return Statistics(n, np.array([float(ones * one + (n - ones) * zero)]))
 
     return Plan(query, decode)
+
+
+def category_literals(column: Any, categories: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Return a column without NaN, and its categories as literals of the column's kind."""
+    literals = [_category(column, category) for category in categories]
+    if column.type().is_floating():  # NaN apart, for the reason given above
+        column = ibis.cases((column.isnan(), ibis.null("float64")), else_=column)
+    return column, literals
 
 
 def _category(column: Any, category: Any) -> Any:

@@ -8,10 +8,11 @@ from typing import Any, Self
 import ibis
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Statistics
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts, Statistics
 from sottovoce.tables.columns import field, is_text, numeric
 from sottovoce.tables.conditions import condition
-from sottovoce.tables.engine import engine_of, fetch_row
+from sottovoce.tables.cross_counts import CellPlan, cross_counts
+from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows
 from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
 from sottovoce.tables.readings import Plan, ball_sum, category_counts, clipped_sum, condition_count
 
@@ -69,18 +70,24 @@ class Table:
         Parameters
         ----------
         reading
-            A `ClippedSum`, `CategoryCounts` or `BallSum`, or a system that has one.
+            A `ClippedSum`, `CategoryCounts`, `BallSum` or `CrossCounts`, or a system that has one.
         column
-            The column to read; for a `BallSum` one column a coordinate. Without a column a record is 1 where
+            The column to read; for a `BallSum` one column a coordinate, for `CrossCounts` one a list of
+            categories. Without a column a record is 1 where
             the condition `where` holds and 0 elsewhere.
         where
             A condition such as ``"age > 40 and region in ('N', 'S')"``. n is public and counts every record,
-            so a record for which the condition does not hold is not left out: it counts as a missing value.
+            so a record for which the condition does not hold is not left out: it counts as a missing value
+            (`CrossCounts` leave it out of every table, and count it in n).
         missing
             What a missing value counts as, chosen without looking at the data: a number within the bounds (0,
             cut to the bounds, unless given) or one of the categories (the first, unless given).
         """
         plan = self._plan(reading, column, where, missing)
+        if isinstance(plan, CellPlan):
+            statistics = plan.decode(fetch_rows(self._connection, plan.query, self.name))
+            self._check_some(statistics.n)
+            return statistics
         return plan.decode(self._records_row(plan.query))
 
     def check(
@@ -146,7 +153,9 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.schema)} columns)"
 
-    def _plan(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
+    def _plan(
+        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
+    ) -> Plan | CellPlan:
         self._check_open()
         reading = getattr(reading, "reading", reading)
         kept = None if where is None else condition(self._records, where)
@@ -155,9 +164,15 @@ class Table:
                 raise InvalidValue("a missing coordinate counts as 0; a ball takes no other value for it")
             names = _names(column)
             return ball_sum(self._engine, self._records, names, kept, reading)
+        if isinstance(reading, CrossCounts):
+            if missing is not None:
+                raise InvalidValue("each list of categories says itself what a missing value counts as")
+            values = [self._value([name], None, text=True) for name in _names(column)]
+            return cross_counts(self._engine, self._records, values, kept, reading)
         if not isinstance(reading, ClippedSum | CategoryCounts):
             raise InvalidValue(
-                f"a reading is a ClippedSum, CategoryCounts or BallSum, or a system. Got a {type(reading).__name__}"
+                f"a reading is a ClippedSum, CategoryCounts, BallSum or CrossCounts, or a system. "
+                f"Got a {type(reading).__name__}"
             )
         if column is None:
             if kept is None:
@@ -188,9 +203,12 @@ class Table:
 
     def _records_row(self, query: Any) -> tuple[int, ...]:
         row = self._row(query)
-        if row[0] == 0:
-            raise InvalidData(f"{self.name} has no records")
+        self._check_some(row[0])
         return row
+
+    def _check_some(self, n: int) -> None:
+        if n == 0:
+            raise InvalidData(f"{self.name} has no records")
 
 
 def _names(column: str | Sequence[str] | None) -> list[str]:
