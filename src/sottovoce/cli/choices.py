@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from sottovoce.mechanisms import Forecast, Mechanism
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems import System
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts
 
 __all__ = ["DELTAS", "ORDERS", "Choice", "choices", "middle"]
 
@@ -50,13 +51,16 @@ def _finite(value: float) -> float | None:
 
 def middle(system: System) -> Any:
     """Return a data mean to forecast for when the user names none: the middle of what records can be."""
-    match system.reading:
+    reading: Any = system.reading
+    match reading:
         case ClippedSum(low, high):
             return (low + high) / 2
         case CategoryCounts(categories):
             return [1 / len(categories)] * len(categories)
         case BallSum(dimension, _):
             return [0.0] * dimension
+        case CrossCounts(shapes=shapes):
+            return [1 / size for size in map(math.prod, shapes) for _ in range(size)]
 
 
 def choices(system: System, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:

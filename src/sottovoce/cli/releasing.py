@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import MECHANISMS, build_mechanism, parse_system, read_spec, system_from
+from sottovoce.gibbs import NoisyTables
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
@@ -64,6 +65,7 @@ def release(
     ) as curator:
         name = option("mechanism", mechanism) or "diffused"
         built = build_mechanism(name, model, curator.budget.n, parse_promise(promise))
+        columns = getattr(built, "columns", None) if columns is None else columns
         made = curator.release(
             built,
             columns[0] if isinstance(columns, list) and len(columns) == 1 else columns,
@@ -105,6 +107,9 @@ def _print(made: Any, described: str, left: str) -> None:
     if hasattr(value, "interval"):
         low, high = value.interval(0.95)
         rows = [("mean", _show(value.mean)), ("95 % interval", f"{_show(low)} to {_show(high)}")]
+    elif isinstance(value, NoisyTables):
+        named = zip(value.tables.tables, value.counts, value.noises, strict=True)
+        rows = [(" × ".join(t), f"{c.size} cells, {x.kind} noise of scale {number(x.scale)}") for t, c, x in named]
     else:
         rows = [(made.parameter, _show(value))]
     profile = made.profile

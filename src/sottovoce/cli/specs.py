@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sottovoce.gibbs import CountTables, NoisyCounts
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
@@ -15,6 +16,7 @@ from sottovoce.mechanisms import (
     NoisyStatistics,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems import (
@@ -28,9 +30,19 @@ from sottovoce.systems import (
 
 __all__ = ["MECHANISMS", "SYSTEMS", "build_mechanism", "parse_system", "read_spec", "system_from"]
 
-SYSTEMS: dict[str, Callable[..., System]] = {
-    kind.word: kind for kind in (BetaBernoulli, DirichletCategorical, GammaPoisson, GammaExponential, NormalMean)
+SYSTEMS: dict[str, Callable[..., Any]] = {
+    **{kind.word: kind for kind in (BetaBernoulli, DirichletCategorical, GammaPoisson, GammaExponential, NormalMean)},
+    "count-tables": lambda **state: CountTables.from_dict(state),
 }
+
+
+def _noisy(noise: NoiseKind) -> Callable[[Any, int, Promise], Mechanism]:
+    def calibrate(system: Any, n: int, target: Promise) -> Mechanism:
+        if isinstance(system, CountTables):
+            return NoisyCounts.calibrate(system, n, target, noise)
+        return NoisyStatistics.calibrate(system, n, target, noise)
+
+    return calibrate
 
 
 def _direct(system: System, n: int, target: Promise) -> Mechanism:
@@ -40,13 +52,13 @@ def _direct(system: System, n: int, target: Promise) -> Mechanism:
     return mechanism
 
 
-MECHANISMS: dict[str, Callable[[System, int, Promise], Mechanism]] = {
+MECHANISMS: dict[str, Callable[[Any, int, Promise], Mechanism]] = {
     "direct": _direct,
     "diffused": DiffusedPosterior.calibrate,
     "concentrated": ConcentratedPosterior.calibrate,
     "tempered": TemperedPosterior.calibrate,
-    "laplace": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "laplace"),
-    "gaussian": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "gaussian"),
+    "laplace": _noisy("laplace"),
+    "gaussian": _noisy("gaussian"),
 }
 
 
@@ -76,10 +88,11 @@ def system_from(state: Mapping[str, Any]) -> System:
         if isinstance(arguments.get(name), list):
             arguments[name] = tuple(arguments[name])
     try:
-        return SYSTEMS[word](**arguments)
+        built: System = SYSTEMS[word](**arguments)
     except TypeError as error:
         reason = str(error).replace("__init__()", word)
         raise InvalidValue(f"cannot build the system: {reason}") from None
+    return built
 
 
 def _value(text: str) -> Any:
@@ -95,10 +108,12 @@ def _value(text: str) -> Any:
     return text
 
 
-def build_mechanism(name: str, system: System, n: int, target: Promise) -> Mechanism:
+def build_mechanism(name: str, system: Any, n: int, target: Promise) -> Mechanism:
     """Calibrate the mechanism called `name`."""
     if name not in MECHANISMS:
         raise InvalidValue(f"no mechanism is called {name!r}; known: {', '.join(MECHANISMS)}")
+    if isinstance(system, CountTables) and name not in ("laplace", "gaussian"):
+        raise InvalidValue(f"count tables are released through laplace or gaussian noise. Got {name!r}")
     return MECHANISMS[name](system, n, target)
 
 
