@@ -6,7 +6,8 @@ import contextlib
 import getpass
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -18,7 +19,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.systems.statistics import Statistics
 
-__all__ = ["Curator", "Records"]
+__all__ = ["Answer", "Curator", "Draft", "Records"]
 
 
 @runtime_checkable
@@ -42,6 +43,22 @@ class Records(Protocol):
 
     def close(self) -> None:
         """Let go of the engine."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A release with the number of its entry in the ledger."""
+
+    entry: int
+    release: Release
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A release that is paid for and made, but not recorded: nobody may see it before `Curator.record` is done."""
+
+    reservation: Reservation
+    release: Release
 
 
 class Curator:
@@ -165,19 +182,57 @@ class Curator:
         BudgetExceeded
             If the budget does not cover it. Nothing was spent, and no record was read.
         """
-        self._check(mechanism, rng)
-        self._table.check(mechanism.system, column, where=where, missing=missing)
+        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
+        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
+        made = self.draft(mechanism, column, **options)
+        return (self.record(made) if isinstance(made, Draft) else made).release
+
+    def draft(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        idempotency_key: str | None = None,
+        accept_unproven: bool = False,
+        part: Budget | None = None,
+        about: Mapping[str, Any] | None = None,
+        then: Callable[[Release], Release] | None = None,
+        who: str | None = None,
+    ) -> Draft | Answer:
+        """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
+
+        Returns the answer at once where the request was answered before under its key. The parameters are those of
+        `release`, and:
+
+        Parameters
+        ----------
+        part
+            The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
+        about
+            More of the question, in plain values, to be recorded with it.
+        then
+            What is done to the release before it is recorded and answered, a function of the release alone:
+            post-processing, free of cost. Only its outcome is kept.
+        who
+            Who asks; the curator's own `who` unless given.
+        """
+        self.check(mechanism, column, where=where, missing=missing, rng=rng)
+        budget = self.budget if part is None else self._part(part)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
         granted = self._ledger.reserve(
-            self.budget,
+            budget,
             mechanism.cost(draws),
-            {"mechanism": mechanism.to_dict()} | question,
-            who=self.who,
+            {"mechanism": mechanism.to_dict()} | question | dict(about or {}),
+            who=self.who if who is None else who,
             key=idempotency_key,
             accept_unproven=accept_unproven,
         )
         if isinstance(granted, Entry):
-            return _stored(granted)
+            return Answer(granted.id, _stored(granted))
         with self._closing(granted):
             granted.touch()
             with self._turn:
@@ -191,8 +246,40 @@ class Curator:
             )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            self._ledger.commit(granted, release.to_dict(), keep=self._keep)
-        return release
+            return Draft(granted, release if then is None else then(release))
+
+    def record(self, draft: Draft) -> Answer:
+        """Record a release, durably; from here on it may be seen."""
+        with self._closing(draft.reservation):
+            self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
+        return Answer(draft.reservation.entry, draft.release)
+
+    def open_part(self, name: str, promise: Promise, *, order: float | None = None) -> Budget:
+        """Open a part of the data set's budget for one person, or return it where it is open already.
+
+        What the part is charged, the whole is charged in the same transaction: parts may add up to more than
+        the whole, and their holders together still never exceed it.
+        """
+        facts: dict[str, Any] = {"n": self.budget.n, "schema": self.budget.schema, "order": order, "who": self.who}
+        return self._ledger.open_budget(f"{self.dataset}/{name}", promise, whole=self.budget, **facts)
+
+    def _part(self, part: Budget) -> Budget:
+        if part.whole != self.budget.id:
+            raise InvalidValue(f"{part.dataset!r} is no part of the budget of {self.dataset!r}")
+        return part
+
+    def check(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
+        self._check(mechanism, rng)
+        self._table.check(mechanism.system, column, where=where, missing=missing)
 
     def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
         if rng is not None and not is_secure(rng):
@@ -219,12 +306,12 @@ class Curator:
                     self._ledger.void(granted, f"given up before reading: {type(error).__name__}")
             raise
 
-    def remaining(self) -> Promise:
-        """Return what is left of the budget."""
-        return self._ledger.remaining(self.budget)
+    def remaining(self, part: Budget | None = None) -> Promise:
+        """Return what is left of the budget, or of a part of it."""
+        return self._ledger.remaining(self.budget if part is None else self._part(part))
 
     def history(self) -> list[Entry]:
-        """Return every entry charged to the budget, oldest first, verified."""
+        """Return every entry charged to the budget or a part of it, oldest first, verified."""
         return self._ledger.entries(self.dataset)
 
     def pending(self) -> list[Entry]:

@@ -11,7 +11,6 @@ from sottovoce.mechanisms import Release
 from .test_cli import run
 
 SPEC = """
-n = 200
 target = "pure:0.5"
 mechanism = "laplace"
 ledger = "{ledger}"
@@ -59,18 +58,29 @@ def test_tables_of_events_are_released_from_the_command_line(tmp_path: Path, spe
     assert run("release", data, "--spec", spec, "--json").returncode != 0  # the budget is spent
 
 
-def test_a_plan_for_tables_needs_no_data(spec: Path) -> None:
-    answer = json.loads(run("plan", "--spec", spec, "--mechanism", "laplace", "--json").stdout)
-    assert answer["choices"][0]["epsilon"]["0"] == pytest.approx(0.5)
-    everything = json.loads(run("plan", "--spec", spec, "--json").stdout)
-    reasons = {c["name"]: c.get("unreachable", "") for c in everything["choices"]}
-    assert "count tables" in reasons["diffused"]
-
-
-@pytest.mark.parametrize("broken", ["tables = 3", 'tables = [["region", "nothing"]]'])
-def test_a_broken_description_is_refused_in_words(tmp_path: Path, spec: Path, broken: str) -> None:
-    text = spec.read_text().replace('tables = [["region", "kind"], ["region", "hurt"]]', broken)
-    spec.write_text(text)
-    ended = run("plan", "--spec", spec, "--json")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('tables = [["region", "kind"], ["region", "hurt"]]', "tables = 3"),
+        ('["region", "kind"]', '["region", "nothing"]'),
+        ('mechanism = "laplace"', 'mechanism = "diffused"'),
+        ("categories = [0, 1]", 'categories = "abc"'),
+    ],
+)
+def test_a_broken_description_is_refused_in_words(tmp_path: Path, spec: Path, old: str, new: str) -> None:
+    data = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"region": ["N"], "kind": ["a"], "hurt": [0]}), data)
+    assert old in spec.read_text()
+    spec.write_text(spec.read_text().replace(old, new))
+    ended = run("release", data, "--spec", spec, "--json")
     assert ended.returncode == 2
+    assert ended.stderr.count("\n") <= 2
     assert "Traceback" not in ended.stderr
+
+
+def test_without_a_mechanism_the_lesser_noise_is_taken(tmp_path: Path, spec: Path) -> None:
+    data = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"region": ["N"] * 200, "kind": ["a"] * 200, "hurt": [0] * 200}), data)
+    spec.write_text(spec.read_text().replace('mechanism = "laplace"\n', ""))
+    answer = json.loads(run("release", data, "--spec", spec, "--json").stdout)
+    assert answer["mechanism"]["noise"] == "laplace"

@@ -124,3 +124,42 @@ def test_a_second_budget_for_one_data_set_is_found() -> None:
     again = ("open", story()[1][1], {"budget": 3, "key": "patients", "spent": "0"})
     with pytest.raises(LedgerCorrupt, match="has a budget already"):
         replay([*story()[:2], again])
+
+
+def shared_story() -> Story:
+    """A part of the budget, charged and refunded with its whole."""
+    part = {"promise": RenyiDP(2, 1.0).to_dict(), "n": 9, "schema": {}, "filter": {}, "limit": 0.5, "whole": 2}
+    return [
+        *story()[:2],
+        ("open", part | {"who": "ada", "at": "t"}, {"budget": 3, "key": "patients/ada", "spent": "0"}),
+        reserve(4, 0.25, "1/4", budget=3),
+        ("charge", {"cost": 0.5}, {"budget": 2, "entry": 4, "spent": "1/2"}),
+        ("void", {"token": "token", "note": "no", "at": "t"}, {"budget": 3, "entry": 4, "spent": "0"}),
+        ("refund", {}, {"budget": 2, "entry": 4, "spent": "0"}),
+    ]
+
+
+def test_a_part_and_its_whole_move_together() -> None:
+    told = replay(shared_story())
+    assert told.spent == {2: 0, 3: 0}
+    assert told.owed is None
+    assert replay(shared_story()[:4]).owed == ("charge", 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda s: s.pop(4), "charged and refunded together"),
+        (lambda s: s.insert(6, s[3]), "charged and refunded together"),
+        (lambda s: s.append(("refund", {}, {"budget": 2, "entry": 4, "spent": "0"})), "together"),
+        (lambda s: s.__setitem__(4, ("charge", {"cost": 0.5}, {"budget": 2, "entry": 4, "spent": "1/4"})), "total"),
+        (lambda s: s.__setitem__(4, ("charge", {"cost": 1.5}, {"budget": 2, "entry": 4, "spent": "3/2"})), "whole"),
+        (lambda s: s.__setitem__(6, ("refund", {}, {"budget": 2, "entry": 4, "spent": "-1/2"})), "total"),
+        (lambda s: s[2][1].update(whole=9), "no budget 9"),
+    ],
+)
+def test_a_part_that_breaks_a_rule_is_found(change: Any, complaint: str) -> None:
+    events = shared_story()
+    change(events)
+    with pytest.raises(LedgerCorrupt, match=complaint):
+        replay(events)

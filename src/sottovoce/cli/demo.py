@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from sottovoce.cli.choices import Choice, choices
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.questions import Answer, Question
-from sottovoce.cli.specs import build_mechanism
+from sottovoce.mechanisms.choices import Choice, build_mechanism, choices
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.cli.choices import DELTAS, ORDERS, Choice, choices, middle
 from sottovoce.cli.console import AsJson, console, emit, escape, number, table
-from sottovoce.cli.specs import MECHANISMS, parse_system, read_spec, system_from
+from sottovoce.cli.specs import parse_system, read_spec
 from sottovoce.mechanisms import Mechanism
+from sottovoce.mechanisms.choices import DELTAS, MECHANISMS, ORDERS, Choice, choices, middle
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems import System
+from sottovoce.systems.naming import system_from
 
 __all__ = ["plan"]
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.specs import MECHANISMS, build_mechanism, parse_system, read_spec, system_from
+from sottovoce.cli.specs import model_from, parse_system, read_spec, releasing_mechanism
 from sottovoce.gibbs import NoisyTables
+from sottovoce.mechanisms.choices import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
@@ -53,7 +54,7 @@ def release(
         missing_options.append("--system")
     if missing_options:
         raise InvalidValue(f"release needs {', '.join(missing_options)} (or --spec FILE with them)")
-    model = parse_system(system) if system is not None else system_from(given["system"])
+    model = parse_system(system) if system is not None else model_from(given["system"])
     limit = option("budget", budget)
     columns = option("column", column or None)
     with Curator(
@@ -63,8 +64,8 @@ def release(
         dataset=option("dataset", dataset),
         who=option("who", who),
     ) as curator:
-        name = option("mechanism", mechanism) or "diffused"
-        built = build_mechanism(name, model, curator.budget.n, parse_promise(promise))
+        name = option("mechanism", mechanism)
+        built = releasing_mechanism(name, model, curator.budget.n, parse_promise(promise))
         columns = getattr(built, "columns", None) if columns is None else columns
         made = curator.release(
             built,

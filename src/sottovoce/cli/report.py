@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.cli.choices import Choice
 from sottovoce.cli.figures import budget_figure, density_figure, draw_choices, interval_figure, svg_text
 from sottovoce.cli.questions import Answer
 from sottovoce.ledger import Budget, Entry
+from sottovoce.mechanisms.choices import Choice
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.systems.statistics import CategoryCounts
 

@@ -1,65 +1,42 @@
-"""Models on the command line: ``beta-bernoulli:alpha=6,beta=12`` and the names of mechanisms."""
+"""Models on the command line: ``beta-bernoulli:alpha=6,beta=12``, or a TOML file."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sottovoce.gibbs import CountTables, NoisyCounts
-from sottovoce.mechanisms import (
-    ConcentratedPosterior,
-    DiffusedPosterior,
-    DirectPosterior,
-    Mechanism,
-    NoisyStatistics,
-    TemperedPosterior,
-)
-from sottovoce.mechanisms.integer_noise import NoiseKind
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.mechanisms import Mechanism
+from sottovoce.mechanisms.choices import build_mechanism
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems import (
-    BetaBernoulli,
-    DirichletCategorical,
-    GammaExponential,
-    GammaPoisson,
-    NormalMean,
-    System,
-)
+from sottovoce.systems import System
+from sottovoce.systems.naming import system_from
 
-__all__ = ["MECHANISMS", "SYSTEMS", "build_mechanism", "parse_system", "read_spec", "system_from"]
-
-SYSTEMS: dict[str, Callable[..., Any]] = {
-    **{kind.word: kind for kind in (BetaBernoulli, DirichletCategorical, GammaPoisson, GammaExponential, NormalMean)},
-    "count-tables": lambda **state: CountTables.from_dict(state),
-}
+__all__ = ["model_from", "parse_system", "read_spec", "releasing_mechanism"]
 
 
-def _noisy(noise: NoiseKind) -> Callable[[Any, int, Promise], Mechanism]:
-    def calibrate(system: Any, n: int, target: Promise) -> Mechanism:
-        if isinstance(system, CountTables):
-            return NoisyCounts.calibrate(system, n, target, noise)
-        return NoisyStatistics.calibrate(system, n, target, noise)
+def model_from(state: Mapping[str, Any]) -> System | CountTables:
+    """Build what a file's ``[system]`` describes: a system, or tables of counts (``kind = "count-tables"``).
 
-    return calibrate
-
-
-def _direct(system: System, n: int, target: Promise) -> Mechanism:
-    mechanism = DirectPosterior(system, n)
-    if not mechanism.profile.satisfies(target):
-        raise PromiseUnreachable(f"the plain posterior does not keep {target}; use diffused or concentrated")
-    return mechanism
+    >>> field = {"name": "kind", "categories": ["a", "b"]}
+    >>> model_from({"kind": "count-tables", "fields": [field], "tables": [["kind"]]}).sizes
+    (2,)
+    """
+    return CountTables.from_dict(state) if state.get("kind") == "count-tables" else system_from(state)
 
 
-MECHANISMS: dict[str, Callable[[Any, int, Promise], Mechanism]] = {
-    "direct": _direct,
-    "diffused": DiffusedPosterior.calibrate,
-    "concentrated": ConcentratedPosterior.calibrate,
-    "tempered": TemperedPosterior.calibrate,
-    "laplace": _noisy("laplace"),
-    "gaussian": _noisy("gaussian"),
-}
+def releasing_mechanism(name: str | None, model: System | CountTables, n: int, target: Promise) -> Mechanism:
+    """Calibrate the mechanism called `name`, or the usual one: diffused; for tables whichever noise is less."""
+    if not isinstance(model, CountTables):
+        return build_mechanism(name or "diffused", model, n, target)
+    if name is None:
+        return NoisyCounts.calibrate(model, n, target)
+    if name not in ("laplace", "gaussian"):
+        raise InvalidValue(f"count tables are released through laplace or gaussian noise. Got {name!r}")
+    return NoisyCounts.calibrate(model, n, target, name)  # type: ignore[arg-type]
 
 
 def parse_system(text: str) -> System:
@@ -78,23 +55,6 @@ def parse_system(text: str) -> System:
     return system_from({"kind": word, **numbers})
 
 
-def system_from(state: Mapping[str, Any]) -> System:
-    """Build a system from its word (`kind`) and its arguments."""
-    arguments = dict(state)
-    word = arguments.pop("kind", None)
-    if word not in SYSTEMS:
-        raise InvalidValue(f"no system is called {word!r}; known: {', '.join(SYSTEMS)}")
-    for name in ("bounds", "categories"):
-        if isinstance(arguments.get(name), list):
-            arguments[name] = tuple(arguments[name])
-    try:
-        built: System = SYSTEMS[word](**arguments)
-    except TypeError as error:
-        reason = str(error).replace("__init__()", word)
-        raise InvalidValue(f"cannot build the system: {reason}") from None
-    return built
-
-
 def _value(text: str) -> Any:
     if "/" in text:
         return [_value(part) for part in text.split("/")]
@@ -106,15 +66,6 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def build_mechanism(name: str, system: Any, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`."""
-    if name not in MECHANISMS:
-        raise InvalidValue(f"no mechanism is called {name!r}; known: {', '.join(MECHANISMS)}")
-    if isinstance(system, CountTables) and name not in ("laplace", "gaussian"):
-        raise InvalidValue(f"count tables are released through laplace or gaussian noise. Got {name!r}")
-    return MECHANISMS[name](system, n, target)
 
 
 def read_spec(path: Path | None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The ledger: the durable budget."""
 
 from sottovoce.ledger.chain import Head
-from sottovoce.ledger.charging import EntryPending
+from sottovoce.ledger.charging import EntryPending, KeyTaken
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.ledger.records import Budget, Entry, Reservation, State
 
-__all__ = ["Budget", "Entry", "EntryPending", "Head", "Ledger", "Reservation", "State"]
+__all__ = ["Budget", "Entry", "EntryPending", "Head", "KeyTaken", "Ledger", "Reservation", "State"]

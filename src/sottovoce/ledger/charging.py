@@ -18,11 +18,15 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["EntryPending", "answered", "charged", "price", "what_is_left"]
+__all__ = ["EntryPending", "KeyTaken", "answered", "charged", "price", "what_is_left"]
 
 
 class EntryPending(LedgerUnavailable):
     """A request with this idempotency key was reserved and has not ended; this one spent nothing."""
+
+
+class KeyTaken(InvalidValue):
+    """The idempotency key belongs to another request; this one spent nothing."""
 
 
 def price(budget: Budget, profile: Profile) -> float:
@@ -46,7 +50,7 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
 def answered(entry: Entry, asked: Mapping[str, Any]) -> Entry:
     """Return the entry that bears a request's key, if it is the answer to this very request."""
     if canonical([entry.request, entry.profile_state]) != canonical([asked["request"], asked["profile"]]):
-        raise InvalidValue(f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key")
+        raise KeyTaken(f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key")
     if entry.state is not State.COMMITTED:
         raise EntryPending(
             f"the request with key {entry.key!r} was reserved as entry {entry.id} at {entry.at} and is "

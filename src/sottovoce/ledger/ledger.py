@@ -124,8 +124,18 @@ class Ledger:
         return None if found is None else self._remember(found)
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
-        """Return the entries of one data set, or of all, oldest first."""
-        return [entry for entry in self._replay().entries.values() if dataset in (None, entry.dataset)]
+        """Return the entries of one data set and of its parts, or of all, oldest first."""
+        replay = self._replay()
+        if dataset is None:
+            return list(replay.entries.values())
+        wanted = {budget.id for budget in replay.budgets.values() if budget.dataset == dataset}
+        wanted |= {budget.id for budget in replay.budgets.values() if budget.whole in wanted}
+        return [entry for entry in replay.entries.values() if entry.budget in wanted]
+
+    def find_entry(self, budget: Budget, number: int) -> Entry | None:
+        """Return one entry by its number, if it was charged to this budget."""
+        with self._store.transaction(write=False) as transaction:
+            return queries.find_entry(transaction, budget, number)
 
     def pending(self, dataset: str | None = None) -> list[Entry]:
         """Return what was reserved and has not ended: under way now, or left by a process that died."""
@@ -151,14 +161,22 @@ class Ledger:
         schema: Mapping[str, str],
         order: float | None = None,
         who: str = "",
+        whole: Budget | None = None,
     ) -> Budget:
         """Open a data set's only budget, or return it where it was opened with the very same facts.
 
         `order` is the Rényi order the privacy filter counts in; it is fixed here, before anything is spent.
+        With `whole`, the budget is a part of that one: whatever it is charged, the whole is charged in the same
+        transaction, each by its own filter, so that parts held by several people never add up past the whole.
         """
         privacy_filter = PrivacyFilter(promise, order)
         facts = {"promise": promise.to_dict(), "n": int(n), "schema": dict(schema)}
         facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}
+        if whole is not None:
+            self._check_known(whole)
+            if whole.whole is not None:
+                raise InvalidValue(f"{whole.dataset!r} is a part itself, and a part has no parts")
+            facts["whole"] = whole.id
         with self._writing() as transaction:
             transaction.lock_head()
             found = queries.find_budget(transaction, dataset)
@@ -203,6 +221,8 @@ class Ledger:
                 "say accept_unproven=True to release all the same, marked as such in the ledger"
             )
         self._check_known(budget)
+        whole = None if budget.whole is None else self._by_number(budget.whole)
+        whole_cost = 0.0 if whole is None else price(whole, profile)
         cost, token = price(budget, profile), secrets.token_hex(16)
         asked = {"request": dict(request), "profile": profile.to_dict(), "cost": cost}
         with self._writing() as transaction:
@@ -213,6 +233,10 @@ class Ledger:
             columns = {"budget": budget.id, "entry": number, "key": key, "spent": str(total)}
             asked |= {"guard": digest(token), "who": who, "at": now()}
             transaction.append("reserve", asked, **columns)
+            if whole is not None:  # a refusal here undoes the reserve as well
+                total = charged(whole, queries.spent(transaction, whole.id), whole_cost)
+                content = {"cost": whole_cost}
+                transaction.append("charge", content, budget=whole.id, entry=number, spent=str(total))
         return Reservation(number, token)
 
     def commit(self, reservation: Reservation, release: Mapping[str, Any], *, keep: bool = True) -> None:
@@ -233,6 +257,10 @@ class Ledger:
             budget = queries.lock_entry(transaction, reservation.entry)
             after = queries.refunded(transaction, reservation, budget)
             transaction.append("void", content, budget=budget, entry=reservation.entry, spent=str(after))
+            if (whole := self._by_number(budget).whole) is not None:
+                cost = queries.charged_whole(transaction, reservation.entry, whole)
+                after = queries.spent(transaction, whole) - Fraction(cost)
+                transaction.append("refund", {}, budget=whole, entry=reservation.entry, spent=str(after))
 
     def recover(self, entry: int, *, note: str, who: str = "") -> None:
         """Close an entry that a dead process left pending; it stays spent, for it may have read the data."""
@@ -242,6 +270,11 @@ class Ledger:
 
     def _remember(self, budget: Budget) -> Budget:
         return self._known.setdefault(budget.id, budget)
+
+    def _by_number(self, number: int) -> Budget:
+        if number not in self._known:
+            self.budgets()
+        return self._known[number]
 
     def _check_known(self, budget: Budget) -> None:
         # A budget made up by the caller would be charged by its own made-up limit.

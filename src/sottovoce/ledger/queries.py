@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from fractions import Fraction
 
-from sottovoce.ledger.chain import digest
+from sottovoce.ledger.chain import Event, digest
 from sottovoce.ledger.records import Budget, Entry, Reservation, closed_entry, opened_budget, reserved_entry
 from sottovoce.ledger.store import Transaction
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 
-__all__ = ["earlier_entry", "find_budget", "lock_budget", "lock_entry", "refunded", "spent"]
+__all__ = [
+    "charged_whole",
+    "earlier_entry",
+    "find_budget",
+    "find_entry",
+    "lock_budget",
+    "lock_entry",
+    "refunded",
+    "spent",
+]
 
 _SPENT = "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT NULL ORDER BY sequence DESC LIMIT 1"
 _CLOSING = "entry = ? AND kind IN ('commit', 'void', 'recover')"
@@ -64,10 +74,27 @@ def earlier_entry(transaction: Transaction, budget: Budget, key: str) -> Entry |
     """Return the entry that bears an idempotency key and still counts, if there is one."""
     query = "WHERE key = ? AND budget = ? AND kind = 'reserve' ORDER BY sequence DESC LIMIT 1"
     event = transaction.event(query, key, budget.id)
-    if event is None:
-        return None
+    entry = None if event is None else _entry(transaction, event, budget)
+    return entry if entry is not None and entry.counts else None
+
+
+def find_entry(transaction: Transaction, budget: Budget, number: int) -> Entry | None:
+    """Return the entry of this number, if it was charged to this budget."""
+    event = transaction.event("WHERE sequence = ? AND budget = ? AND kind = 'reserve'", number, budget.id)
+    return None if event is None else _entry(transaction, event, budget)
+
+
+def _entry(transaction: Transaction, event: Event, budget: Budget) -> Entry:
     entry = reserved_entry(event, json.loads(event.body), budget)
+    if budget.whole is not None:
+        entry = dataclasses.replace(entry, whole_cost=charged_whole(transaction, entry.id, budget.whole))
     closing = transaction.event(f"WHERE {_CLOSING}", entry.id)
-    if closing is not None:
-        entry = closed_entry(entry, closing, json.loads(closing.body))
-    return entry if entry.counts else None
+    return entry if closing is None else closed_entry(entry, closing, json.loads(closing.body))
+
+
+def charged_whole(transaction: Transaction, entry: int, whole: int) -> float:
+    """Return what an entry of a part cost the whole: the event after the reserve says so."""
+    event = transaction.event("WHERE sequence = ? AND kind = 'charge' AND entry = ?", entry + 1, entry)
+    if event is None or event.budget != whole:
+        raise LedgerCorrupt(f"entry {entry} was charged to a part of budget {whole} and not to the whole")
+    return float(json.loads(event.body)["cost"])

@@ -47,6 +47,8 @@ class Budget:
         The privacy filter as it was fixed at opening: its order and its limit.
     who, at
         Who opened it, and when (UTC).
+    whole
+        For a part of another budget, the number of that one: what a part is charged, its whole is charged too.
     """
 
     id: int
@@ -58,16 +60,18 @@ class Budget:
     limit: float
     who: str
     at: str
+    whole: int | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return all that was fixed at opening, in plain values."""
-        return {
+        facts = {
             "promise": self.promise.to_dict(),
             "n": self.n,
             "schema": dict(self.schema),
             "filter": dict(self.filter),
             "limit": self.limit,
         }
+        return facts if self.whole is None else facts | {"whole": self.whole}
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class Entry:
         The release as JSON, where it was kept; `value_hash` is the SHA-256 of that JSON either way.
     note
         Why it was voided or recovered.
+    whole_cost
+        Where its budget is a part, what it takes of the whole, in the units of the whole's filter.
     """
 
     id: int
@@ -105,6 +111,7 @@ class Entry:
     value_hash: str | None = None
     release: str | None = field(default=None, repr=False)
     note: str | None = None
+    whole_cost: float | None = None
 
     @property
     def profile(self) -> Profile:
@@ -133,6 +140,7 @@ class Entry:
             "value_hash": self.value_hash,
             "release": None if self.release is None else json.loads(self.release),
             "note": self.note,
+            "whole_cost": self.whole_cost,
         }
 
 
@@ -165,6 +173,7 @@ def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
         limit=float(content["limit"]),
         who=content["who"],
         at=content["at"],
+        whole=content.get("whole"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -11,13 +12,15 @@ from sottovoce.privacy.errors import LedgerCorrupt, SottovoceError
 
 __all__ = ["Replay"]
 
+_OWED = ("charge", "refund")
+
 
 class Replay:
     """The state of a ledger, rebuilt from its events one by one.
 
     Each event must fit the hash of the one before, and must have been allowed: budgets are never overspent,
-    an entry closes once, only the holder of a reservation voids it. The first that breaks a rule raises
-    `LedgerCorrupt` and says which event it was.
+    what a part is charged its whole is charged at once, an entry closes once, only the holder of a
+    reservation voids it. The first that breaks a rule raises `LedgerCorrupt` and says which event it was.
     """
 
     def __init__(self) -> None:
@@ -27,13 +30,18 @@ class Replay:
         self.budgets: dict[int, Budget] = {}
         self.entries: dict[int, Entry] = {}
         self.spent: dict[int, Fraction] = {}
+        self.owed: tuple[str, int, int] | None = None
+        """What the next event must be, where a part was charged or refunded: its kind, entry and budget."""
         self._guards: dict[int, str] = {}
         self._keys: dict[tuple[int, str], int] = {}
 
     def feed(self, event: Event) -> None:
         """Take the next event in."""
         content = unsealed(self.head, event)
+        owed, self.owed = self.owed, None
         try:
+            if (owed or event.kind in _OWED) and owed != (event.kind, event.entry, event.budget):
+                raise _BrokenRuleError("a part and its whole are charged and refunded together")
             match event.kind:
                 case "create" | "migrate":
                     self._schema(event, content)
@@ -43,6 +51,8 @@ class Replay:
                     self._reserve(event, content)
                 case "commit" | "void" | "recover":
                     self._close(event, content)
+                case "charge" | "refund":
+                    self._whole(event, content)
                 case _:
                     raise _BrokenRuleError(f"there is no event of kind {event.kind!r}")
         except (SottovoceError, KeyError, TypeError, ValueError) as error:
@@ -58,7 +68,11 @@ class Replay:
     def _open(self, event: Event, content: dict[str, Any]) -> None:
         _require(event.budget == event.sequence and event.spent == "0", "a budget opens with nothing spent")
         _require(all(b.dataset != event.key for b in self.budgets.values()), "the data has a budget already")
-        self.budgets[event.sequence] = opened_budget(event, content)
+        budget = opened_budget(event, content)
+        if budget.whole is not None:
+            _require(budget.whole in self.budgets, f"there is no budget {budget.whole} to be a part of")
+            _require(self.budgets[budget.whole].whole is None, "a part has no parts")
+        self.budgets[event.sequence] = budget
         self.spent[event.sequence] = Fraction(0)
 
     def _reserve(self, event: Event, content: dict[str, Any]) -> None:
@@ -73,6 +87,18 @@ class Replay:
             self._keys[budget.id, event.key] = event.sequence
         self._guards[event.sequence] = content["guard"]
         self.entries[event.sequence] = reserved_entry(event, content, budget)
+        if budget.whole is not None:
+            self.owed = "charge", event.sequence, budget.whole
+
+    def _whole(self, event: Event, content: dict[str, Any]) -> None:
+        entry, budget = self.entries[event.entry], self.budgets[self._budget_of(event)]  # type: ignore[index]
+        if event.kind == "refund":
+            self._spend(event, budget, -Fraction(entry.whole_cost or 0.0))
+            return
+        cost = Fraction(content["cost"])
+        self._spend(event, budget, cost)
+        _require(cost >= 0 and self.spent[budget.id] <= Fraction(budget.limit), "the whole budget is overspent")
+        self.entries[entry.id] = dataclasses.replace(entry, whole_cost=float(cost))
 
     def _close(self, event: Event, content: dict[str, Any]) -> None:
         entry = self.entries[event.entry]  # type: ignore[index]  # a missing number is a missing entry
@@ -81,7 +107,10 @@ class Replay:
         self.entries[entry.id] = closed_entry(entry, event, content)
         if event.kind == "void":
             _require(digest(content["token"]) == self._guards[entry.id], "only its holder may void")
-            self._spend(event, self.budgets[entry.budget], -Fraction(entry.cost))
+            budget = self.budgets[entry.budget]
+            self._spend(event, budget, -Fraction(entry.cost))
+            if budget.whole is not None:
+                self.owed = "refund", entry.id, budget.whole
 
     def _budget_of(self, event: Event) -> int:
         _require(event.budget in self.budgets, f"there is no budget {event.budget}")

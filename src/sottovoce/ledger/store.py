@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,7 @@ class Store:
         self._process = os.getpid()
         # A pool as plain as can be: SQLAlchemy's own takes as long as a third of a durable transaction.
         self._idle: list[Any] = []
+        self._queue = threading.Lock()
         if self.path is not None:
             self._engine = sa.create_engine("sqlite://", creator=self._sqlite, poolclass=NullPool)
             return
@@ -166,22 +168,34 @@ class Store:
     @contextlib.contextmanager
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
         """Run a block as one transaction: durable when it ends well, without effect when it raises."""
-        connection = None
+        self._leave_parent()
+        with self._turn() if write and self.path is not None else contextlib.nullcontext():
+            connection = None
+            try:
+                connection = self._take()
+                cursor = connection.cursor()
+                if begin := self._begin(write=write):
+                    cursor.execute(begin)
+                yield Transaction(cursor, self._engine.dialect)
+                cursor.execute("COMMIT")
+            except BaseException as error:
+                if connection is not None:
+                    self._give_up(connection, sound=isinstance(error, SottovoceError))
+                if (ours := self._in_our_words(error)) is not None:
+                    raise ours from None
+                raise
+            else:
+                self._idle.append(connection)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let the threads of this process write to SQLite one after the other: its own waiting sleeps and polls."""
+        if not self._queue.acquire(timeout=self._timeout):
+            raise LedgerUnavailable(f"the ledger {self.name} cannot be used: other threads are writing to it")
         try:
-            connection = self._take()
-            cursor = connection.cursor()
-            if begin := self._begin(write=write):
-                cursor.execute(begin)
-            yield Transaction(cursor, self._engine.dialect)
-            cursor.execute("COMMIT")
-        except BaseException as error:
-            if connection is not None:
-                self._give_up(connection, sound=isinstance(error, SottovoceError))
-            if (ours := self._in_our_words(error)) is not None:
-                raise ours from None
-            raise
-        else:
-            self._idle.append(connection)
+            yield
+        finally:
+            self._queue.release()
 
     def _give_up(self, connection: Any, *, sound: bool) -> None:
         """Undo a transaction. After any error but ours the connection is in doubt and never used again."""
@@ -192,11 +206,13 @@ class Store:
                 return
         connection.invalidate()
 
-    def _take(self) -> Any:
+    def _leave_parent(self) -> None:
         if self._process != os.getpid():
             # A child must not use its parent's connections, not even to close them: it lets them leak.
             _INHERITED.extend(self._idle)
-            self._idle, self._process = [], os.getpid()
+            self._idle, self._process, self._queue = [], os.getpid(), threading.Lock()
+
+    def _take(self) -> Any:
         try:
             return self._idle.pop()
         except IndexError:

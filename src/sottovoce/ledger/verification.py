@@ -35,6 +35,8 @@ def replay_all(transaction: Transaction, anchors: Iterable[Head]) -> Replay:
         raise LedgerCorrupt(f"events {replay.head.count + 1} to {head.count} are missing: the end was cut off")
     if replay.head != head:
         raise LedgerCorrupt(f"the head says {head}, and the last event is {replay.head}")
+    if replay.owed is not None:
+        raise LedgerCorrupt(f"the ledger ends before the whole of entry {replay.owed[1]} was charged or refunded")
     if head.count < (last := max(counts, default=0)):
         raise LedgerCorrupt(
             f"the ledger ends at event {head.count}, and event {last} was once written: the last "

@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sottovoce.cli.specs import build_mechanism
-from sottovoce.mechanisms import Forecast, Mechanism
-from sottovoce.privacy.errors import SottovoceError
+from sottovoce.mechanisms.concentrated import ConcentratedPosterior
+from sottovoce.mechanisms.diffused import DiffusedPosterior
+from sottovoce.mechanisms.direct import DirectPosterior
+from sottovoce.mechanisms.forecast import Forecast
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
+from sottovoce.mechanisms.tempered import TemperedPosterior
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable, SottovoceError
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems import System
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
 
-__all__ = ["DELTAS", "ORDERS", "Choice", "choices", "middle"]
+__all__ = ["DELTAS", "MECHANISMS", "ORDERS", "Choice", "build_mechanism", "choices", "middle"]
 
 DELTAS = (1e-3, 1e-6, 1e-9)
 ORDERS = (1.0, 2.0, 4.0, 16.0)
+
+
+def _direct(system: System, n: int, target: Promise) -> Mechanism:
+    mechanism = DirectPosterior(system, n)
+    if not mechanism.profile.satisfies(target):
+        raise PromiseUnreachable(f"the plain posterior does not keep {target}; use diffused or concentrated")
+    return mechanism
+
+
+MECHANISMS: dict[str, Callable[[System, int, Promise], Mechanism]] = {
+    "direct": _direct,
+    "diffused": DiffusedPosterior.calibrate,
+    "concentrated": ConcentratedPosterior.calibrate,
+    "tempered": TemperedPosterior.calibrate,
+    "laplace": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "laplace"),
+    "gaussian": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "gaussian"),
+}
+
+
+def build_mechanism(name: str, system: System, n: int, target: Promise) -> Mechanism:
+    """Calibrate the mechanism called `name`."""
+    if name not in MECHANISMS:
+        raise InvalidValue(f"no mechanism is called {name!r}; known: {', '.join(MECHANISMS)}")
+    return MECHANISMS[name](system, n, target)
 
 
 @dataclass(frozen=True)
@@ -51,16 +80,13 @@ def _finite(value: float) -> float | None:
 
 def middle(system: System) -> Any:
     """Return a data mean to forecast for when the user names none: the middle of what records can be."""
-    reading: Any = system.reading
-    match reading:
+    match system.reading:
         case ClippedSum(low, high):
             return (low + high) / 2
         case CategoryCounts(categories):
             return [1 / len(categories)] * len(categories)
         case BallSum(dimension, _):
             return [0.0] * dimension
-        case CrossCounts(shapes=shapes):
-            return [1 / size for size in map(math.prod, shapes) for _ in range(size)]
 
 
 def choices(system: System, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:

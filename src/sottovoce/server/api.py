@@ -1,0 +1,114 @@
+"""The routes of the API: each reads a request, asks the service, and writes what it says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Request
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from sottovoce.server.problems import RESPONSES
+from sottovoce.server.schemas import (
+    AnswerBody,
+    AskBody,
+    DatasetBody,
+    HistoryBody,
+    KeyBody,
+    PlanAnswer,
+    PlanBody,
+    ReceiptBody,
+    RemainingBody,
+)
+from sottovoce.server.service import Caller, Service
+
+__all__ = ["api_router", "caller_of"]
+
+_bearer = HTTPBearer(auto_error=False, description="A token from `sottovoce tokens create`.")
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+Name = Annotated[str, Path(max_length=64, description="The name of a data set.")]
+Key = Annotated[
+    str | None,
+    Header(
+        pattern=r"^[!-~]{1,200}$",
+        description="A name of your own for this very question: a retry gets the same release and is charged once.",
+    ),
+]
+
+
+async def caller_of(request: Request, credentials: Credentials) -> Caller:
+    """Return who asks, within the limits of their token."""
+    service: Service = request.app.state.service
+    found: Caller = await service.run(service.authenticate, credentials.credentials if credentials else "")
+    request.state.caller = found
+    request.app.state.turns.take(found.token)
+    return found
+
+
+Asking = Annotated[Caller, Depends(caller_of)]
+
+
+def api_router(service: Service) -> APIRouter:
+    """Return the routes under /api/v1, with health and metrics."""
+    router = APIRouter(responses=RESPONSES)
+
+    @router.get("/health", tags=["operation"], summary="Whether the ledger answers")
+    async def health() -> JSONResponse:
+        well = await service.run(service.healthy)
+        return JSONResponse({"status": "ok" if well else "the ledger does not answer"}, 200 if well else 503)
+
+    @router.get("/metrics", tags=["operation"], summary="Counters for Prometheus", response_class=PlainTextResponse)
+    async def metrics(caller: Asking) -> PlainTextResponse:
+        service.require(caller, "admin")
+        text = await service.run(service.metrics_text)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @router.get("/api/v1/key", summary="The key that receipts are checked with", responses={200: {"model": KeyBody}})
+    async def key() -> JSONResponse:
+        signer = service.signer
+        return JSONResponse({"key": signer.public_key.decode(), "fingerprint": signer.fingerprint})
+
+    @router.get("/api/v1/datasets", summary="Data sets: public facts", responses={200: {"model": list[DatasetBody]}})
+    async def datasets(caller: Asking) -> JSONResponse:
+        return JSONResponse(service.datasets(caller))
+
+    @router.get("/api/v1/datasets/{dataset}", summary="One data set", responses={200: {"model": DatasetBody}})
+    async def dataset_facts(caller: Asking, dataset: Name) -> JSONResponse:
+        return JSONResponse(service.dataset(caller, dataset))
+
+    @router.get(
+        "/api/v1/datasets/{dataset}/remaining", summary="What is left", responses={200: {"model": RemainingBody}}
+    )
+    async def remaining(caller: Asking, dataset: Name) -> JSONResponse:
+        return JSONResponse(await service.run(service.remaining, caller, dataset))
+
+    @router.get("/api/v1/datasets/{dataset}/history", summary="What was asked", responses={200: {"model": HistoryBody}})
+    async def history(caller: Asking, dataset: Name) -> JSONResponse:
+        return JSONResponse({"entries": await service.run(service.history, caller, dataset)})
+
+    @router.get(
+        "/api/v1/datasets/{dataset}/answers/{entry}/receipt",
+        summary="The signed receipt of an answer",
+        responses={200: {"model": ReceiptBody}},
+    )
+    async def receipt(caller: Asking, dataset: Name, entry: Annotated[int, Path(ge=1, le=2**53)]) -> JSONResponse:
+        return JSONResponse(await service.run(service.receipt, caller, dataset, entry))
+
+    @router.post(
+        "/api/v1/datasets/{dataset}/plan",
+        summary="Compare mechanisms: reads nothing, costs nothing",
+        responses={200: {"model": PlanAnswer}},
+    )
+    async def plan(caller: Asking, dataset: Name, body: PlanBody) -> JSONResponse:
+        return JSONResponse(await service.run(service.plan, caller, dataset, body.question(), body.mean))
+
+    @router.post(
+        "/api/v1/datasets/{dataset}/ask",
+        summary="Ask: charged, drawn, recorded, answered",
+        responses={200: {"model": AnswerBody}},
+    )
+    async def ask(caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None) -> JSONResponse:
+        answer: dict[str, Any] = await service.ask(caller, dataset, body.question(), idempotency_key)
+        return JSONResponse(answer)
+
+    return router

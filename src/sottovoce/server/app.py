@@ -1,0 +1,67 @@
+"""The application: the service behind the API and behind the page."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+
+from fastapi import FastAPI
+
+from sottovoce import __version__
+from sottovoce.server.api import api_router
+from sottovoce.server.config import Config, read_config
+from sottovoce.server.guard import Guard
+from sottovoce.server.pacing import Bucket
+from sottovoce.server.page import install_page
+from sottovoce.server.problems import install_problems
+from sottovoce.server.service import Service
+
+__all__ = ["CONFIG_VARIABLE", "create_app", "worker_app"]
+
+CONFIG_VARIABLE = "SOTTOVOCE_SERVER_CONFIG"
+"""Where a worker process finds the path of its configuration."""
+
+_ABOUT = """Ask questions of sensitive data. Each answer is a draw from a posterior, charged to your budget and to
+the data set's before any record is read. Tokens go into the header `Authorization: Bearer …`."""
+
+
+def create_app(config: Config) -> FastAPI:
+    """Return the application; its service opens now and closes when the application ends."""
+    service = Service(config)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            service.close()
+
+    # No interactive documentation: it would load its scripts from elsewhere.
+    app = FastAPI(
+        title=config.title,
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    app.include_router(api_router(service))
+    install_problems(app)
+    app.state.turns = Bucket(config.limits.requests_per_minute)
+    app.state.failures = Bucket(config.limits.failures_per_minute)
+    install_page(app, service)
+    app.add_middleware(
+        Guard,
+        limits=config.limits,
+        metrics=service.metrics,
+        failures=app.state.failures,
+        tls=config.tls is not None,
+    )
+    return app
+
+
+def worker_app() -> FastAPI:
+    """Return the application of a worker process, configured by the file that the environment names."""
+    return create_app(read_config(os.environ[CONFIG_VARIABLE]))

@@ -1,0 +1,131 @@
+"""A data set as the server holds it: its curator, the parts of its budget, its public facts."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from sottovoce.curator import Curator
+from sottovoce.ledger import Budget, Ledger
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import ApproxDP
+from sottovoce.server.config import AnalystConfig, DatasetConfig
+from sottovoce.systems.statistics import Statistics
+from sottovoce.tables import open_table
+
+__all__ = ["Dataset"]
+
+_REMEMBERED = 1024
+
+
+class _Remembered:
+    """A table whose statistics are read once and then known.
+
+    The data of a server does not change while it runs. What was paid for once is read once: later answers to the
+    same question take no longer for a longer table.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._table, self._turn = table, threading.Lock()
+        self.schema: dict[str, str] = table.schema
+        self._count: int = table.count()
+        self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
+        self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._statistics)
+
+    def count(self) -> int:
+        return self._count
+
+    def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
+        self._checked(reading.reading, _key(column), where, missing)
+
+    def statistics(
+        self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None
+    ) -> Statistics:
+        return self._known(reading.reading, _key(column), where, missing)
+
+    def close(self) -> None:
+        self._table.close()
+
+    def _check(self, reading: Any, column: Any, where: str | None, missing: Any) -> None:
+        with self._turn:
+            self._table.check(reading, column, where=where, missing=missing)
+
+    def _statistics(self, reading: Any, column: Any, where: str | None, missing: Any) -> Statistics:
+        with self._turn:
+            found: Statistics = self._table.statistics(reading, column, where=where, missing=missing)
+        return found
+
+
+def _key(column: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
+    return column if column is None or isinstance(column, str) else tuple(column)
+
+
+class Dataset:
+    """One data set, open for questions."""
+
+    def __init__(self, config: DatasetConfig, ledger: Ledger, analysts: Sequence[AnalystConfig]) -> None:
+        self.config = config
+        with contextlib.ExitStack() as opened:
+            table = _Remembered(opened.enter_context(open_table(config.source)))
+            _check_columns(config, table.schema)
+            options: dict[str, Any] = {"dataset": config.name, "order": config.order, "who": "server"}
+            self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
+            self.parts = {
+                analyst.name: self._open_part(analyst) for analyst in analysts if config.name in analyst.budgets
+            }
+            self._opened = opened.pop_all()
+
+    @property
+    def budget(self) -> Budget:
+        """What all analysts together may learn."""
+        return self.curator.budget
+
+    def _open_part(self, analyst: AnalystConfig) -> Budget:
+        promise, whole = analyst.budgets[self.config.name], self.curator.budget
+        # Counted at the order of the whole, so that one curve is read at one place.
+        shared = isinstance(promise, ApproxDP) and promise.delta > 0 and isinstance(whole.promise, ApproxDP)
+        try:
+            return self.curator.open_part(analyst.name, promise, order=whole.filter["order"] if shared else None)
+        except InvalidValue as error:
+            raise InvalidValue(f"{self.config.name} in [analysts.{analyst.name}.budgets]: {error}") from None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what anyone may know: nothing in it depends on a record."""
+        return {
+            "name": self.config.name,
+            "title": self.config.title,
+            "description": self.config.description,
+            "n": self.budget.n,
+            "budget": self.budget.promise.to_dict(),
+            "mechanisms": list(self.config.mechanisms),
+            "conditions": self.config.conditions,
+            "columns": [
+                {
+                    "name": column.name,
+                    "title": column.title,
+                    "type": self.budget.schema.get(column.name, "vector"),
+                    "systems": list(column.systems),
+                    "bounds": None if column.bounds is None else list(column.bounds),
+                    "categories": None if column.categories is None else list(column.categories),
+                    "radius": column.radius,
+                    "of": list(column.of),
+                }
+                for column in self.config.columns.values()
+            ],
+        }
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._opened.close()
+
+
+def _check_columns(config: DatasetConfig, schema: dict[str, str]) -> None:
+    for column in config.columns.values():
+        for name in column.of or (column.name,):
+            if name not in schema:
+                raise InvalidValue(
+                    f"[datasets.{config.name}.columns] names {name!r}, and {config.source} has no such column"
+                )

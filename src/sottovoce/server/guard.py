@@ -1,0 +1,140 @@
+"""The guard: what every request passes before any route sees it, and every response on its way out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.responses import Response
+
+from sottovoce.server.config import Limits
+from sottovoce.server.errors import TooManyRequests
+from sottovoce.server.logs import log_failure, log_request
+from sottovoce.server.metrics import Metrics
+from sottovoce.server.pacing import Bucket
+from sottovoce.server.problems import problem
+
+__all__ = ["HEADERS", "Guard"]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_PATIENCE = 20.0
+"""Seconds in which a request's body must have come."""
+
+
+class Guard:
+    """An ASGI middleware: limits by address, a limit on the body, security headers, one log line a request."""
+
+    def __init__(self, app: Any, *, limits: Limits, metrics: Metrics, failures: Bucket, tls: bool) -> None:
+        self._app, self._limits, self._metrics = app, limits, metrics
+        self._addresses, self._failures = Bucket(limits.address_requests_per_minute), failures
+        self._headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, identity, status = time.monotonic(), secrets.token_hex(8), 0
+        scope.setdefault("state", {})["request"] = identity
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                present = {name.lower() for name, _ in message["headers"]}
+                more = self._headers | {"X-Request-Id": identity}
+                message["headers"] = list(message["headers"]) + [
+                    (name.lower().encode(), value.encode())
+                    for name, value in more.items()
+                    if name.lower().encode() not in present
+                ]
+            await send(message)
+
+        try:
+            refusal = await self._admitted(scope, receive)
+            if isinstance(refusal, Response):
+                await refusal(scope, receive, sending)
+            else:
+                await self._app(scope, refusal, sending)
+        except Exception as error:  # nothing of it reaches the caller, and only its kind and place the log
+            log_failure(error)
+            if not status:
+                fault = problem(500, "fault", "something went wrong on our side; it was written to the log")
+                await fault(scope, receive, sending)
+        finally:
+            self._note(scope, identity, status, time.monotonic() - start)
+
+    async def _admitted(self, scope: Scope, receive: Receive) -> Response | Receive:
+        """Return the refusal of a request, or a way to receive its body, which has come whole and is small."""
+        address = scope["client"][0] if scope.get("client") else ""
+        try:
+            self._addresses.take(address)
+            self._failures.take(address, turns=0.0)
+        except TooManyRequests as error:
+            return problem(429, "too-many-requests", str(error), {"Retry-After": f"{error.retry_after:.0f}"})
+        most, body = self._limits.body_bytes, b""
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                more = not (declared.isdigit() and int(declared[:20]) > most)
+                too_large = not more
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        break
+                    body += message.get("body", b"")
+                    too_large = len(body) > most
+                    more = message.get("more_body", False) and not too_large
+        except TimeoutError:
+            return problem(408, "too-slow", f"the request did not come whole within {_PATIENCE:g} s")
+        if too_large:
+            return problem(413, "too-large", f"a request may have {most} bytes", {"Connection": "close"})
+        return _replay(body, receive)
+
+    def _note(self, scope: Scope, identity: str, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "none")
+        caller = scope.get("state", {}).get("caller")
+        method = scope["method"] if re.fullmatch(r"[A-Z]{1,10}", scope["method"]) else "other"
+        self._metrics.count("requests", route=route, method=method, status=str(status))
+        log_request(
+            request=identity,
+            method=method,
+            route=route,
+            status=status,
+            ms=round(1000 * seconds),
+            analyst=None if caller is None else caller.analyst,
+            token=None if caller is None else caller.token,
+            address=scope["client"][0] if scope.get("client") else None,
+        )
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    told = False
+
+    async def again() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,72 @@
+"""Logs: one JSON object a line. Who asked what route and how it ended; no question, no answer, no record."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import logging.config
+import traceback
+from pathlib import Path
+from typing import Any
+
+__all__ = ["LOGGING", "JsonLines", "log_failure", "log_request"]
+
+_log = logging.getLogger("sottovoce.server")
+_ROOT = Path(__file__).parents[1]
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON; of an exception its kind and where it came from, never what it says.
+
+    What an exception says may quote a value; a traceback may show a line of code, and never a variable.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "at": datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= getattr(record, "facts", {})
+        if record.exc_info and record.exc_info[1] is not None:
+            line |= _failure(record.exc_info[1])
+        return json.dumps(line)
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{_short(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
+    return {"error": type(error).__name__, "where": places}
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(_ROOT.parent)) if path.is_relative_to(_ROOT.parent) else "/".join(path.parts[-2:])
+
+
+def log_request(**facts: Any) -> None:
+    """Write that a request ended."""
+    _log.info("request", extra={"facts": facts})
+
+
+def log_failure(error: BaseException) -> None:
+    """Write that something failed: its kind and its place."""
+    _log.error("failure", extra={"facts": _failure(error)})
+
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "sottovoce.server.logs.JsonLines"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "sottovoce": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        "uvicorn": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        "uvicorn.access": {"handlers": [], "level": "CRITICAL", "propagate": False},
+    },
+}
+"""For `logging.config.dictConfig`. Uvicorn's own access log is off: it would write addresses with their queries."""

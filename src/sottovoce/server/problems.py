@@ -1,0 +1,106 @@
+"""Errors as HTTP says them: a status, a kind, one sentence; never a private value, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from sottovoce.ledger import EntryPending, KeyTaken
+from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.server.errors import AnswerLost, NotAllowed, NotAuthenticated, NotFound, TooManyRequests
+from sottovoce.server.logs import log_failure
+from sottovoce.server.schemas import Problem
+
+__all__ = ["RESPONSES", "install_problems", "problem"]
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (NotAuthenticated, 401),
+    (NotAllowed, 403),
+    (NotFound, 404),
+    (BudgetExceeded, 409),
+    (KeyTaken, 409),
+    (EntryPending, 409),
+    (TooManyRequests, 429),
+    (LedgerUnavailable, 503),
+    (LedgerCorrupt, 503),
+    (AnswerLost, 500),
+    (SottovoceError, 422),
+)
+_TITLES = {
+    400: "Bad request",
+    401: "No valid token",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Too slow",
+    409: "Refused",
+    413: "Too large",
+    422: "The question makes no sense",
+    429: "Too many requests",
+    500: "A fault of ours",
+    503: "Not available now",
+}
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": _TITLES[status],
+        "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+    }
+    for status in (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 503)
+}
+
+
+def problem(status: int, kind: str, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return a refusal."""
+    content = {
+        "type": f"urn:sottovoce:{kind}",
+        "title": _TITLES.get(status, "Refused"),
+        "status": status,
+        "detail": detail,
+    }
+    return JSONResponse(content, status, headers, media_type="application/problem+json")
+
+
+def install_problems(app: FastAPI) -> None:
+    """Answer every error of ours and of FastAPI's as a problem."""
+
+    @app.exception_handler(SottovoceError)
+    def ours(request: Request, error: SottovoceError) -> JSONResponse:
+        status = next(code for kind, code in _STATUS if isinstance(error, kind))
+        headers, detail = {}, str(error)
+        if status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+            request.app.state.service.metrics.count("failed_logins")
+            with contextlib.suppress(TooManyRequests):  # refused from the next request on
+                request.app.state.failures.take(request.client.host if request.client else "")
+        if isinstance(error, TooManyRequests):
+            headers["Retry-After"] = f"{error.retry_after:.0f}"
+        if isinstance(error, EntryPending):
+            headers["Retry-After"] = "1"
+        if status >= 500:
+            log_failure(error)
+        if status == 503:
+            detail = "the ledger cannot be used now; if your question was charged, its entry is in the history"
+        return problem(status, _kind(error), detail, headers)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        del request
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
+        return problem(422, "invalid-request", said)
+
+    @app.exception_handler(HTTPException)
+    def http(request: Request, error: HTTPException) -> JSONResponse:
+        del request
+        kind = _TITLES.get(error.status_code, "refused").lower().replace(" ", "-")
+        return problem(error.status_code, kind, str(error.detail), dict(error.headers or {}))
+
+
+def _kind(error: Exception) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()

@@ -1,0 +1,332 @@
+"""The service: all that the server does, whatever face it is asked through."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from sottovoce.curator import Answer, Draft
+from sottovoce.ledger import Budget, Entry, EntryPending, KeyTaken, Ledger, State
+from sottovoce.ledger.chain import canonical
+from sottovoce.mechanisms.choices import middle
+from sottovoce.privacy.errors import (
+    BudgetExceeded,
+    InvalidValue,
+    LedgerCorrupt,
+    LedgerUnavailable,
+    UnprovenPrivacy,
+)
+from sottovoce.server.answers import answering
+from sottovoce.server.config import Config
+from sottovoce.server.datasets import Dataset
+from sottovoce.server.errors import AnswerLost, NotAllowed, NotAuthenticated, NotFound
+from sottovoce.server.logs import log_failure
+from sottovoce.server.metrics import Metrics
+from sottovoce.server.pacing import Grid
+from sottovoce.server.plans import choice_of, priced, summary_of
+from sottovoce.server.questions import Question, build, model_of, target_of
+from sottovoce.server.receipts import Signer, receipt_of
+from sottovoce.server.tokens import Token, Tokens
+
+__all__ = ["Caller", "Service"]
+
+_LOST = "the answer was lost after it was charged; the history has its entry"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: an analyst, and how far their token reaches."""
+
+    analyst: str
+    token: str
+    scopes: frozenset[str]
+    datasets: frozenset[str]
+
+
+class Service:
+    """Data sets, budgets and tokens behind one door.
+
+    Every method takes the caller and checks what their token allows; none knows of HTTP. Methods block, except
+    `ask`, which sees to it that answers leave on a grid of time; `run` runs the others from a coroutine.
+
+    Parameters
+    ----------
+    config
+        What the administrator decided. Opens the ledger and its budgets where they are not open yet.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.metrics, self.grid = Metrics(), Grid(config.limits.answer_grid)
+        with contextlib.ExitStack() as opened:
+            self.signer = Signer(config.signing_key)
+            self.tokens = opened.enter_context(Tokens(config.tokens))
+            self.ledger = opened.enter_context(Ledger(config.ledger, create=True))
+            self._under_way: set[asyncio.Task[Any]] = set()
+            self._datasets: dict[str, Dataset] = {}
+            for name, one in config.datasets.items():
+                self._datasets[name] = Dataset(one, self.ledger, list(config.analysts.values()))
+                opened.callback(self._datasets[name].close)
+            self._threads = ThreadPoolExecutor(config.limits.threads, thread_name_prefix="answer")
+            opened.callback(self._threads.shutdown)
+            # Plans take a processor for a while and must not keep answers waiting.
+            self._planners = ThreadPoolExecutor(2, thread_name_prefix="plan")
+            opened.callback(self._planners.shutdown)
+            self._opened = opened.pop_all()
+
+    # Who asks.
+
+    def authenticate(self, text: str) -> Caller:
+        """Return whose token this is, or raise `NotAuthenticated`."""
+        return self._caller(self.tokens.authenticate(text))
+
+    def caller(self, token: str) -> Caller:
+        """Return the caller of a token's identity, checked anew: for a session that logged in with it before."""
+        found = self.tokens.find(token)
+        if found is None or not found.valid:
+            raise NotAuthenticated("the token is missing, unknown, expired or revoked")
+        return self._caller(found)
+
+    def _caller(self, token: Token) -> Caller:
+        analyst = self.config.analysts.get(token.analyst)
+        if analyst is None:
+            raise NotAuthenticated("the token is missing, unknown, expired or revoked")
+        reach = set(self.config.datasets) if "admin" in token.scopes else set(analyst.budgets)
+        return Caller(
+            analyst.name, token.id, token.scopes, frozenset(reach & token.datasets if token.datasets else reach)
+        )
+
+    def require(self, caller: Caller, scope: str) -> None:
+        """Raise `NotAllowed` unless the caller's token has this scope."""
+        if scope not in caller.scopes:
+            raise NotAllowed(
+                f"this takes a token with the scope {scope!r}; yours has {', '.join(sorted(caller.scopes))}"
+            )
+
+    def _dataset(self, caller: Caller, scope: str, name: str) -> Dataset:
+        self.require(caller, scope)
+        if name not in caller.datasets:
+            raise NotFound(f"there is no data set {name!r} for you")
+        return self._datasets[name]
+
+    # What is there.
+
+    def datasets(self, caller: Caller) -> list[dict[str, Any]]:
+        """Return the public facts of every data set within the caller's reach."""
+        self.require(caller, "read")
+        return [one.facts() for name, one in self._datasets.items() if name in caller.datasets]
+
+    def dataset(self, caller: Caller, name: str) -> dict[str, Any]:
+        """Return the public facts of one data set."""
+        return self._dataset(caller, "read", name).facts()
+
+    def remaining(self, caller: Caller, name: str) -> dict[str, Any]:
+        """Return what is left: of the caller's own budget, where they have one, and of the whole."""
+        return self._remaining(caller, self._dataset(caller, "read", name))
+
+    def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
+        found = {}
+        for word, budget in (("yours", dataset.parts.get(caller.analyst)), ("whole", dataset.budget)):
+            found[word] = budget and {
+                "budget": budget.promise.to_dict(),
+                "remaining": self.ledger.remaining(budget).to_dict(),
+                "spent": float(self.ledger.spent(budget)) / budget.limit if budget.limit else 1.0,
+            }
+        return found
+
+    def history(self, caller: Caller, name: str) -> list[dict[str, Any]]:
+        """Return the caller's own entries, newest first; everyone's for an administrator."""
+        dataset = self._dataset(caller, "read", name)
+        everyone = "admin" in caller.scopes
+        mine = dataset.parts.get(caller.analyst)
+        return [
+            _shown(entry, name)
+            for entry in reversed(dataset.curator.history())
+            if everyone or (mine is not None and entry.budget == mine.id)
+        ]
+
+    def receipt(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
+        """Return the signed receipt of one committed entry, the caller's own or, for an administrator, anyone's."""
+        dataset = self._dataset(caller, "read", name)
+        owners = list(dataset.parts) if "admin" in caller.scopes else [caller.analyst]
+        for owner in owners:
+            entry = self.ledger.find_entry(dataset.parts[owner], number) if owner in dataset.parts else None
+            if entry is not None and entry.state is State.COMMITTED:
+                return self._signed(dataset, owner, entry)
+        raise NotFound(f"there is no answer {number} of {name} for you")
+
+    def _signed(self, dataset: Dataset, analyst: str, entry: Entry) -> dict[str, Any]:
+        part = dataset.parts[analyst]
+        return self.signer.sign(receipt_of(entry, part, dataset.budget, issuer=self.config.title, analyst=analyst))
+
+    # What can be asked.
+
+    def plan(
+        self,
+        caller: Caller,
+        name: str,
+        question: Question,
+        mean: Any = None,
+        only: Collection[str] | None = None,
+    ) -> dict[str, Any]:
+        """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing.
+
+        `only` leaves the other mechanisms out, where a caller cannot wait for all of them.
+        """
+        dataset = self._dataset(caller, "plan", name)
+        model = model_of(question.system, question.column, question.where, dataset.config)
+        target = target_of(question.target)
+        imagined = middle(model.system) if mean is None else mean
+        budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
+        spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
+        choices = []
+        for mechanism in (m for m in dataset.config.mechanisms if only is None or m in only):
+            choice, made = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
+            if made is not None:
+                choice["price"] = {
+                    word: budget and priced(made.profile, budget, spent[word]) for word, budget in budgets.items()
+                }
+            choices.append(choice)
+        choices.sort(key=lambda c: c["forecast"]["expected_kl"] if "forecast" in c else float("inf"))
+        return {
+            "dataset": name,
+            "n": dataset.budget.n,
+            "system": model.system.to_dict(),
+            "target": target.to_dict(),
+            "mean": imagined,
+            "choices": choices,
+            "remaining": self._remaining(caller, dataset),
+        }
+
+    async def ask(self, caller: Caller, name: str, question: Question, key: str | None = None) -> dict[str, Any]:
+        """Answer a question: charge it durably, draw, wait for the next tick, record, and only then say so.
+
+        What was made from the data is neither recorded nor told before a whole number of ticks after the question
+        came, so that how long it took to make can be read off nothing: not its arrival, not the ledger.
+        A caller who hangs up does not stop the work: what was charged is recorded.
+        """
+        task = asyncio.create_task(self._ask(caller, name, question, key))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def _ask(self, caller: Caller, name: str, question: Question, key: str | None) -> dict[str, Any]:
+        start = self.grid.now()
+        dataset = self._dataset(caller, "ask", name)
+        part = dataset.parts.get(caller.analyst)
+        if part is None:
+            raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
+        made = await self._answering(self._draft, caller, dataset, part, question, key)
+        if not isinstance(made, Answer):
+            if not await self.grid.wait(start):
+                self.metrics.count("late_answers")
+            if isinstance(made, AnswerLost):
+                raise made
+            made = await self._answering(self._record, dataset, made)
+        told: dict[str, Any] = await self._answering(self._told, caller, dataset, part, made)
+        return told
+
+    async def _answering(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _quietly, work, *arguments)
+
+    def _draft(
+        self, caller: Caller, dataset: Dataset, part: Budget, question: Question, key: str | None
+    ) -> Draft | Answer | AnswerLost:
+        """Return a release that was paid for, or that it was lost; raise where nothing was read."""
+        prepared = build(question, dataset.config, dataset.budget.n, self.config.limits.draws)
+        asked: dict[str, Any] = {"where": question.where, "missing": question.missing}
+        dataset.curator.check(prepared.mechanism, prepared.columns, **asked)
+        try:
+            return dataset.curator.draft(
+                prepared.mechanism,
+                prepared.columns,
+                **asked,
+                draws=question.draws,
+                idempotency_key=key,
+                part=part,
+                about={"query": question.query, "target": str(target_of(question.target))},
+                then=answering(prepared.query, question.query, prepared.mechanism.system),
+                who=caller.analyst,
+            )
+        except (BudgetExceeded, EntryPending, KeyTaken, LedgerCorrupt, LedgerUnavailable, UnprovenPrivacy):
+            raise
+        except Exception as error:
+            log_failure(error)
+            return AnswerLost(_LOST)
+
+    def _record(self, dataset: Dataset, draft: Draft) -> Answer:
+        try:
+            return dataset.curator.record(draft)
+        except (LedgerCorrupt, LedgerUnavailable):
+            raise
+        except Exception as error:  # such as an entry that an administrator closed meanwhile
+            log_failure(error)
+            raise AnswerLost(_LOST) from None
+
+    def _told(self, caller: Caller, dataset: Dataset, part: Budget, made: Answer) -> dict[str, Any]:
+        entry = self.ledger.find_entry(part, made.entry)
+        if entry is None:
+            raise LedgerCorrupt(f"entry {made.entry} is not in the ledger")
+        self.metrics.count("answers", dataset=dataset.config.name)
+        return {
+            "entry": entry.id,
+            "dataset": dataset.config.name,
+            "at": entry.at,
+            "release": made.release.to_dict(),
+            "summary": json.loads(summary_of(canonical(entry.profile_state))),
+            "cost": {"yours": entry.cost, "whole": entry.whole_cost},
+            "remaining": self._remaining(caller, dataset),
+            "receipt": self._signed(dataset, caller.analyst, entry),
+        }
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a method that blocks on a thread of its own."""
+        threads = self._planners if work == self.plan else None
+        return await asyncio.get_running_loop().run_in_executor(threads, _quietly, work, *arguments)
+
+    def metrics_text(self) -> str:
+        """Return the counters, and how much of each budget is spent, in Prometheus' text format."""
+        gauges = []
+        for name, dataset in self._datasets.items():
+            for analyst, budget in [("", dataset.budget), *dataset.parts.items()]:
+                share = float(self.ledger.spent(budget)) / budget.limit if budget.limit else 1.0
+                gauges.append(("spent_share", "Share of a budget spent.", {"dataset": name, "analyst": analyst}, share))
+        return self.metrics.text(gauges)
+
+    def healthy(self) -> bool:
+        """Say whether the ledger answers."""
+        try:
+            for dataset in self._datasets.values():
+                self.ledger.spent(dataset.budget)
+        except (LedgerUnavailable, LedgerCorrupt, InvalidValue):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Finish what is under way and let go of everything."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _quietly(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Run work at the edge of what floats can hold: infinities are answers here, and no warning is due."""
+    with np.errstate(all="ignore"):
+        return work(*arguments)
+
+
+def _shown(entry: Entry, dataset: str) -> dict[str, Any]:
+    """Return an entry without the moment it closed: with the one it opened, that would time the answer."""
+    shown = entry.to_dict() | {"dataset": dataset, "analyst": entry.who}
+    return {name: value for name, value in shown.items() if name not in ("closed_at", "who")}

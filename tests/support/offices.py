@@ -1,0 +1,138 @@
+"""A small office to serve: a table of patients, a configuration, tokens."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import uvicorn
+
+from sottovoce.server.app import create_app
+from sottovoce.server.config import Config, read_config
+from sottovoce.server.tokens import SCOPES, Tokens
+
+__all__ = ["BETA", "SMOKERS", "N", "ask", "bearer", "patients", "served", "token_for", "write_office"]
+
+N = 400
+BETA = {"kind": "beta-bernoulli", "alpha": 6, "beta": 12}
+SMOKERS: dict[str, Any] = {"system": BETA, "target": "renyi:8,0.05", "column": "smoker"}
+
+
+def patients() -> pa.Table:
+    """Return the table. Its numbers are odd on purpose: they are easy to find where they must not be."""
+    return pa.table(
+        {
+            "smoker": [i % 4 == 0 for i in range(N)],
+            "age": [20 + (37 * i) % 61 for i in range(N)],
+            "visits": [i % 5 for i in range(N)],
+            "wait": [0.25 + (i % 13) / 10 for i in range(N)],
+            "ward": [("N", "S", "E")[i % 3] for i in range(N)],
+            "x": [((i * 7) % 11 - 5) / 10 for i in range(N)],
+            "y": [((i * 5) % 7 - 3) / 10 for i in range(N)],
+            "secret": [f"Smith-{i}" for i in range(N)],
+        }
+    )
+
+
+def write_office(
+    folder: Path,
+    *,
+    whole: str = "approx:4,1e-6",
+    each: str = "approx:2,1e-6",
+    server: str = "",
+    limits: str = "answer_grid = 0.005",
+    ledger: str = "server.ledger",
+    tokens: str = "server.tokens",
+) -> Config:
+    """Write the data and the configuration, and return it as read."""
+    pq.write_table(patients(), folder / "patients.parquet")
+    pq.write_table(patients().select(["smoker", "secret"]), folder / "staff.parquet")
+    path, order = folder / "server.toml", "order = 8" if whole.startswith("approx") else ""
+    path.write_text(
+        f"""
+[server]
+title = "The test office"
+ledger = "{ledger}"
+tokens = "{tokens}"
+{server}
+
+[limits]
+{limits}
+
+[datasets.patients]
+source = "patients.parquet"
+title = "Patients"
+budget = "{whole}"
+{order}
+[datasets.patients.columns.smoker]
+[datasets.patients.columns.age]
+bounds = [0, 100]
+[datasets.patients.columns.visits]
+bounds = [0, 10]
+[datasets.patients.columns.wait]
+bounds = [0, 2.5]
+[datasets.patients.columns.ward]
+categories = ["N", "S", "E"]
+[datasets.patients.columns.place]
+of = ["x", "y"]
+radius = 1.0
+
+[datasets.staff]
+source = "staff.parquet"
+budget = "pure:1"
+conditions = false
+mechanisms = ["tempered", "laplace"]
+[datasets.staff.columns.smoker]
+
+[analysts.ada]
+title = "Ada"
+budgets = {{ patients = "{each}", staff = "pure:0.5" }}
+[analysts.bob]
+budgets = {{ patients = "{each}" }}
+[analysts.carol]
+budgets = {{ patients = "{each}" }}
+""",
+        encoding="utf-8",
+    )
+    return read_config(path)
+
+
+def token_for(config: Config, analyst: str = "ada", *scopes: str, datasets: tuple[str, ...] = ()) -> str:
+    """Return the text of a new token, with every scope but admin unless some are named."""
+    with Tokens(config.tokens) as tokens:
+        return tokens.create(analyst, scopes or SCOPES[:3], datasets)[1]
+
+
+@contextlib.contextmanager
+def served(config: Config) -> Iterator[httpx.Client]:
+    """Serve a configuration on a free port until the block ends."""
+    app = create_app(config)
+    settings = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, server_header=False)
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def ask(client: httpx.Client, headers: dict[str, str], **changes: Any) -> httpx.Response:
+    return client.post("/api/v1/datasets/patients/ask", headers=headers, json=SMOKERS | changes)
