@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sottovoce.audit.drawing import Source
 from sottovoce.audit.events import Pilot
-from sottovoce.audit.judgement import Tally, alarming, judge, make_plan
+from sottovoce.audit.judgement import Plan, Tally, alarming, judge, make_plan
 from sottovoce.audit.report import AuditReport
 from sottovoce.audit.scores import TESTS, Score, best_score, exact_score
 from sottovoce.audit.subject import Subject, subject_of
@@ -23,8 +24,10 @@ FEWEST = 1000
 """Fewer draws than this say next to nothing."""
 _PILOT = {True: 0.05, False: 0.5}
 """The share of draws spent on choosing: little where the likelihood ratio is known, half where a score is learned."""
-_LOOKS = ((1 / 16, 0.05), (1 / 4, 0.05), (1.0, 0.9))
-"""When to look, as a share of the draws that count, and the share of the error probability each look may use."""
+_FIRST, _LOOKS = 0.02, ((1 / 16, 0.04), (1 / 4, 0.04), (1.0, 0.9))
+"""When to look, as a share of the draws that count, and the share of the error probability each look may use; before
+them comes a first look at part of the pilot.
+"""
 
 
 def audit(
@@ -98,31 +101,17 @@ def audit(
     subject = subject_of(mechanism, pair, claim, name=name)
     if test == "exact" and subject.log_ratio is None:
         raise InvalidValue("no likelihood ratio is known of this mechanism; use test='learned' or 'scan'")
-    exact = subject.log_ratio is not None and test in ("auto", "exact")
-    chosen = max(int(draws * _PILOT[exact]), FEWEST // 2)
-    tell = progress or (lambda fraction: None)
+    request = _Request(subject, test, int(draws), delta, 1 - confidence, seed, early_stop, progress)
     with Source(subject, seed, jobs) as source:
-        first, second = source.take(chosen)
-        _refuse_constant(first, second)
-        score = _score(subject, test, first, second, seed or 0)
-        pilot = Pilot(score(first), score(second), exact)
-        plan = make_plan(subject.claim, pilot, draws - chosen, delta, 1 - confidence)
-        tell(chosen / draws)
-        tally, looked = Tally.empty(plan), 0
-        for share, spend in _LOOKS:
-            upto = int(share * (draws - chosen))
-            for x, y in source.blocks(upto - looked):
-                tally = tally.plus(plan, score(x), score(y))
-                tell((chosen + tally.draws) / draws)
-            looked = upto
-            if early_stop and share < 1 and alarming(plan, tally, spend * (1 - confidence)):
-                break
-        found = judge(plan, tally, spend * (1 - confidence))
+        result = _first_look(request, source)
+        if result is None or not result.alarm:
+            result = _attack(request, source, None if result is None else result.outputs)
+    found = judge(result.plan, result.tally, result.error)
     return AuditReport(
         subject.name,
         subject.claim,
-        score.name,
-        chosen + looked,
+        result.test,
+        result.draws,
         delta,
         confidence,
         seed,
@@ -132,7 +121,7 @@ def audit(
         found.accused_at,
         found.band,
         found.verdict,
-        share < 1.0,
+        result.draws < draws,
         time.perf_counter() - started,
     )
 
@@ -151,15 +140,99 @@ def _check(draws: Any, delta: float, confidence: float, seed: Any, test: str, jo
         raise InvalidValue(f"jobs must be a whole number >= 1. Got {jobs!r}")
 
 
+Outputs = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What was asked for."""
+
+    subject: Subject
+    test: str
+    draws: int
+    delta: float
+    error: float
+    seed: int | None
+    early_stop: bool
+    progress: Callable[[float], None] | None
+
+    @property
+    def exact(self) -> bool:
+        return self.subject.log_ratio is not None and self.test in ("auto", "exact")
+
+    @property
+    def pilot(self) -> int:
+        return max(int(self.draws * _PILOT[self.exact]), FEWEST // 2)
+
+    def prepare(self, outputs: Outputs, draws: int) -> tuple[Score, Plan]:
+        """Return the score and the plan that a pilot suggests for `draws` more draws."""
+        if self.exact and self.subject.log_ratio is not None:
+            score = exact_score(self.subject.log_ratio)
+        else:
+            score = best_score(*outputs, self.test, self.seed or 0)
+        pilot = Pilot(score(outputs[0]), score(outputs[1]), self.exact)
+        return score, make_plan(self.subject.claim, pilot, draws, self.delta, self.error)
+
+    def tell(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(done / self.draws)
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """Where an attack ended: what was counted, at which error probability, after how many draws."""
+
+    test: str
+    plan: Plan
+    tally: Tally
+    error: float
+    draws: int
+    alarm: bool
+    outputs: Outputs
+
+
+def _first_look(request: _Request, source: Source) -> _Result | None:
+    """Return a small audit of a few draws, which then go on to the pilot; None where they are too few to tell."""
+    size = request.pilot if request.exact else request.draws // 16
+    if not request.early_stop or size < FEWEST:
+        return None
+    outputs = source.take(size)
+    half = size // 2
+    score, plan = request.prepare((outputs[0][:half], outputs[1][:half]), half)
+    tally = Tally.empty(plan).plus(plan, score(outputs[0][half:]), score(outputs[1][half:]))
+    error = _FIRST * request.error
+    request.tell(size)
+    return _Result(score.name, plan, tally, error, size, alarming(plan, tally, error), outputs)
+
+
+def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
+    """Return the audit proper: the rest of the pilot, a plan, and draws held to it until a look says stop."""
+    if seen is None:
+        outputs = source.take(request.pilot)
+    elif request.pilot > len(seen[0]):
+        more = source.take(request.pilot - len(seen[0]))
+        outputs = np.concatenate([seen[0], more[0]]), np.concatenate([seen[1], more[1]])
+    else:
+        outputs = seen
+    _refuse_constant(*outputs)
+    counted = request.draws - request.pilot
+    score, plan = request.prepare(outputs, counted)
+    request.tell(request.pilot)
+    tally, error, alarm = Tally.empty(plan), 0.0, False
+    for share, spend in _LOOKS:
+        for x, y in source.blocks(int(share * counted) - tally.draws):
+            tally = tally.plus(plan, score(x), score(y))
+            request.tell(request.pilot + tally.draws)
+        error = spend * request.error
+        alarm = request.early_stop and alarming(plan, tally, error)
+        if alarm:
+            break
+    return _Result(score.name, plan, tally, error, request.pilot + tally.draws, alarm, outputs)
+
+
 def _refuse_constant(first: Floats, second: Floats) -> None:
     if np.all(first == first[0]) and np.all(second == first[0]):
         raise InvalidData(
             f"the mechanism returned the same value in all {2 * len(first)} draws, whatever the data: there is nothing "
             "to audit. Does it use the data and the generator it is given?"
         )
-
-
-def _score(subject: Subject, test: str, first: Floats, second: Floats, seed: int) -> Score:
-    if subject.log_ratio is not None and test in ("auto", "exact"):
-        return exact_score(subject.log_ratio)
-    return best_score(first, second, test, seed)
