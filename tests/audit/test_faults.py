@@ -3,8 +3,9 @@
 import pytest
 
 from audit.faults import all_faults, planted
+from audit.faults.audits import AUDITS, run
 from audit.write_page import PAGE, expected_rows, rows_of
-from sottovoce.audit.checks import known_checks, run_check
+from sottovoce.audit.checks import known_checks
 
 FAULTS = all_faults()
 
@@ -12,14 +13,20 @@ FAULTS = all_faults()
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_fault_is_caught(fault):
     with planted(fault):
-        results = [run_check(name) for name in fault.caught_by]
+        results = [run(name) for name in fault.caught_by]
     assert fault.caught_by
     for result in results:
         assert not result.passed, f"{result.name} saw nothing: {result.evidence}"
 
 
+@pytest.mark.parametrize("name", AUDITS)
+def test_the_audit_finds_nothing_without_a_fault(name):
+    result = run(name)
+    assert result.passed, result.evidence
+
+
 def test_every_check_catches_some_fault():
-    idle = set(known_checks()) - {name for fault in FAULTS for name in fault.caught_by}
+    idle = {*known_checks(), *AUDITS} - {name for fault in FAULTS for name in fault.caught_by}
     assert not idle
 
 

@@ -31,25 +31,26 @@ def expected_rows() -> list[tuple[str, str, str]]:
 def table() -> str:
     """Plant every fault and return the table of what caught it."""
     from audit.faults import all_faults, planted
-    from sottovoce.audit.checks import known_checks, run_check
+    from audit.faults.audits import AUDITS, run
+    from sottovoce.audit.checks import known_checks
 
     lines = ["| fault | where | caught by | what the first of them said |", "| --- | --- | --- | --- |"]
     counts: Counter[str] = Counter()
     for fault in all_faults():
         with planted(fault):
-            results = [run_check(name) for name in fault.caught_by]
+            results = [run(name) for name in fault.caught_by]
         missed = [result.name for result in results if result.passed]
         if missed:
             raise SystemExit(f"{fault.name!r} was not caught by {missed}")
         counts.update(fault.caught_by)
         said = results[0].evidence.replace("|", "/").partition(" (and ")[0]
         lines.append(f"| {fault.name} | {fault.where} | {'; '.join(fault.caught_by)} | {said} |")
-    results = [run_check(name) for name in known_checks()]
+    results = [run(name) for name in [*known_checks(), *AUDITS]]
     fired = [result.name for result in results if not result.passed]
     if fired:
         raise SystemExit(f"without any fault these fire: {fired}")
-    lines += ["", f"Without a fault, none of the {len(results)} checks fires:", ""]
-    lines += ["| check | faults it catches | what it says of the library as it is |", "| --- | --- | --- |"]
+    lines += ["", f"Without a fault, none of the {len(results)} checks and audits fires:", ""]
+    lines += ["| check or audit | faults it catches | what it says of the library as it is |", "| --- | --- | --- |"]
     lines += [f"| {r.name} | {counts[r.name]} | {r.evidence.replace('|', '/')} |" for r in results]
     return "\n".join(lines)
 

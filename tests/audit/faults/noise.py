@@ -11,10 +11,11 @@ from sottovoce.profiles.exact import on_grid
 from sottovoce.profiles.mechanism import ProfileMechanism
 from sottovoce.systems.statistics import CategoryCounts
 
+HISTOGRAM = "audit of a noisy histogram"
 GENERATORS, RELEASES = "noise generators follow their law", "noisy releases carry the noise they claim"
 
 
-@fault("sensitivity 1 instead of 2", "noisy histogram", "noisy statistics claim no less than they cost")
+@fault("sensitivity 1 instead of 2", "noisy histogram", "noisy statistics claim no less than they cost", HISTOGRAM)
 def _one_cell(patch: Patch) -> None:
     from sottovoce.mechanisms import noisy_statistics
 
@@ -40,7 +41,7 @@ def _root_of_width(patch: Patch) -> None:
     patch.setattr(noisy_statistics, "DiscreteGaussianProfile", profile)
 
 
-@fault("noise scale halved", "integer noise", GENERATORS, RELEASES)
+@fault("noise scale halved", "integer noise", GENERATORS, RELEASES, HISTOGRAM)
 def _half_scale(patch: Patch) -> None:
     honest = IntegerNoise.add
     patch.setattr(IntegerNoise, "add", lambda self, x, rng: honest(IntegerNoise(self.kind, self.scale / 2), x, rng))

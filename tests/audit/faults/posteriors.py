@@ -19,6 +19,7 @@ from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import NormalVector
 from sottovoce.systems.normal_mean import NormalMean
 
+SAMPLE, VECTOR = "audit of a posterior sample", "audit of a sampled vector"
 FIRST = "the budget is spent before the first read"
 DENSITIES, SAMPLERS = "densities keep their profile", "samplers follow their density"
 
@@ -42,13 +43,13 @@ def _light_profile(patch: Patch) -> None:
     patch.setattr(PosteriorSample, "profile", property(profile))
 
 
-@fault("prior counted twice in the profile", "conjugate systems", DENSITIES)
+@fault("prior counted twice in the profile", "conjugate systems", DENSITIES, SAMPLE, VECTOR)
 def _prior_twice(patch: Patch) -> None:
     honest = Conjugate.profile
     patch.setattr(Conjugate, "profile", lambda self, n, w=1.0, v=1.0: honest(self, n, w, 2 * v))
 
 
-@fault("exact profile of the wrong pair", "Beta–Bernoulli", DENSITIES)
+@fault("exact profile of the wrong pair", "Beta–Bernoulli", DENSITIES, SAMPLE)
 def _wrong_pair(patch: Patch) -> None:
     def profile(self, n, w, v):
         others = w * (n - 1) / 2  # the other records half and half, where two posteriors are nearest
@@ -62,7 +63,7 @@ def _largest_categories(patch: Patch) -> None:
     patch.setattr(DirichletCategorical, "_least", property(lambda self: tuple(np.argsort(self.alpha)[-2:])))
 
 
-@fault("missing √ in μ of a mean", "normal mean", DENSITIES)
+@fault("missing √ in μ of a mean", "normal mean", DENSITIES, VECTOR)
 def _missing_root(patch: Patch) -> None:
     def profile(self, n, w, v):
         return GaussianProfile(float(w * self.diameter / (self.variance * self.precision(n, w, v))))
@@ -70,7 +71,7 @@ def _missing_root(patch: Patch) -> None:
     patch.setattr(NormalMean, "_profile", profile)
 
 
-@fault("clipping skipped", "reading numbers", DENSITIES)
+@fault("clipping skipped", "reading numbers", DENSITIES, SAMPLE)
 def _unclipped(patch: Patch) -> None:
     def raw(reading, records):
         return Statistics(len(records), np.floor(records).sum() if reading.integer else np.sum(records))
@@ -79,7 +80,7 @@ def _unclipped(patch: Patch) -> None:
     patch.setattr("sottovoce.systems.conjugate.check_statistics", lambda reading, statistics: statistics)
 
 
-@fault("projection onto the ball skipped", "reading vectors", DENSITIES)
+@fault("projection onto the ball skipped", "reading vectors", DENSITIES, VECTOR)
 def _off_the_ball(patch: Patch) -> None:
     patch.setattr("sottovoce.systems.records._ball_sum", lambda _, rows: Statistics(len(rows), np.sum(rows, axis=0)))
     patch.setattr("sottovoce.systems.conjugate.check_statistics", lambda reading, statistics: statistics)
@@ -161,3 +162,9 @@ def _known_in_n(patch: Patch) -> None:
 @fault("many draws charged as one", "every mechanism", "every draw is charged", FIRST)
 def _draws_free(patch: Patch) -> None:
     patch.setattr(Mechanism, "cost", lambda self, draws=1: self.profile)
+
+
+@fault("all 53 bits of a sample let out", "posterior sampling", "releases keep to a public grid")
+def _all_bits(patch: Patch) -> None:
+    for room in ("posterior_sample", "tempered"):
+        patch.setattr(f"sottovoce.mechanisms.{room}.coarsen", lambda samples: samples)

@@ -34,7 +34,7 @@ def _one_record(patch: Patch) -> None:
     patch.setattr(Design, "smoothness", lambda self, weight, m: honest(replace(self, n=1), weight, m))
 
 
-@fault("row clipping skipped", "Langevin sampler", STEP)
+@fault("row clipping skipped", "Langevin sampler", STEP, "audit of a Langevin chain")
 def _long_rows(patch: Patch) -> None:
     patch.setattr(langevin, "_clip", lambda X, norm: X)
 
@@ -116,3 +116,13 @@ def _more_later(patch: Patch) -> None:
 @fault("sensitivity of X'X alone", "noisy moments", MOMENTS)
 def _gram_alone(patch: Patch) -> None:
     patch.setattr(noisy_quadratic, "joint_sensitivity", lambda c, response, balance: c**2)
+
+
+@fault("all 53 bits of a chain let out", "Langevin sampler", "regressions keep to a public grid")
+def _all_bits_of_a_chain(patch: Patch) -> None:
+    patch.setattr(langevin, "to_grid", lambda values, noise: np.asarray(values, dtype=float))
+
+
+@fault("all 53 bits of the moments let out", "noisy moments", "regressions keep to a public grid")
+def _all_bits_of_moments(patch: Patch) -> None:
+    patch.setattr(noisy_quadratic, "to_grid", lambda values, noise: np.asarray(values, dtype=float))

@@ -11,6 +11,7 @@ from scipy import stats
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov
 from sottovoce.audit.checks.result import check, verdict
+from sottovoce.audit.low_bits import lowest_bit
 from sottovoce.glm import certificate
 from sottovoce.glm.certificate import Chain
 from sottovoce.glm.design import Design
@@ -20,7 +21,7 @@ from sottovoce.glm.posterior import DiffusePosterior
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["certificates", "chain_noise", "chain_steps", "quadratic_noise", "sgd_steps"]
+__all__ = ["certificates", "chain_noise", "chain_steps", "quadratic_noise", "regression_grids", "sgd_steps"]
 
 _N, _M, _RHO = 6, 2.0, 0.5
 _FAR = 50.0
@@ -166,3 +167,26 @@ def quadratic_noise() -> tuple[bool, str]:
     if p < ALARM:
         problems.append(f"p = {p:.2g} that the moments carry noise for a sensitivity of {moved:.4g}")
     return verdict(problems, f"a sensitivity of {moved:.4f} and the noise for it, p = {p:.2g}")
+
+
+@check("regressions keep to a public grid")
+def regression_grids() -> tuple[bool, str]:
+    """Chains, SGD and moments let out multiples of a power of two, about 2⁻¹⁶ of the noise that hides them."""
+    X, y = _records((0.3, 0.4), (0.01, 0.02))
+    posterior = _posterior(3, samples=200)
+    design = posterior.design
+    sgd = NoisyProjectedSGD(design, noise=1.5)
+    quadratic = NoisyQuadratic(design, 0.5, 0.1)
+    moments = quadratic.noisy_moments(X.T @ X, X.T @ y, X.sum(axis=0), seeded_rng(3))
+    shown = [
+        ("a chain", posterior.release(X, y, seeded_rng(1)).value, math.sqrt(2 * posterior.chain.step)),
+        ("SGD", sgd.run(X, y, seeded_rng(2), chains=200), sgd.step * sgd.noise),
+        ("X'X", moments.gram, moments.noise),
+        ("X'y", moments.moment, moments.noise / moments.balance),
+    ]
+    problems = [
+        f"{name} carries bits down to 2^{lowest_bit(values).min():.0f} under noise of {noise:.3g}"
+        for name, values, noise in shown
+        if lowest_bit(values).min() < math.log2(noise) - 18
+    ]
+    return verdict(problems, "chains, SGD and moments carry no bit below 2⁻¹⁷ of their noise")
