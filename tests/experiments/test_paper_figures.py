@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.special import digamma
 
 from sottovoce.experiments.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, Released
+from sottovoce.experiments.choice_map import expected_error
 from sottovoce.experiments.gibbs_consistency import THETA, gibbs_moments
 from sottovoce.experiments.gibbs_temperature import bernoulli_rules, gaussian_rules
 from sottovoce.experiments.held_out import ONE, Panel, losses
@@ -16,6 +17,8 @@ from sottovoce.experiments.kl_utility import beta_kl, quadrature_kl
 from sottovoce.experiments.langevin_steps import demanded_steps
 from sottovoce.experiments.private_beta import draw_truncated, noisy_counts, temperature, tempered
 from sottovoce.experiments.registry import Setting, find
+from sottovoce.experiments.which_mechanism import mechanisms_for, rms_error
+from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import BetaBernoulli, Statistics
 
@@ -38,6 +41,7 @@ NAMES = (
     "achievable-levels",
     "amplification-curves",
     "asymptotic-efficiency",
+    "choice-map",
     "gibbs-consistency",
     "gibbs-temperature",
     "held-out-likelihood",
@@ -146,3 +150,10 @@ def test_the_gibbs_posterior_on_a_grid_is_the_integral():
     assert found["scaled variance"] == pytest.approx(n * variance, rel=1e-6)
     error = quad(lambda t: abs(t - THETA) * density(t), -6, 4, points=[THETA], limit=200)[0] / mass
     assert found["error"] == pytest.approx(error, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["diffused", "tempered", "Laplace", "Gaussian"])
+def test_the_maps_errors_are_those_of_real_releases(name):
+    mechanism = mechanisms_for(30, ApproxDP(1.0, 1e-6))[name]
+    measured = rms_error(mechanism, 0.8, repeats=1500, seed=3)
+    assert expected_error(name, mechanism, 24) ** 0.5 == pytest.approx(measured, rel=0.08)

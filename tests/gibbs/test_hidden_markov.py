@@ -92,22 +92,25 @@ def test_the_plain_sampler_reaches_hmmlearns_likelihood() -> None:
     assert below.mean() == pytest.approx(free / 2, abs=0.6)
 
 
-def test_intervals_that_know_of_the_noise_keep_their_level() -> None:
-    model, counts, z = simulate(10, 30, 40, seed=9)
-    common = 0 if (z == 0).mean() > 0.5 else 1
-    order = [common, 1 - common]
-    noise = IntegerNoise("gaussian", 6.0)
-    hits = {True: [], False: []}
+def test_intervals_that_know_of_the_noise_are_honest() -> None:
+    errors = {True: [], False: []}
+    inside = {True: [], False: []}
     for seed in range(3):
-        tables = noised(model, counts, noise, seed=20 + seed)
-        for aware, found in hits.items():
-            posterior = model.fit(tables, sweeps=250, burn_in=100, noise_aware=aware, rng=seeded_rng(seed))
+        model, counts, z = simulate(6, 20, 40, seed=100 + seed)
+        common = 0 if (z == 0).mean() > 0.5 else 1
+        order = [common, 1 - common]
+        tables = noised(model, counts, IntegerNoise("gaussian", 6.0), seed=seed)
+        for aware in (True, False):
+            posterior = model.fit(tables, sweeps=400, burn_in=120, noise_aware=aware, rng=seeded_rng(seed))
             for field, truth in zip(FIELDS, EMISSIONS, strict=True):
-                low, high = posterior.interval(field.name)
-                found.append((low <= truth[order]) & (truth[order] <= high))
-    aware, plug_in = (np.concatenate([h.ravel() for h in hits[key]]).mean() for key in (True, False))
-    assert aware >= 0.8
-    assert plug_in < 0.5  # counts below zero were cut off, which the plug-in posterior does not know
+                theta, (low, high) = posterior.emission(field.name), posterior.interval(field.name)
+                errors[aware].append(((theta.mean(axis=0) - truth[order]) / theta.std(axis=0)).ravel())
+                inside[aware].append(((low <= truth[order]) & (truth[order] <= high)).ravel())
+    aware, plug_in = (np.sqrt(np.mean(np.concatenate(errors[key]) ** 2)) for key in (True, False))
+    assert aware < 1.7
+    assert plug_in > 2.5  # counts below zero were cut off, which the plug-in posterior does not know
+    assert np.mean(np.concatenate(inside[True])) > 0.8
+    assert np.mean(np.concatenate(inside[False])) < 0.6
 
 
 def test_missing_steps_are_bridged_and_say_nothing() -> None:

@@ -89,7 +89,7 @@ def test_latent_counts_reach_their_exact_law(kind: str) -> None:
     latent = LatentCounts(tuple(np.tile(t, (cells, 1)) for t in noisy), noises, runs=cells, shapes=(SHAPE,), odds=ODDS)
     logs = tuple(np.tile(np.log(t), (cells, 1)) for t in theta)
     counts = latent.start()
-    for _ in range(60):
+    for _ in range(40):
         counts = latent.resample(counts, logs, rng)
     assert (counts[0].sum(axis=1) == counts[1].sum(axis=1)).all()
     seen: dict = {}
@@ -130,6 +130,8 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         LatentCounts((np.zeros((2, 2)),), ())
     with pytest.raises(InvalidValue):
         LatentCounts((), ())
+    with pytest.raises(InvalidValue, match="one kind"):
+        LatentCounts((np.zeros((2, 2)), np.zeros((2, 2))), (noise, IntegerNoise("gaussian", 1.0)))
     for wrong in ({"runs": 2}, {"runs": 0}, {"shapes": (0.5,)}, {"shapes": ()}, {"odds": (0.0, 1.0)}):
         with pytest.raises(InvalidValue):
             LatentCounts((np.zeros((3, 2)),), (noise,), **wrong)

@@ -77,6 +77,8 @@ class LatentCounts:
         object.__setattr__(self, "noises", tuple(self.noises))
         if not noisy or len(self.noises) != len(noisy) or any(t.ndim != 2 or len(t) != len(noisy[0]) for t in noisy):
             raise InvalidValue("latent counts take one array (cells, categories) and one noise a table, cells alike")
+        if len({noise.kind for noise in self.noises}) > 1:
+            raise InvalidValue("the noise on all tables must be of one kind, Laplace or Gaussian")
         if self.runs < 1 or len(noisy[0]) % self.runs:
             raise InvalidValue(f"{len(noisy[0])} cells do not fall into {self.runs} runs")
         if not self.shapes or min(self.shapes) < 1 or min(self.odds) <= 0:
@@ -104,12 +106,10 @@ class LatentCounts:
         self, counts: Sequence[Integers], log_theta: Sequence[Floats], rng: np.random.Generator
     ) -> tuple[Integers, ...]:
         """Return new true counts given each cell's log-probabilities, one array (cells, categories) a table."""
-        new = [table.copy() for table in counts]
-        if not len(new[0]):
-            return tuple(new)
-        shape, log_q = self._draw_sizes(new[0].sum(axis=1), rng)
-        for f in range(len(new)):
-            self._split_pairs(f, new[f], log_theta[f], rng)
+        if not len(counts[0]):
+            return tuple(counts)
+        shape, log_q = self._draw_sizes(counts[0].sum(axis=1), rng)
+        new = self._split_pairs(counts, log_theta, rng)
         self._move_totals(new, log_theta, (shape, log_q), rng)
         return tuple(new)
 
@@ -128,32 +128,52 @@ class LatentCounts:
         log_q = -np.log1p(down / np.maximum(up, 1e-300))
         return np.repeat(drawn, cells), np.repeat(log_q, cells)
 
-    def _split_pairs(self, f: int, counts: Integers, log_theta: Floats, rng: np.random.Generator) -> None:
-        """Draw how the records of random pairs of categories split, in place: each pair keeps its sum."""
-        cells, size = counts.shape
-        pairs = size // 2
-        if not pairs:
-            return
-        order = rng.permuted(np.broadcast_to(np.arange(size), (cells, size)), axis=1)
-        row = np.repeat(np.arange(cells), pairs)
-        left, right = order[:, :pairs].ravel(), order[:, pairs : 2 * pairs].ravel()
-        both = counts[row, left] + counts[row, right]
-        tilt = log_theta[row, left] - log_theta[row, right]
-        noisy_left, noisy_right, noise = self.noisy[f][row, left], self.noisy[f][row, right], self.noises[f]
+    def _split_pairs(
+        self, counts: Sequence[Integers], log_theta: Sequence[Floats], rng: np.random.Generator
+    ) -> list[Integers]:
+        """Draw how the records of random pairs of categories split; each pair keeps its sum."""
+        side_by_side, logs = np.concatenate(counts, axis=1), np.concatenate(log_theta, axis=1)
+        left, right, scale = self._pairs(rng)
+        row = np.arange(len(side_by_side))[:, None]
+        start = side_by_side[row, left].ravel()
+        both = start + side_by_side[row, right].ravel()
+        tilt = (logs[row, left] - logs[row, right]).ravel()
+        noisy = np.concatenate(self.noisy, axis=1)
+        noisy_left, noisy_right = noisy[row, left].ravel(), noisy[row, right].ravel()
+        log_factorial = np.concatenate([[0.0], np.log(np.arange(1.0, both.max() + 2)).cumsum()])
 
         def log_weight(x: Integers, i: Integers) -> Floats:
             rest = both[i] - x
             return np.asarray(
                 x * tilt[i]
-                - special.gammaln(x + 1.0)
-                - special.gammaln(rest + 1.0)
-                + noise.log_weight(noisy_left[i] - x)
-                + noise.log_weight(noisy_right[i] - rest)
+                - log_factorial[x]
+                - log_factorial[rest]
+                + self._log_noise((noisy_left[i] - x) / scale[i])
+                + self._log_noise((noisy_right[i] - rest) / scale[i])
             )
 
-        drawn = draw_log_concave(log_weight, np.zeros_like(both), both, counts[row, left], rng)
-        counts[row, left] = drawn
-        counts[row, right] = both - drawn
+        drawn = draw_log_concave(log_weight, np.zeros_like(both), both, start, rng)
+        side_by_side[row, left] = drawn.reshape(left.shape)
+        side_by_side[row, right] = (both - drawn).reshape(left.shape)
+        return np.split(side_by_side, np.cumsum([table.shape[1] for table in counts])[:-1], axis=1)
+
+    def _pairs(self, rng: np.random.Generator) -> tuple[Integers, Integers, Floats]:
+        """Draw disjoint pairs of categories within each table, by cell: their columns, and the scale of their noise."""
+        lefts, rights, scales = [], [], []
+        first = 0
+        for table, noise in zip(self.noisy, self.noises, strict=True):
+            cells, size = table.shape
+            order = first + rng.permuted(np.broadcast_to(np.arange(size), (cells, size)), axis=1)
+            half = size // 2
+            lefts.append(order[:, :half])
+            rights.append(order[:, half : 2 * half])
+            scales.append(np.full((cells, half), noise.scale))
+            first += size
+        return np.concatenate(lefts, axis=1), np.concatenate(rights, axis=1), np.concatenate(scales, axis=1).ravel()
+
+    def _log_noise(self, x: Floats) -> Floats:
+        """Return log Pr of noise of x scales, up to a constant."""
+        return IntegerNoise(self.noises[0].kind, 1.0).log_weight(x)
 
     def _move_totals(
         self,

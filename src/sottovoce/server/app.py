@@ -1,4 +1,4 @@
-"""The application: the service behind the API, and behind the page where it is installed."""
+"""The application: the service behind the API and behind the page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sottovoce.server.api import api_router
 from sottovoce.server.config import Config, read_config
 from sottovoce.server.guard import Guard
 from sottovoce.server.pacing import Bucket
+from sottovoce.server.page import install_page
 from sottovoce.server.problems import install_problems
 from sottovoce.server.service import Service
 
@@ -50,6 +51,7 @@ def create_app(config: Config) -> FastAPI:
     install_problems(app)
     app.state.turns = Bucket(config.limits.requests_per_minute)
     app.state.failures = Bucket(config.limits.failures_per_minute)
+    install_page(app, service)
     app.add_middleware(
         Guard,
         limits=config.limits,

@@ -32,8 +32,8 @@ class _Remembered:
         self._table, self._turn = table, threading.Lock()
         self.schema: dict[str, str] = table.schema
         self._count: int = table.count()
-        self._checked = functools.lru_cache(maxsize=_REMEMBERED)(self._check)
-        self._known = functools.lru_cache(maxsize=_REMEMBERED)(self._statistics)
+        self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
+        self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._statistics)
 
     def count(self) -> int:
         return self._count
@@ -87,7 +87,10 @@ class Dataset:
         promise, whole = analyst.budgets[self.config.name], self.curator.budget
         # Counted at the order of the whole, so that one curve is read at one place.
         shared = isinstance(promise, ApproxDP) and promise.delta > 0 and isinstance(whole.promise, ApproxDP)
-        return self.curator.open_part(analyst.name, promise, order=whole.filter["order"] if shared else None)
+        try:
+            return self.curator.open_part(analyst.name, promise, order=whole.filter["order"] if shared else None)
+        except InvalidValue as error:
+            raise InvalidValue(f"{self.config.name} in [analysts.{analyst.name}.budgets]: {error}") from None
 
     def facts(self) -> dict[str, Any]:
         """Return what anyone may know: nothing in it depends on a record."""

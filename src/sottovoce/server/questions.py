@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -12,7 +13,7 @@ from typing import Any
 from sottovoce.ledger.chain import canonical
 from sottovoce.mechanisms import Mechanism, NoisyStatistics
 from sottovoce.mechanisms.choices import build_mechanism
-from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.errors import InvalidPromise, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.server.config import ColumnConfig, DatasetConfig
 from sottovoce.server.errors import NotFound
@@ -22,11 +23,18 @@ from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
 from sottovoce.tables.predicate import And, Column, Compare, Condition, IsMissing, Not, OneOf, Or, parse_predicate
 
-__all__ = ["Model", "Prepared", "Question", "build", "calibrated", "model_of"]
+__all__ = ["Model", "Prepared", "Question", "build", "calibrated", "model_of", "target_of"]
 
 LEAST, MOST = 1e-3, 1e6
 """Between these lie the numbers of a prior: beyond them lies no model, only overflow."""
 
+_TARGETS = {
+    "epsilon": (1e-6, 1e3),
+    "delta": (1e-30, 0.5),
+    "rho": (1e-6, 1e3),
+    "mu": (1e-6, 1e3),
+    "order": (1.0, 1e4),
+}
 _SETTINGS = {
     "beta-bernoulli": ("alpha", "beta"),
     "dirichlet-categorical": ("alpha",),
@@ -92,7 +100,7 @@ def build(question: Question, dataset: DatasetConfig, n: int, most_draws: int) -
         raise InvalidValue(f"draws must be a whole number from 1 to {most_draws}. Got {question.draws!r}")
     query = parse_query(question.query)
     check_query(query, model.system)
-    mechanism = calibrated(question.mechanism, model.system, n, parse_promise(question.target))
+    mechanism = calibrated(question.mechanism, model.system, n, target_of(question.target))
     if isinstance(mechanism, NoisyStatistics) and question.draws != 1:
         raise InvalidValue("noisy statistics release a whole posterior at once; leave draws out")
     return Prepared(mechanism, model.columns, query)
@@ -133,6 +141,21 @@ def _public_facts(kind: str, column: ColumnConfig | None) -> dict[str, Any]:
         return {"bounds": column.bounds}
     high = 0.0 if column.bounds is None else column.bounds[1]
     return {"high": int(high) if kind == "gamma-poisson" else high}
+
+
+def target_of(text: str) -> Promise:
+    """Return the promise that an answer must keep; its numbers within what can be calibrated in good time.
+
+    >>> target_of("approx:0.5,1e-6")
+    ApproxDP(epsilon=0.5, delta=1e-06)
+    """
+    promise = parse_promise(text)
+    for field in dataclasses.fields(promise):
+        low, high = _TARGETS[field.name]
+        value = getattr(promise, field.name)
+        if not low <= value <= high and (field.name, value) != ("delta", 0.0):
+            raise InvalidPromise(f"{field.name} of the target must lie between {low:g} and {high:g}. Got {value:g}")
+    return promise
 
 
 def _check_number(name: str, value: Any, kind: str) -> None:

@@ -37,6 +37,7 @@ def serve(config: Config) -> None:
         ssl_certfile=None if config.tls is None else str(config.tls.certificate),
         ssl_keyfile=None if config.tls is None else str(config.tls.key),
         timeout_keep_alive=15,
+        timeout_worker_healthcheck=30,  # a worker that is still starting on a busy machine is not a dead one
         timeout_graceful_shutdown=round(config.grace),
         h11_max_incomplete_event_size=16_384,
         ws="none",

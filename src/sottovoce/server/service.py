@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
+
+import numpy as np
 
 from sottovoce.curator import Answer, Draft
 from sottovoce.ledger import Budget, Entry, EntryPending, KeyTaken, Ledger, State
@@ -21,7 +23,6 @@ from sottovoce.privacy.errors import (
     LedgerUnavailable,
     UnprovenPrivacy,
 )
-from sottovoce.privacy.promises import parse_promise
 from sottovoce.server.answers import answering
 from sottovoce.server.config import Config
 from sottovoce.server.datasets import Dataset
@@ -30,11 +31,13 @@ from sottovoce.server.logs import log_failure
 from sottovoce.server.metrics import Metrics
 from sottovoce.server.pacing import Grid
 from sottovoce.server.plans import choice_of, priced, summary_of
-from sottovoce.server.questions import Question, build, model_of
+from sottovoce.server.questions import Question, build, model_of, target_of
 from sottovoce.server.receipts import Signer, receipt_of
 from sottovoce.server.tokens import Token, Tokens
 
 __all__ = ["Caller", "Service"]
+
+_LOST = "the answer was lost after it was charged; the history has its entry"
 
 
 @dataclass(frozen=True)
@@ -165,16 +168,26 @@ class Service:
 
     # What can be asked.
 
-    def plan(self, caller: Caller, name: str, question: Question, mean: Any = None) -> dict[str, Any]:
-        """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing."""
+    def plan(
+        self,
+        caller: Caller,
+        name: str,
+        question: Question,
+        mean: Any = None,
+        only: Collection[str] | None = None,
+    ) -> dict[str, Any]:
+        """Return what each mechanism allowed would promise, cost and tell. Reads no record and spends nothing.
+
+        `only` leaves the other mechanisms out, where a caller cannot wait for all of them.
+        """
         dataset = self._dataset(caller, "plan", name)
         model = model_of(question.system, question.column, question.where, dataset.config)
-        target = parse_promise(question.target)
+        target = target_of(question.target)
         imagined = middle(model.system) if mean is None else mean
         budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
         spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []
-        for mechanism in dataset.config.mechanisms:
+        for mechanism in (m for m in dataset.config.mechanisms if only is None or m in only):
             choice, made = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
             if made is not None:
                 choice["price"] = {
@@ -216,12 +229,12 @@ class Service:
                 self.metrics.count("late_answers")
             if isinstance(made, AnswerLost):
                 raise made
-            made = await self._answering(dataset.curator.record, made)
+            made = await self._answering(self._record, dataset, made)
         told: dict[str, Any] = await self._answering(self._told, caller, dataset, part, made)
         return told
 
     async def _answering(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _quietly, work, *arguments)
 
     def _draft(
         self, caller: Caller, dataset: Dataset, part: Budget, question: Question, key: str | None
@@ -238,7 +251,7 @@ class Service:
                 draws=question.draws,
                 idempotency_key=key,
                 part=part,
-                about={"query": question.query, "target": str(parse_promise(question.target))},
+                about={"query": question.query, "target": str(target_of(question.target))},
                 then=answering(prepared.query, question.query, prepared.mechanism.system),
                 who=caller.analyst,
             )
@@ -246,7 +259,16 @@ class Service:
             raise
         except Exception as error:
             log_failure(error)
-            return AnswerLost("the answer was lost after it was charged; the history has its entry")
+            return AnswerLost(_LOST)
+
+    def _record(self, dataset: Dataset, draft: Draft) -> Answer:
+        try:
+            return dataset.curator.record(draft)
+        except (LedgerCorrupt, LedgerUnavailable):
+            raise
+        except Exception as error:  # such as an entry that an administrator closed meanwhile
+            log_failure(error)
+            raise AnswerLost(_LOST) from None
 
     def _told(self, caller: Caller, dataset: Dataset, part: Budget, made: Answer) -> dict[str, Any]:
         entry = self.ledger.find_entry(part, made.entry)
@@ -267,7 +289,7 @@ class Service:
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run a method that blocks on a thread of its own."""
         threads = self._planners if work == self.plan else None
-        return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(threads, _quietly, work, *arguments)
 
     def metrics_text(self) -> str:
         """Return the counters, and how much of each budget is spent, in Prometheus' text format."""
@@ -296,6 +318,12 @@ class Service:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _quietly(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Run work at the edge of what floats can hold: infinities are answers here, and no warning is due."""
+    with np.errstate(all="ignore"):
+        return work(*arguments)
 
 
 def _shown(entry: Entry, dataset: str) -> dict[str, Any]:

@@ -1,0 +1,207 @@
+"""What the page's form says, read into a question, and what it says at first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.server.questions import Question
+
+__all__ = [
+    "NUMBERS",
+    "first_values",
+    "imagined_mean",
+    "likely_system",
+    "prior_values",
+    "purse_of",
+    "question_of",
+    "read_form",
+    "scaled",
+    "share_target",
+]
+
+NUMBERS = {
+    "beta-bernoulli": ("alpha", "beta"),
+    "dirichlet-categorical": ("alpha",),
+    "gamma-poisson": ("shape", "rate"),
+    "gamma-exponential": ("shape", "rate"),
+    "normal-mean": ("variance", "prior_variance", "prior_mean"),
+}
+"""The numbers of each system's prior, by the names of their fields."""
+
+_MOST_FIELDS = 60
+
+
+def read_form(body: bytes) -> dict[str, str]:
+    """Return the fields of a posted form; the last of equal names counts."""
+    try:
+        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except (UnicodeDecodeError, ValueError):
+        raise InvalidValue("the form cannot be read") from None
+
+
+def purse_of(status: Mapping[str, Any]) -> PrivacyFilter:
+    """Return the privacy filter of a budget, with what is spent of it, from what `Service.remaining` says."""
+    budget, left = Promise.from_dict(status["budget"]), Promise.from_dict(status["remaining"])
+    order = left.order if isinstance(budget, ApproxDP) and isinstance(left, RenyiDP) else None
+    purse = PrivacyFilter(budget, order)
+    spent = status["spent"] * purse.limit
+    return PrivacyFilter(budget, order, [spent] if spent > 0 else [])
+
+
+def share_target(purse: PrivacyFilter, percent: float) -> Promise:
+    """Return the promise that costs this share of a budget, in the notion that the budget is counted in.
+
+    >>> share_target(PrivacyFilter(PureDP(2.0)), 10.0)
+    PureDP(epsilon=0.2)
+    """
+    part = percent / 100 * purse.limit
+    match purse.budget:
+        case PureDP():
+            return PureDP(part)
+        case ZeroConcentratedDP():
+            return ZeroConcentratedDP(part)
+        case GaussianDP():
+            return GaussianDP(math.sqrt(part))
+        case RenyiDP(order, _):
+            return RenyiDP(order, part)
+    return RenyiDP(purse.order or 2.0, part)
+
+
+def scaled(target: Promise, factor: float) -> Promise:
+    """Return a promise of the same kind, its strength times a factor."""
+    match target:
+        case ApproxDP(epsilon, delta):
+            return ApproxDP(epsilon * factor, delta)
+        case RenyiDP(order, epsilon):
+            return RenyiDP(order, epsilon * factor)
+        case PureDP(epsilon):
+            return PureDP(epsilon * factor)
+        case ZeroConcentratedDP(rho):
+            return ZeroConcentratedDP(rho * factor)
+        case GaussianDP(mu):
+            return GaussianDP(mu * factor)
+    raise InvalidValue(f"no promise of this kind can be scaled: {target}")
+
+
+def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws: int) -> Question:
+    """Return the question in a form, or raise `InvalidValue` naming the field that makes no sense."""
+    kind = form.get("system", "")
+    settings: dict[str, Any] = {"kind": kind}
+    for name in NUMBERS.get(kind, ()):
+        text = form.get(name, "").strip()
+        if text:
+            several = [_number(name, part) for part in text.split(",")]
+            settings[name] = several if len(several) > 1 else several[0]
+    draws = _number("draws", form.get("draws") or "1")
+    if draws != int(draws) or not 1 <= draws <= most_draws:
+        raise InvalidValue(f"draws must be a whole number from 1 to {most_draws}. Got {draws:g}")
+    return Question(
+        system=settings,
+        target=str(_target(form, purse)),
+        mechanism=form.get("mechanism", "diffused"),
+        column=form.get("column") or None,
+        where=form.get("where", "").strip() or None,
+        missing=_missing(form.get("missing", "").strip()),
+        query=form.get("query", "").strip() or "theta",
+        draws=int(draws),
+    )
+
+
+def imagined_mean(form: Mapping[str, str]) -> float | list[float] | None:
+    """Return the mean that the records are imagined to have, for the forecast; None where the form says none."""
+    text = form.get("imagined", "").strip()
+    if not text:
+        return None
+    numbers = [_number("imagined mean", part) for part in text.split(",")]
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _target(form: Mapping[str, str], purse: PrivacyFilter | None) -> Promise:
+    word, strength = form.get("promise", "share"), _number("strength", form.get("strength", ""))
+    second = form.get("second", "").strip()
+    if word == "share":
+        if purse is None:
+            raise InvalidValue("you have no budget here to take a share of; choose another promise")
+        if not 0 < strength <= 100:
+            raise InvalidValue(f"the share of your budget must lie above 0 and at most at 100 %. Got {strength:g}")
+        return share_target(purse, strength)
+    if strength <= 0:
+        raise InvalidValue(f"the strength of a promise must be > 0. Got {strength:g}")
+    match word:
+        case "approx":
+            return ApproxDP(strength, _number("delta", second or "1e-6"))
+        case "renyi":
+            return RenyiDP(_number("order", second or "2"), strength)
+        case "pure":
+            return PureDP(strength)
+        case "zcdp":
+            return ZeroConcentratedDP(strength)
+        case "gaussian":
+            return GaussianDP(strength)
+    raise InvalidValue(f"no promise is called {word!r}")
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidValue(f"{name.replace('_', ' ')} must be a number. Got {text!r}") from None
+    if not math.isfinite(value):
+        raise InvalidValue(f"{name.replace('_', ' ')} must be finite. Got {text!r}")
+    return value
+
+
+def _missing(text: str) -> str | float | bool | None:
+    if not text:
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def first_values(facts: Mapping[str, Any], *, share: bool) -> dict[str, str]:
+    """Return what the form says before anyone typed: the first column and a modest share of the budget."""
+    column = facts["columns"][0]
+    kind = likely_system(column)
+    values = {"column": column["name"], "system": kind, "query": "theta", "draws": "1", "where": "", "missing": ""}
+    values["imagined"] = ""
+    values |= {"promise": "share", "strength": "5"} if share else {"promise": "approx", "strength": "0.5"}
+    values |= {"second": "", "mechanism": _gentlest(facts["mechanisms"])}
+    return values | prior_values(column)
+
+
+def prior_values(column: Mapping[str, Any]) -> dict[str, str]:
+    """Return a prior that says little, for each field of any system of a column; made of public bounds only."""
+    low, high = column["bounds"] or (0.0, 1.0)
+    middle = (low + high) / 2
+    spread = high - low
+    return {
+        "alpha": ", ".join(["1"] * len(column["categories"] or [1])),
+        "beta": "1",
+        "shape": "1",
+        "rate": f"{1 / middle if middle > 0 else 1.0:.4g}",
+        "variance": f"{max((spread / 4) ** 2, 1e-3):.6g}",
+        "prior_variance": f"{max((spread / 2) ** 2, 1e-3):.6g}",
+        "prior_mean": f"{middle if not column['of'] else 0.0:.6g}",
+    }
+
+
+def likely_system(column: Mapping[str, Any]) -> str:
+    """Return the system that a column most likely calls for: a mean where numbers spread far, else its first."""
+    low, high = column["bounds"] or (0.0, 0.0)
+    systems: list[str] = column["systems"]
+    spread = high - low > 30 or (high > low and column["type"].startswith("float"))
+    return "normal-mean" if spread and "normal-mean" in systems else systems[0]
+
+
+def _gentlest(mechanisms: list[str]) -> str:
+    return "diffused" if "diffused" in mechanisms else mechanisms[0]

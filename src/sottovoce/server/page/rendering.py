@@ -1,0 +1,80 @@
+"""Templates and files of the page, and refusals as a page says them."""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+from typing import Any
+
+import jinja2
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, TooManyRequests
+from sottovoce.server.logs import log_failure
+from sottovoce.server.page.gate import LoggedOut
+from sottovoce.server.page.views import count, percent
+
+__all__ = ["Rendering"]
+
+_STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "theme.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_REFUSALS: tuple[tuple[type[SottovoceError], int, str], ...] = (
+    (NotFound, 404, "Nothing here"),
+    (NotAllowed, 403, "Not allowed"),
+    (TooManyRequests, 429, "Too many requests"),
+    (AnswerLost, 500, "The answer was lost"),
+)
+
+
+class Rendering:
+    """Turns values into pages; whatever is put into a template is escaped."""
+
+    def __init__(self, office: str) -> None:
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("sottovoce.server.page"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {"percent": percent, "count": count}
+        self._templates.globals |= {"inf": math.inf, "office": office}
+        folder = resources.files("sottovoce.server.page") / "static"
+        self._files = {name: (folder / name).read_bytes() for name in _STATIC}
+
+    def file(self, name: str) -> Response:
+        """Return a style sheet, a script or the icon."""
+        if name not in _STATIC:
+            return self.refused(NotFound("There is no such file."))
+        return Response(self._files[name], media_type=_STATIC[name], headers={"Cache-Control": "max-age=300"})
+
+    def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Return a whole page."""
+        values = {"analyst": None, "seal": ""} | values
+        return HTMLResponse(self._templates.get_template(template).render(values), status)
+
+    def part(self, name: str, values: dict[str, Any], status: int) -> HTMLResponse:
+        """Return one part of a page, for the script to put in its place."""
+        body = self._templates.get_template(f"{name}.html").render(values)
+        return HTMLResponse(f'<div id="{name}">{body}</div>', status)
+
+    def refused(self, error: SottovoceError) -> Response:
+        """Return the page that says why something was refused; to a caller without a session, the way to log in."""
+        if isinstance(error, LoggedOut):
+            return RedirectResponse("/login", 303)
+        if isinstance(error, LedgerUnavailable | LedgerCorrupt):
+            log_failure(error)
+            told = "The ledger cannot be used now. If your question was charged, its entry is in the history."
+            return self._message(503, "Not available now", told)
+        status, heading = next(
+            ((code, words) for kind, code, words in _REFUSALS if isinstance(error, kind)), (422, "This makes no sense")
+        )
+        return self._message(status, heading, str(error))
+
+    def _message(self, status: int, heading: str, message: str) -> Response:
+        return self.page("message.html", status, heading=heading, message=message)

@@ -1,0 +1,144 @@
+"""The routes of the page: each reads a request, asks the service, and renders what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.server.errors import NotAllowed, NotAuthenticated, NotFound
+from sottovoce.server.page.dataset_page import DatasetPage
+from sottovoce.server.page.gate import Gate
+from sottovoce.server.page.rendering import Rendering
+from sottovoce.server.page.sessions import Session
+from sottovoce.server.page.views import gauges
+from sottovoce.server.service import Caller, Service
+
+__all__ = ["install_page"]
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def install_page(app: FastAPI, service: Service) -> None:
+    """Add the page to an application whose `state` has the buckets of turns and of failed logins."""
+    app.router.routes.extend(_Page(service, Gate(service, app.state.turns, app.state.failures)).routes())
+
+
+class _Page:
+    """The page of one service."""
+
+    def __init__(self, service: Service, gate: Gate) -> None:
+        self._service, self._gate = service, gate
+        self._rendering = Rendering(service.config.title)
+
+    def routes(self) -> list[Route]:
+        """Return the routes; a refusal in any of them becomes a page that says why."""
+        routes: list[tuple[str, str, Handler]] = [
+            ("GET", "/static/{name}", self.static),
+            ("GET", "/login", self.login),
+            ("POST", "/login", self.log_in),
+            ("POST", "/logout", self.log_out),
+            ("GET", "/", self.home),
+            ("GET", "/data/{name}", self.dataset),
+            ("POST", "/data/{name}/plan", self.plan),
+            ("POST", "/data/{name}/ask", self.ask),
+            ("GET", "/data/{name}/receipts/{entry}", self.receipt),
+        ]
+        return [Route(path, self._saying_why(handler), methods=[method]) for method, path, handler in routes]
+
+    def _saying_why(self, handler: Handler) -> Handler:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except SottovoceError as error:
+                return self._rendering.refused(error)
+
+        return endpoint
+
+    async def static(self, request: Request) -> Response:
+        return self._rendering.file(request.path_params["name"])
+
+    async def login(self, request: Request) -> Response:
+        return self._login_page(request, "", 200)
+
+    def _login_page(self, request: Request, message: str, status: int) -> Response:
+        visitor, seal = self._gate.greet()
+        response = self._rendering.page("login.html", status, message=message, seal=seal)
+        self._gate.remember(response, request, visitor)
+        return response
+
+    async def log_in(self, request: Request) -> Response:
+        try:
+            token = await self._gate.log_in(request)
+        except (InvalidValue, NotAllowed, NotAuthenticated) as error:
+            status = {InvalidValue: 422, NotAuthenticated: 401}.get(type(error), 403)
+            return self._login_page(request, str(error), status)
+        response = RedirectResponse("/", 303)
+        self._gate.admit(response, request, token)
+        return response
+
+    async def log_out(self, request: Request) -> Response:
+        _, session = await self._gate.caller(request)
+        await self._gate.form(request, session)
+        response = RedirectResponse("/login", 303)
+        self._gate.dismiss(response, request)
+        return response
+
+    def _head(self, caller: Caller, session: Session) -> dict[str, Any]:
+        return {"analyst": self._service.config.analysts[caller.analyst].title, "seal": self._gate.seal(session)}
+
+    async def home(self, request: Request) -> Response:
+        caller, session = await self._gate.caller(request)
+        found = [
+            {"facts": facts, "gauges": gauges(await self._service.run(self._service.remaining, caller, facts["name"]))}
+            for facts in self._service.datasets(caller)
+        ]
+        return self._rendering.page("home.html", datasets=found, **self._head(caller, session))
+
+    async def dataset(self, request: Request) -> Response:
+        caller, session = await self._gate.caller(request)
+        page = DatasetPage(self._service, caller, request.path_params["name"])
+        return await self._shown(page, {}, self._head(caller, session), quick=True)
+
+    async def plan(self, request: Request) -> Response:
+        caller, session = await self._gate.caller(request)
+        values = await self._gate.form(request, session)
+        page = DatasetPage(self._service, caller, request.path_params["name"])
+        pace = request.headers.get("x-plan")  # from the script, as one types: first what is quick, then the rest
+        if pace in ("quick", "whole"):
+            return self._rendering.part("plan", await page.values(values, quick=pace == "quick"), 200)
+        return await self._shown(page, values, self._head(caller, session))
+
+    async def ask(self, request: Request) -> Response:
+        caller, session = await self._gate.caller(request)
+        values = await self._gate.form(request, session)
+        page = DatasetPage(self._service, caller, request.path_params["name"])
+        outcome, status = await page.ask(values)
+        return await self._shown(page, values, self._head(caller, session), outcome, status, quick=True)
+
+    async def _shown(
+        self,
+        page: DatasetPage,
+        values: dict[str, str],
+        head: dict[str, Any],
+        outcome: dict[str, Any] | None = None,
+        status: int = 200,
+        *,
+        quick: bool = False,
+    ) -> Response:
+        shown = await page.values(values, outcome, quick=quick) | await page.history() | head
+        return self._rendering.page("dataset.html", status, **shown)
+
+    async def receipt(self, request: Request) -> Response:
+        caller, _ = await self._gate.caller(request)
+        name, entry = request.path_params["name"], request.path_params["entry"]
+        if not (entry.isascii() and entry.isdecimal() and len(entry) <= 15):
+            raise NotFound(f"there is no answer {entry[:20]!r} of {name} for you")
+        receipt = await self._service.run(self._service.receipt, caller, name, int(entry))
+        headers = {"Content-Disposition": f'attachment; filename="receipt-{int(entry)}.json"'}
+        return JSONResponse(receipt, headers=headers)

@@ -1,0 +1,122 @@
+// The page works without this script: it only saves reloads, hides fields that do not apply, and remembers the theme.
+"use strict";
+
+const root = document.documentElement;
+const form = document.getElementById("question");
+const byId = (id) => document.getElementById(id);
+
+const toggle = byId("theme");
+toggle.hidden = false;
+toggle.addEventListener("click", () => {
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("theme", root.dataset.theme);
+});
+
+const WORDS = {
+  share: ["% of your budget", null, null],
+  approx: ["ε", "δ", "1e-6"],
+  pure: ["ε", null, null],
+  renyi: ["ε", "order λ", "2"],
+  zcdp: ["ρ", null, null],
+  gaussian: ["μ", null, null],
+};
+
+function fitSystems(reset) {
+  const chosen = byId("column").selectedOptions[0];
+  const allowed = chosen.dataset.systems.split(" ");
+  const system = byId("system");
+  for (const option of system.options) option.hidden = option.disabled = !allowed.includes(option.value);
+  if (!allowed.includes(system.value)) system.value = allowed[0];
+  if (!reset) return;
+  system.value = chosen.dataset.likely;
+  for (const field of form.querySelectorAll("[data-for] input")) {
+    const first = chosen.getAttribute("data-" + field.name.replaceAll("_", "-"));
+    if (first !== null) field.value = first;
+  }
+}
+
+function fitFields() {
+  for (const field of form.querySelectorAll("[data-for]")) {
+    field.hidden = !field.dataset.for.split(" ").includes(byId("system").value);
+  }
+  const [strength, second, usual] = WORDS[byId("promise").value];
+  byId("strength-label").textContent = strength;
+  byId("second-field").hidden = second === null;
+  byId("second-label").textContent = second ?? "";
+  if (second !== null && byId("second").value === "") byId("second").value = usual;
+  const share = byId("promise").value === "share";
+  const slider = byId("slider");
+  slider.min = share ? -1 : -3;
+  slider.max = share ? 2 : 1;
+  const value = Number(byId("strength").value);
+  if (value > 0) slider.value = Math.log10(value);
+}
+
+let turn = 0;
+async function send(action, parts, headers = {}) {
+  const mine = ++turn;
+  root.classList.add("busy");
+  try {
+    const response = await fetch(action, {
+      method: "POST",
+      body: new URLSearchParams(new FormData(form)),
+      headers,
+      redirect: "error",
+    });
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (mine !== turn && !parts.includes("result")) return false; // something newer was typed
+    for (const part of parts) {
+      const fresh = page.getElementById(part);
+      if (fresh) byId(part).replaceChildren(...fresh.childNodes);
+    }
+    return page.getElementById(parts[0]) !== null;
+  } catch {
+    return false;
+  } finally {
+    if (mine === turn) root.classList.remove("busy");
+  }
+}
+
+let waiting = 0;
+async function plan() {
+  // First what has a closed form, then the mechanisms whose forecast takes a while.
+  if (await send(form.action, ["plan"], { "X-Plan": "quick" })) await send(form.action, ["plan"], { "X-Plan": "whole" });
+}
+function planSoon() {
+  clearTimeout(waiting);
+  waiting = setTimeout(plan, 250);
+}
+
+if (form) {
+  byId("slider-field").hidden = false;
+  if (byId("plan").querySelector(".pending")) send(form.action, ["plan"], { "X-Plan": "whole" });
+  fitSystems(false);
+  fitFields();
+  form.addEventListener("input", (event) => {
+    if (event.target.id === "slider") byId("strength").value = Number((10 ** event.target.value).toPrecision(2));
+    if (event.target.id === "column") fitSystems(true);
+    fitFields();
+    planSoon();
+  });
+  document.addEventListener("click", (event) => {
+    const pick = event.target.closest("[data-mechanism]");
+    if (!pick) return;
+    byId("mechanism").value = pick.dataset.mechanism;
+    planSoon();
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    clearTimeout(waiting);
+    const asking = event.submitter && event.submitter.id === "ask";
+    if (!asking) return plan();
+    const button = byId("ask");
+    button.disabled = true;
+    const done = await send(event.submitter.formAction, ["result", "budget", "history", "plan"]);
+    button.disabled = false;
+    if (!done) location.reload();
+    byId("result").focus({ preventScroll: true });
+    byId("result").scrollIntoView({ block: "center", behavior: "smooth" });
+    send(form.action, ["plan"], { "X-Plan": "whole" });
+  });
+}

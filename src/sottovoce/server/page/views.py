@@ -1,0 +1,195 @@
+"""What the page shows of the service: budgets, entries, answers, in words and pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.server.page.answered import answer_view
+from sottovoce.server.page.charts import Axis, Chart, number, rail
+from sottovoce.server.page.forms import purse_of
+from sottovoce.server.questions import Question
+from sottovoce.systems import System
+from sottovoce.systems.naming import system_from
+
+__all__ = [
+    "PRIOR_FIELDS",
+    "PROMISES",
+    "SYSTEM_NAMES",
+    "answered",
+    "count",
+    "gauges",
+    "history_rows",
+    "percent",
+    "spending",
+]
+
+SYSTEM_NAMES = (
+    ("beta-bernoulli", "a share (beta–Bernoulli)"),
+    ("dirichlet-categorical", "shares of categories (Dirichlet)"),
+    ("gamma-poisson", "a rate of counts (gamma–Poisson)"),
+    ("gamma-exponential", "a rate of waiting (gamma–exponential)"),
+    ("normal-mean", "a mean (normal)"),
+)
+PROMISES = (
+    ("share", "a share of your budget"),
+    ("approx", "approximate (ε, δ)"),
+    ("pure", "pure (ε)"),
+    ("renyi", "Rényi (order, ε)"),
+    ("zcdp", "zero-concentrated (ρ)"),
+    ("gaussian", "Gaussian (μ)"),
+)
+PRIOR_FIELDS = (
+    {"name": "alpha", "label": "Prior α", "systems": ("beta-bernoulli", "dirichlet-categorical")},
+    {"name": "beta", "label": "Prior β", "systems": ("beta-bernoulli",)},
+    {"name": "shape", "label": "Prior shape", "systems": ("gamma-poisson", "gamma-exponential")},
+    {"name": "rate", "label": "Prior rate", "systems": ("gamma-poisson", "gamma-exponential")},
+    {"name": "variance", "label": "Variance of a record", "systems": ("normal-mean",)},
+    {"name": "prior_variance", "label": "Prior variance", "systems": ("normal-mean",)},
+    {"name": "prior_mean", "label": "Prior mean", "systems": ("normal-mean",)},
+)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with as many digits as it takes to see it.
+
+    >>> percent(0.05), percent(0.00042), percent(1.0), percent(0.98765)
+    ('5 %', '0.042 %', '100 %', '98.8 %')
+    """
+    return f"{number(100 * share)} %" if share < 0.9995 or share > 1 else "100 %"
+
+
+def count(number_of: float) -> str:
+    """Return a number of answers.
+
+    >>> count(1234.0), count(math.inf)
+    ('1,234', 'any number')
+    """
+    return "any number" if number_of == math.inf else f"{number_of:,.0f}"
+
+
+def gauges(remaining: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is left of the caller's own budget, where they have one, and of the whole."""
+    shown = []
+    for word, label in (("yours", "Your budget"), ("whole", "Everyone's together")):
+        status = remaining[word]
+        if status is None:
+            continue
+        left = max(1.0 - status["spent"], 0.0)
+        kind = "warn" if left < 0.1 else ""
+        about = f"{percent(left)} is left"
+        shown.append(
+            {
+                "label": label,
+                "left": percent(left),
+                "budget": str(purse_of(status).budget),
+                "picture": rail(left, (), label, about, kind=kind),
+            }
+        )
+    return shown
+
+
+def _about(column: Any) -> str:
+    if column is None:
+        return "all records"
+    return column if isinstance(column, str) else ", ".join(column)
+
+
+def history_rows(
+    entries: Sequence[Mapping[str, Any]], remaining: Mapping[str, Any], *, everyone: bool
+) -> list[dict[str, Any]]:
+    """Return the entries as rows of a table, newest first; everyone's are counted against the whole budget."""
+    word, cost = ("whole", "whole_cost") if everyone or remaining["yours"] is None else ("yours", "cost")
+    limit = purse_of(remaining[word]).limit
+    rows = []
+    for entry in entries:
+        request, share = entry["request"], (entry[cost] or 0.0) / limit if limit else 0.0
+        rows.append(
+            {
+                "entry": entry["entry"],
+                "at": entry["at"],
+                "when": entry["at"][:16].replace("T", " "),
+                "who": entry["analyst"],
+                "state": entry["state"],
+                "query": request.get("query", "theta"),
+                "about": _about(request.get("column")),
+                "where": request.get("where"),
+                "mechanism": request["mechanism"]["mechanism"],
+                "answer": _short(entry["release"]),
+                "cost": percent(share),
+                "share": share if entry["state"] != "void" else 0.0,
+            }
+        )
+    return rows
+
+
+def _short(release: Mapping[str, Any] | None) -> str:
+    if release is None:
+        return "not kept"
+    value = release["value"]
+    if "answer" in value:
+        answer = value["answer"]
+        if isinstance(answer, list):
+            return f"{len(answer)} numbers"
+        if answer is None:
+            return "no number"
+        return number(answer) if isinstance(answer, float | int) else str(answer)
+    if isinstance(value.get("mean"), float | int):
+        return f"{number(value['mean'])} ± {number(value['sd'])}"
+    return "a posterior"
+
+
+def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """Return how the spent share grew, entry by entry; None with fewer than two."""
+    shares = [row["share"] for row in reversed(rows)]
+    if len(shares) < 2:
+        return None
+    total, points = 0.0, [(0.0, 0.0)]
+    for index, share in enumerate(shares, start=1):
+        points += [(float(index), total), (float(index), total + share)]
+        total += share
+    chart = Chart(
+        Axis(0.0, float(len(shares)), "answers"),
+        Axis(0.0, 1.0, "share of the budget"),
+        "Spent so far",
+        f"{percent(total)} of the budget in {len(shares)} answers",
+        width=640.0,
+        height=180.0,
+    )
+    chart.area(points, "one")
+    chart.line(points, "one")
+    chart.line([(0.0, 1.0), (float(len(shares)), 1.0)], "mark")
+    return chart.svg()
+
+
+def answered(answer: Mapping[str, Any], question: Question, remaining: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page shows of an answer."""
+    release = answer["release"]
+    system = _system(release["mechanism"]["system"])
+    purse = purse_of(remaining["yours"] or remaining["whole"])
+    try:
+        view = answer_view(release["value"], system)
+    except (SottovoceError, ArithmeticError, ValueError):  # the answer is paid for: show it, if only in words
+        view = {"kind": "words", "words": json.dumps(release["value"]), "picture": None}
+    return {
+        "entry": answer["entry"],
+        "view": {"legend": []} | view,
+        "query": question.query,
+        "about": _about(question.column),
+        "where": question.where,
+        "mechanism": release["mechanism"]["mechanism"],
+        "cost": answer["cost"]["yours"] / purse.limit if purse.limit else math.nan,
+    }
+
+
+def _system(state: Mapping[str, Any]) -> System:
+    rest = dict(state)
+    word = rest.pop("system", None)
+    if not isinstance(word, str):
+        raise InvalidValue("the release names no system")
+    return system_from({"kind": word} | rest)

@@ -1,0 +1,199 @@
+"""A crowd of clients on a server of several processes, any of which may be killed, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sottovoce
+from sottovoce.ledger import Ledger, State
+from sottovoce.ledger.chain import canonical, digest
+from sottovoce.server.config import Config
+
+__all__ = ["Outcome", "RunningServer", "crowd", "free_port", "running"]
+
+_RUN = (
+    "import dataclasses, sys; from sottovoce.server.config import read_config; "
+    "from sottovoce.server.running import serve; "
+    "serve(dataclasses.replace(read_config(sys.argv[1]), port=int(sys.argv[2])))"
+)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A server in a process of its own."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+
+@contextlib.contextmanager
+def running(config: Config, count: int = 1, script: str = _RUN) -> Iterator[list[RunningServer]]:
+    """Run so many server processes of one office, each on its own port, until the block ends."""
+    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    servers: list[RunningServer] = []
+    with config.path.with_suffix(".log").open("wb") as log:
+        try:
+            for _ in range(count):
+                port = free_port()
+                command = [sys.executable, "-c", script, str(config.path), str(port)]
+                process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+                servers.append(RunningServer(process, port))
+            for server in servers:
+                asyncio.run(_until_up(server, Path(log.name)))
+            yield servers
+        finally:
+            for server in servers:
+                server.process.terminate()
+            for server in servers:
+                server.process.wait(timeout=60)
+
+
+async def _until_up(server: RunningServer, log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and server.process.poll() is None:
+        line = _Line([server.port])
+        with contextlib.suppress(OSError):
+            if (await line.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0] == 200:
+                line.close()
+                return
+        await asyncio.sleep(0.05)
+    raise RuntimeError(f"the server did not start:\n{log.read_text()[-2000:]}")
+
+
+class _Line:
+    """One kept-alive connection; as little client as possible, so that the server is what is measured.
+
+    A line that broke is opened anew to the next port.
+    """
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._ports = itertools.cycle(ports)
+        self._reader: asyncio.StreamReader | None = None
+
+    async def send(self, request: bytes) -> tuple[int, bytes]:
+        if self._reader is None:
+            self._reader, self._writer = await asyncio.open_connection("127.0.0.1", next(self._ports))
+        try:
+            self._writer.write(request)
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            length = next(int(h[15:]) for h in head.lower().split(b"\r\n") if h.startswith(b"content-length:"))
+            body = await self._reader.readexactly(length)
+        except (OSError, asyncio.IncompleteReadError):
+            self.close()
+            raise
+        return int(head[9:12]), body
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader = None
+            self._writer.close()
+
+
+@dataclass
+class Outcome:
+    """What the clients were told."""
+
+    answers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    told: Counter[str] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+    took: float = 0.0
+
+    def check(self, config: Config, covers: int) -> dict[str, int]:
+        """Check that exactly `covers` answers were granted, none twice, and that what was told is what was recorded."""
+        with Ledger(config.ledger) as ledger:
+            ledger.verify()
+            whole, entries = ledger.budget("patients"), {e.id: e for e in ledger.entries("patients")}
+            states = Counter(str(entry.state) for entry in entries.values())
+            assert sum(1 for entry in entries.values() if entry.counts) == covers, states
+            assert ledger.spent(whole) <= whole.limit
+        assert self.told["answered"] == len(self.answers), "an entry was told to two clients"
+        for number, release in self.answers.items():
+            assert entries[number].state is State.COMMITTED
+            assert entries[number].value_hash == digest(canonical(release))
+        keys = Counter(entry.key for entry in entries.values())
+        assert max(keys.values()) == 1
+        return {"committed": states["committed"], "pending": states["pending"], "told": len(self.answers)}
+
+
+def crowd(
+    servers: Sequence[RunningServer],
+    tokens: Sequence[str],
+    body: dict[str, Any],
+    *,
+    clients: int,
+    seconds: float = 600.0,
+    path: str = "/api/v1/datasets/patients/ask",
+    kill_after: int | None = None,
+) -> Outcome:
+    """Let clients ask until they are refused or the time is over; one whose line breaks asks again under its key.
+
+    After `kill_after` answers the first server is killed with SIGKILL.
+    """
+    outcome, start = Outcome(), time.monotonic()
+    ports = [server.port for server in servers]
+
+    async def client(number: int) -> None:
+        line, count = _Line(ports[number % len(ports) :] + ports[: number % len(ports)]), 0
+        content = json.dumps(body)
+        while time.monotonic() - start < seconds:
+            count += 1
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tokens[number % len(tokens)]}\r\n"
+                f"Content-Type: application/json\r\nIdempotency-Key: {number}-{count}\r\n"
+                f"Content-Length: {len(content)}\r\n\r\n{content}"
+            )
+            if not await attempt(line, head.encode()):
+                break
+        line.close()
+
+    async def attempt(line: _Line, request: bytes) -> bool:
+        """Ask once, and again while nobody answers; say whether to go on."""
+        while True:
+            before = time.monotonic()
+            try:
+                status, content = await line.send(request)
+            except (OSError, asyncio.IncompleteReadError):
+                outcome.told["broken"] += 1
+                await asyncio.sleep(0.1)
+                continue
+            outcome.seconds.append(time.monotonic() - before)
+            told = json.loads(content)
+            if status == 200:
+                outcome.told["answered"] += 1
+                if outcome.told["answered"] == kill_after:
+                    servers[0].process.kill()
+                if "entry" in told:
+                    outcome.answers[told["entry"]] = told["release"]
+                return True
+            kind = str(told.get("type", status)).rpartition(":")[2]
+            outcome.told[kind] += 1
+            if kind == "entry-pending" and outcome.told["broken"] == 0:
+                raise AssertionError("a key that nobody used is pending")
+            return kind == "entry-pending"  # its worker was killed: the entry is spent, and the client goes on
+
+    async def all_clients() -> None:
+        await asyncio.gather(*(client(number) for number in range(clients)))
+
+    asyncio.run(all_clients())
+    outcome.took = time.monotonic() - start
+    return outcome
