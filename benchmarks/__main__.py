@@ -1,22 +1,41 @@
-"""Run every benchmark: `python -m benchmarks [--quick] [NAME ...]`."""
+"""Run every benchmark, each beside a peer or a raw engine: `python -m benchmarks [--quick] [--write] [NAME ...]`."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import pkgutil
+import time
 from pathlib import Path
 
-from benchmarks.timing import console
+from benchmarks.page import PAGE, Area, write
+from benchmarks.timing import collected, console
 
-NOT_RUN = ("__main__", "timing", "glm_peer")  # the peer needs an environment of its own
-NAMES = [m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if m.name not in NOT_RUN]
+NOT_AREAS = ("__main__", "timing", "page")
+NAMES = [
+    module.name
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    if module.name not in NOT_AREAS and not module.ispkg
+]
+
+
+def run(name: str, *, quick: bool) -> Area:
+    """Run one area and return what it showed."""
+    console.rule(f"[bold]{name}")
+    module = importlib.import_module(f"benchmarks.{name}")
+    start = time.perf_counter()
+    with collected() as tables:
+        module.main(quick=quick)
+    return Area.of(module, tables, seconds=time.perf_counter() - start, quick=quick)
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], help=f"which: {', '.join(NAMES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.parent.name}/{PAGE.name}")
     arguments = parser.parse_args()
     for name in arguments.names or NAMES:
-        console.rule(f"[bold]{name}")
-        importlib.import_module(f"benchmarks.{name}").main(quick=arguments.quick)
+        area = run(name, quick=arguments.quick)
+        if arguments.write:
+            write(area)

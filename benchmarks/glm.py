@@ -1,7 +1,7 @@
-"""How fast certified Langevin chains are, beside the bare matrix products they are made of.
+"""How fast certified Langevin chains are, beside the bare matrix products they are made of and beside NumPyro's NUTS.
 
-Run ``python benchmarks/glm.py`` on a CPU, ``--gpu`` on a machine with one; needs jax, numpy, scipy,
-randomgen and the data/ of this checkout. Prints a table, then one line of JSON.
+``python -m benchmarks.glm --gpu`` refuses to run without a GPU and goes to ten million rows. It needs jax, numpyro,
+numpy, scipy, randomgen and the data/ of this checkout.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 
+from benchmarks.timing import show
 from sottovoce.experiments.regression_data import load_regression
 from sottovoce.glm.choose import choose
 from sottovoce.glm.design import Design
@@ -102,48 +101,10 @@ def shared_rows() -> tuple[int, float]:
 def four_devices() -> tuple[int, float]:
     """Return what `shared_rows` does in a process with four simulated devices."""
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, __file__, "--shared-rows"]
+    command = [sys.executable, "-m", "benchmarks.glm", "--shared-rows"]
     run = subprocess.run(command, env=os.environ | flags, capture_output=True, text=True, check=True)
     count, gap = json.loads(run.stdout)
     return int(count), float(gap)
-
-
-def main(quick: bool = False, gpu: bool = False) -> dict[str, Any]:
-    """Measure, print a table and a line of JSON, and return the figures."""
-    device = jax.devices()[0]
-    if gpu and device.platform != "gpu":
-        raise SystemExit(f"--gpu needs a GPU that JAX sees. Got {device.platform}")
-    figures: dict[str, Any] = {"device": str(device.device_kind), "platform": device.platform}
-    table: list[tuple[str, str]] = []
-    size = 20_000 if quick else 200_000
-    for precision in ("float64", "float32"):
-        for chains in (1, 32):
-            seconds, ratio = gradient_ratio(size, 100, chains, precision, repeats=5 if quick else 20)
-            figures[f"gradient/{precision}/{chains}"] = {"seconds": seconds, "ratio": ratio}
-            what = f"gradient pass, n = {size}, d = 100, {chains} chain(s), {precision}"
-            table.append((what, f"{seconds * 1e3:.2f} ms, {ratio:.2f}x two bare products"))
-    seconds = adult_statistics()
-    figures["adult/noisy-statistics"] = {"seconds": seconds}
-    table.append(("one release on Adult at (1, 1e-5), noisy statistics", f"{seconds:.2f} s"))
-    for mechanism in () if quick else ("auto", "diffuse"):
-        seconds, steps = adult_release(mechanism)
-        figures[f"adult/{mechanism}"] = {"seconds": seconds, "steps": steps}
-        table.append((f"one release on Adult at (1, 1e-5), {mechanism}, {steps} steps", f"{seconds:.2f} s"))
-    sizes = [10**k for k in range(4, 6 if quick else 8 if gpu else 7)]
-    for precision in ("float64", "float32"):
-        for n in sizes:
-            steps = 1000 if gpu and n < 10**6 else 100 if gpu else max(20, 4_000_000 // n)
-            seconds = step_seconds(n, 100, precision, steps)
-            figures[f"step/{precision}/{n}"] = seconds
-            table.append((f"one step, n = {n}, d = 100, {precision}", f"{seconds * 1e3:.3f} ms"))
-    count, gap = four_devices()
-    figures["devices"] = {"count": count, "gap": gap}
-    table.append((f"{count} simulated devices against one, largest difference", f"{gap:.1e}"))
-    print(f"certified Langevin on {figures['device']}")
-    for what, value in table:
-        print(f"  {what:<72} {value}")
-    print(json.dumps(figures))
-    return figures
 
 
 def adult_statistics() -> float:
@@ -152,6 +113,89 @@ def adult_statistics() -> float:
     n, d = data.X.shape
     made = choose("noisy-statistics", Design(Logistic(), n=n, dimension=d, data_norm=1.0), ApproxDP(1.0, 1e-5))
     return fastest(lambda: made.release(data.X, data.y, secure_rng()).value.mean, repeats=3)
+
+
+def nuts_seconds(draws: int) -> tuple[float, float, int]:
+    """Return the seconds of `draws` samples of one posterior on Abalone: certified chains, then NUTS; and our steps.
+
+    The posterior is that of a logistic regression whose records count a tenth. NUTS is warmed up, and since it compiles
+    its loop for each run, its time is the difference between a long run and a short one.
+    """
+    data = load_regression("abalone")
+    n, d = data.X.shape
+    weight, m = 0.1, 1e-3 * n
+    made = DiffusePosterior(Design(Logistic(), n, d, 1.0), m, weight, draws)
+    ours = fastest(lambda: made.release(data.X, data.y, secure_rng()).value, repeats=3)
+    X, y = jnp.asarray(data.X), jnp.asarray(data.y)
+
+    def model() -> None:
+        w = numpyro.sample("w", numpyro.distributions.Normal(jnp.zeros(d), 1 / math.sqrt(m)).to_event(1))
+        numpyro.factor("data", -weight * jnp.sum(jax.nn.softplus(-y * (X @ w))))
+
+    def run(samples: int) -> float:
+        sampler = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=300, num_samples=samples, progress_bar=False)
+        sampler.warmup(jax.random.PRNGKey(0))
+        sampler.post_warmup_state = sampler.last_state
+
+        def go_on() -> jax.Array:
+            sampler.run(sampler.post_warmup_state.rng_key)
+            return sampler.get_samples()["w"]
+
+        return fastest(go_on, repeats=1)
+
+    theirs = (run(9 * draws) - run(draws)) / 8
+    return ours, theirs, made.chain.n_steps
+
+
+def gradients(quick: bool) -> None:
+    """Show a gradient pass beside the two bare products."""
+    size, rows = 20_000 if quick else 200_000, []
+    for precision in ("float64", "float32"):
+        for chains in (1, 32):
+            seconds, ratio = gradient_ratio(size, 100, chains, precision, repeats=5 if quick else 20)
+            rows.append([f"{chains} chain(s), {precision}", f"{seconds * 1e3:.2f} ms", f"{ratio:.2f}"])
+    title = f"A gradient pass on {jax.devices()[0].device_kind}, n = {size:,}, d = 100"
+    show(title, ["", "time", "ratio to two bare matrix products"], rows)
+
+
+def releases(quick: bool) -> None:
+    """Show one release on Adult by each mechanism, and many samples beside NUTS."""
+    rows = [["noisy statistics", "0", f"{adult_statistics():.3f} s"]]
+    for mechanism in () if quick else ("auto", "diffuse"):
+        seconds, steps = adult_release(mechanism)
+        rows.append([mechanism, f"{steps:,}", f"{seconds:.3f} s"])
+    show("One release on Adult at (1, 1e-5)", ["mechanism", "steps", "time"], rows)
+    draws = 50 if quick else 500
+    ours, theirs, steps = nuts_seconds(draws)
+    show(
+        f"{draws} samples of one posterior on Abalone",
+        ["", "certified chains", "NUTS", "ratio"],
+        [["time", f"{ours:.3f} s", f"{theirs:.3f} s", f"{ours / theirs:.2f}"]],
+        f"Ours: {draws} independent chains of {steps:,} steps, secure noise, private after every step. NUTS: "
+        "correlated draws of one chain; 300 steps to warm up are not counted; private only if it has converged, which "
+        "nobody can check.",
+    )
+
+
+def steps(quick: bool, gpu: bool) -> None:
+    """Show how a step grows with the number of rows, and whether many devices agree with one."""
+    rows = []
+    for n in [10**k for k in range(4, 6 if quick else 8 if gpu else 7)]:
+        count = 1000 if gpu and n < 10**6 else 100 if gpu else max(20, 4_000_000 // n)
+        times = [step_seconds(n, 100, precision, count) for precision in ("float64", "float32")]
+        rows.append([f"{n:,} rows", *(f"{seconds * 1e3:.3f} ms" for seconds in times)])
+    devices, gap = four_devices()
+    note = f"{devices} simulated devices that share the rows differ from one by {gap:.1e} at most."
+    show("One Langevin step, d = 100", ["", "float64", "float32"], rows, note)
+
+
+def main(quick: bool = False, gpu: bool = False) -> None:
+    """Measure and show."""
+    if gpu and jax.devices()[0].platform != "gpu":
+        raise SystemExit(f"--gpu needs a GPU that JAX sees. Got {jax.devices()[0].platform}")
+    gradients(quick)
+    releases(quick)
+    steps(quick, gpu)
 
 
 if __name__ == "__main__":

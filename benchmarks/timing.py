@@ -1,37 +1,58 @@
-"""Timing and tables for the benchmarks: the best of several repeats, and ratios to a peer in the same run."""
+"""Tables of ratios to a peer in the same run: printed as they are made, and kept for whoever collects them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers.clock import best
+
+__all__ = ["Shown", "best", "collected", "console", "show"]
+
 console = Console(highlight=False, width=120)
+_collections: list[list[Shown]] = []
 
 
-def best(call: Callable[[], object], repeats: int = 7, seconds: float = 0.15) -> float:
-    """Return the fastest mean time of one call, in seconds."""
-    call()
-    start = time.perf_counter()
-    call()
-    number = max(1, int(seconds / repeats / max(time.perf_counter() - start, 1e-9)))
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(number):
-            call()
-        times.append((time.perf_counter() - start) / number)
-    return min(times)
+@dataclass(frozen=True)
+class Shown:
+    """One table of results, and what a reader must know to read it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def as_rich(self) -> Table:
+        """Return the table for a terminal."""
+        table = Table(title=self.title, title_justify="left", title_style="bold", box=None, header_style="dim")
+        for index, name in enumerate(self.columns):
+            table.add_column(name, justify="left" if index == 0 else "right")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
-    for index, name in enumerate(columns):
-        table.add_column(name, justify="left" if index == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> None:
+    """Print a table, and hand it to whoever is collecting."""
+    shown = Shown(title, tuple(columns), tuple(tuple(row) for row in rows), note)
+    console.print(shown.as_rich())
+    if note:
+        console.print(f"[dim]{note}[/dim]")
     console.print()
+    for collection in _collections:
+        collection.append(shown)
+
+
+@contextmanager
+def collected() -> Iterator[list[Shown]]:
+    """Collect the tables shown inside the block."""
+    tables: list[Shown] = []
+    _collections.append(tables)
+    try:
+        yield tables
+    finally:
+        _collections.remove(tables)

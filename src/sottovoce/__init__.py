@@ -16,6 +16,15 @@ from sottovoce.systems import *  # noqa: F403
 if TYPE_CHECKING:
     from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, SGDLogisticRegression, amplify
     from sottovoce.curator import Curator
+    from sottovoce.gibbs import (
+        BayesianNetwork,
+        ChainGrid,
+        CountTables,
+        Field,
+        HiddenMarkovModel,
+        NaiveBayes,
+        NoisyCounts,
+    )
     from sottovoce.glm import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
     from sottovoce.ledger import Ledger
     from sottovoce.profiles import (
@@ -37,6 +46,9 @@ except PackageNotFoundError:  # a source tree that was never installed
 _ROOMS = {
     "sottovoce.amplification": ["NoisyProjectedSGD", "OrnsteinUhlenbeck", "SGDLogisticRegression", "amplify"],
     "sottovoce.curator": ["Curator"],
+    "sottovoce.gibbs": [
+        *("BayesianNetwork", "ChainGrid", "CountTables", "Field", "HiddenMarkovModel", "NaiveBayes", "NoisyCounts"),
+    ],
     "sottovoce.glm": [
         *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
     ],

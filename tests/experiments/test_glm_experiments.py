@@ -1,6 +1,7 @@
 """The regression experiments run, write what they say and find what they claim."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from sottovoce.experiments.glm_error import Row, draw, error_table
 from sottovoce.experiments.registry import Setting, find
 from sottovoce.experiments.regression_data import load_regression
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import GaussianDP
+
+PUBLISHED_TABLE = Path(__file__).parents[2] / "docs" / "figures" / "glm-error.csv"
 
 
 @pytest.mark.parametrize(("name", "shape"), [("abalone", (2784, 9)), ("adult", (32561, 104)), ("mnist", (7988, 784))])
@@ -47,5 +50,15 @@ def test_error_table_and_its_figure(tmp_path):
         Row("abalone", "approx:1,1e-05", "auto", 0.23, 0.01, 3),
         Row("abalone", "none", "no privacy", 0.22, 0.0, 1),
     ]
-    draw(tmp_path / "figure.png", drawn)
-    assert (tmp_path / "figure.png").stat().st_size > 1000
+    assert all(path.stat().st_size > 1000 for path in draw(tmp_path / "figure", drawn))
+
+
+def test_the_error_figure_is_drawn_again_from_its_table(tmp_path):
+    outcome = find("glm-error").redraw(PUBLISHED_TABLE, Setting(tmp_path))
+    assert {path.suffix for path in outcome.files} == {".png", ".svg", ".csv"}
+    assert (tmp_path / "glm-error.csv").read_text() == PUBLISHED_TABLE.read_text()
+    assert len(outcome.findings) == 6
+    assert all(finding.holds for finding in outcome.findings)
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidData, match="not a table of this experiment"):
+        find("glm-error").redraw(tmp_path / "other.csv", Setting(tmp_path))

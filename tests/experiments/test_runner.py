@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,32 @@ def test_a_stopped_run_goes_on_where_it_stood(counting, tmp_path):
     assert counting.computed == [0, 1, 2, 3, 4]
     assert (seen[0], seen[-1]) == (0.6, 1.0)
     assert record.findings[0].evidence == "[0, 1, 4, 9, 16]"
+
+
+_SLOW = """
+import sys, time
+from pathlib import Path
+from sottovoce.experiments.parts import run_parts
+from sottovoce.experiments.registry import Setting
+
+def slow(k):
+    print(k, flush=True)
+    time.sleep(0.0 if sys.argv[2] == "again" or k < 3 else 60.0)
+    return k
+
+run_parts(Setting(Path("unused"), cache=Path(sys.argv[1])), slow, {str(k): k for k in range(5)})
+"""
+
+
+def test_a_killed_process_leaves_its_finished_parts(tmp_path):
+    first = subprocess.Popen([sys.executable, "-c", _SLOW, tmp_path, "slowly"], stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    started = [first.stdout.readline().strip() for _ in range(4)]
+    first.kill()
+    first.communicate()
+    assert started == ["0", "1", "2", "3"]
+    again = subprocess.run([sys.executable, "-c", _SLOW, tmp_path, "again"], capture_output=True, text=True, check=True)
+    assert again.stdout.split() == ["3", "4"]
 
 
 def test_a_finished_run_is_not_repeated(counting, tmp_path):

@@ -30,6 +30,14 @@ def test_tables_count_what_a_loop_counts() -> None:
         assert kinds[place] == sum(row[:4] == (r, y, m, k) for row in rows)
 
 
+def test_frames_arrow_tables_and_lists_of_columns_are_read_alike() -> None:
+    data = events(50)
+    read = TABLES.statistics(data)
+    assert TABLES.statistics(pa.table(data)) == read
+    assert TABLES.statistics(pa.table(data).to_pandas()) == read
+    assert TABLES.statistics(list(data.values())) == read
+
+
 def test_the_engine_counts_what_memory_counts() -> None:
     data = events(500, seed=2)
     with open_table(pa.table(data)) as table:

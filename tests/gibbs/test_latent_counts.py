@@ -58,8 +58,11 @@ def test_laws_side_by_side_do_not_mix() -> None:
         assert mine.var() == pytest.approx(mean, rel=0.2)
 
 
+SHAPE, ODDS = 1.5, (2.0, 1.0)
+
+
 def exact_posterior(noisy: list[np.ndarray], theta: list[np.ndarray], noises: list[IntegerNoise], most: int) -> dict:
-    """The law of all true counts of one cell, by enumeration: flat m, multinomial tables, known noise."""
+    """The law of all true counts of one cell, by enumeration: m's prior, multinomial tables, known noise."""
     law = {}
     for m in range(most):
         options = []
@@ -70,7 +73,8 @@ def exact_posterior(noisy: list[np.ndarray], theta: list[np.ndarray], noises: li
             ]
             options.append(list(zip(rows, weights, strict=True)))
         for combined in itertools.product(*options):
-            law[tuple(c for c, _ in combined)] = sum(w for _, w in combined)
+            size = special.gammaln(m + SHAPE) - special.gammaln(m + 1) + special.betaln(ODDS[0] + m, ODDS[1] + SHAPE)
+            law[tuple(c for c, _ in combined)] = size + sum(w for _, w in combined)
     top = special.logsumexp(list(law.values()))
     return {key: np.exp(weight - top) for key, weight in law.items()}
 
@@ -82,10 +86,10 @@ def test_latent_counts_reach_their_exact_law(kind: str) -> None:
     theta = [np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.6])]
     law = exact_posterior(noisy, theta, list(noises), most=16)
     cells, rng = 4000, seeded_rng(7)
-    latent = LatentCounts(tuple(np.tile(t, (cells, 1)) for t in noisy), noises)
+    latent = LatentCounts(tuple(np.tile(t, (cells, 1)) for t in noisy), noises, runs=cells, shapes=(SHAPE,), odds=ODDS)
     logs = tuple(np.tile(np.log(t), (cells, 1)) for t in theta)
     counts = latent.start()
-    for _ in range(60):
+    for _ in range(40):
         counts = latent.resample(counts, logs, rng)
     assert (counts[0].sum(axis=1) == counts[1].sum(axis=1)).all()
     seen: dict = {}
@@ -126,3 +130,24 @@ def test_tables_that_do_not_belong_together_are_refused() -> None:
         LatentCounts((np.zeros((2, 2)),), ())
     with pytest.raises(InvalidValue):
         LatentCounts((), ())
+    with pytest.raises(InvalidValue, match="one kind"):
+        LatentCounts((np.zeros((2, 2)), np.zeros((2, 2))), (noise, IntegerNoise("gaussian", 1.0)))
+    for wrong in ({"runs": 2}, {"runs": 0}, {"shapes": (0.5,)}, {"shapes": ()}, {"odds": (0.0, 1.0)}):
+        with pytest.raises(InvalidValue):
+            LatentCounts((np.zeros((3, 2)),), (noise,), **wrong)
+
+
+def test_no_cells_are_no_counts() -> None:
+    latent = LatentCounts((np.zeros((0, 2)),), (IntegerNoise("laplace", 1.0),))
+    assert latent.resample(latent.start(), [np.zeros((0, 2))], seeded_rng(1))[0].shape == (0, 2)
+
+
+def test_the_law_of_cell_sizes_is_learned() -> None:
+    rng = seeded_rng(8)
+    sizes = rng.negative_binomial(4, 4 / (4 + 30), 3000)
+    counts = rng.multinomial(sizes, [0.5, 0.5])
+    latent = LatentCounts((counts,), (IntegerNoise("laplace", 0.1),))
+    shapes, logs = zip(*(latent._draw_sizes(counts.sum(axis=1), rng) for _ in range(50)), strict=True)
+    assert np.mean(shapes) == pytest.approx(4.0, rel=0.15)
+    means = [a[0] / np.expm1(-q[0]) for a, q in zip(shapes, logs, strict=True)]
+    assert np.mean(means) == pytest.approx(30, rel=0.05)

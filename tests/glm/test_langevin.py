@@ -12,6 +12,7 @@ from sottovoce.glm.design import Design
 from sottovoce.glm.losses import Logistic, Probit, Squared
 from sottovoce.glm.posterior import DiffusePosterior
 from sottovoce.glm.rows import Placement
+from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 
@@ -31,7 +32,7 @@ def test_chain_is_the_recursion_written_out_in_numpy(records):
         slopes = -y[:, None] / (1 + np.exp(y[:, None] * (rows @ W.T)))
         W = W - h * (0.3 * slopes.T @ rows + 2.0 * W) + math.sqrt(2 * h) * noise[k]
         W *= np.minimum(1, 0.5 / np.linalg.norm(W, axis=1, keepdims=True))
-    np.testing.assert_allclose(got, W, atol=1e-12)
+    np.testing.assert_allclose(got, to_grid(W, math.sqrt(2 * h)), atol=1e-12)
 
 
 def test_gaussian_target_has_the_right_mean_and_covariance():

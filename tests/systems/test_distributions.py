@@ -166,22 +166,63 @@ def test_truncated_density_and_divergence():
     assert near.sf(0.5) == pytest.approx(1 - near.cdf(0.5))
 
 
+def marginal(alpha, floor, k, grid):
+    """The distribution function of θ_k under three categories: two of them share the rest by a Beta integral."""
+    others = [a for i, a in enumerate(alpha) if i != k]
+    rest = np.maximum(1 - grid, 2 * floor)
+    share = stats.beta(*others)
+    with np.errstate(divide="ignore"):
+        height = (alpha[k] - 1) * np.log(grid) + (sum(others) - 1) * np.log(rest)
+        ends = floor / rest, 1 - floor / rest
+        height += np.log(np.maximum(share.cdf(ends[1]) - share.cdf(ends[0]), share.sf(ends[0]) - share.sf(ends[1])))
+    height = np.exp(height - height.max())
+    area = np.append(0.0, np.cumsum((height[1:] + height[:-1]) / 2 * np.diff(grid)))
+    return area / area[-1]
+
+
 @pytest.mark.parametrize(
     ("alpha", "floor"),
-    [([1.0, 1.0, 1.0], 0.1), ([0.6, 5.0, 9.0], 0.05), ([1.0, 400.0, 600.0], 0.1), ([2.0, 3.0, 4.0, 5.0], 0.05)],
+    [
+        ([1.0, 1.0, 1.0], 0.1),
+        ([0.6, 5.0, 9.0], 0.05),
+        ([1.0, 400.0, 600.0], 0.1),
+        ([0.2, 0.5, 0.9], 0.001),
+        ([1.0, 3.0, 5e3], 0.01),
+        ([2.0, 2.0, 2.0], 0.33),
+    ],
     ids=str,
 )
-def test_truncated_dirichlet_follows_plain_rejection_or_its_density(alpha, floor):
-    law = TruncatedDirichlet(alpha, floor)
-    draws = law.sample(20_000, seeded_rng(11))
+def test_truncated_dirichlet_has_the_marginals_of_its_density(alpha, floor):
+    draws = TruncatedDirichlet(alpha, floor).sample(20_000, seeded_rng(11))
     assert draws.min() >= floor
     np.testing.assert_allclose(draws.sum(axis=1), 1.0)
-    schemes = [-1, 0, *(t for t in range(1, len(alpha)) if sum(sorted(alpha)[t:]) > 1)]
-    for k in range(len(alpha)):  # every scheme that can be run gives the same law
-        for scheme in schemes:
-            other = law._propose(scheme, 20_000, seeded_rng(13 + scheme))
-            if len(other) > 500:
-                assert stats.ks_2samp(draws[:, k], other[:, k]).pvalue > 1e-4
+    for k in range(3):
+        body = np.linspace(max(floor, draws[:, k].min() - 0.01), min(1 - 2 * floor, draws[:, k].max() + 0.01), 40_001)
+        grid = np.union1d(body, np.clip(floor * np.geomspace(1, 10, 20_001), floor, 1 - 2 * floor))
+        law = marginal(alpha, floor, k, grid)
+        assert stats.kstest(draws[:, k], lambda x, grid=grid, law=law: np.interp(x, grid, law)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("alpha", [[2.0, 3.0, 4.0, 5.0], [0.3, 0.4, 0.5, 0.6], [0.5, 1.5, 0.7, 3.0]], ids=str)
+def test_truncated_dirichlet_follows_plain_rejection(alpha):
+    draws = TruncatedDirichlet([alpha, alpha[::-1]], 0.03).sample(10_000, seeded_rng(5))
+    plain = np.random.default_rng(6).dirichlet(alpha, 200_000)
+    plain = plain[plain.min(axis=1) >= 0.03]
+    assert len(plain) > 1000
+    for k in range(4):
+        assert stats.ks_2samp(draws[:, 0, k], plain[:, k]).pvalue > 1e-3
+        assert stats.ks_2samp(draws[:, 1, 3 - k], plain[:, k]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("alpha", "floor"),
+    [([5000.0] * 20, 0.01), ([1.0] * 40 + [1e6], 0.001), ([1.0] * 50, 0.019), ([1.0] * 19 + [1e5], 0.0499)],
+    ids=("peaked", "one large", "tight", "deep"),
+)
+def test_truncated_dirichlet_keeps_a_share_of_its_proposals_wherever_it_lies(alpha, floor):
+    law = TruncatedDirichlet(alpha, floor)
+    _, kept = law._propose(np.zeros(1, dtype=int), 2000, seeded_rng(3))
+    assert kept.mean() > 0.3 / np.sqrt(len(alpha))
 
 
 def test_truncated_dirichlet_mass_matches_the_regularised_beta_function():
@@ -189,6 +230,11 @@ def test_truncated_dirichlet_mass_matches_the_regularised_beta_function():
     exact = stats.beta(2.0, 30.0)
     mass = np.log(exact.cdf(0.9) - exact.cdf(0.1)) + Beta(2.0, 30.0).log_partition
     assert law.log_mass(40_000, seeded_rng(1)) == pytest.approx(mass, abs=0.03)
+    small = stats.beta(0.2, 0.6)
+    mass = np.log(small.cdf(0.95) - small.cdf(0.05)) + Beta(0.2, 0.6).log_partition
+    assert TruncatedDirichlet([0.2, 0.6], 0.05).log_mass(40_000, seeded_rng(1)) == pytest.approx(mass, abs=0.03)
+    with pytest.raises(InvalidValue, match="one vector"):
+        TruncatedDirichlet([[1.0, 2.0], [2.0, 1.0]], 0.1).log_mass(10)
 
 
 def test_mixture_matches_its_definition():

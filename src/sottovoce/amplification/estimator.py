@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,8 @@ from sklearn.utils.validation import validate_data
 
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.glm.design import Design
-from sottovoce.glm.estimators import EveryFitSpends, LogisticRegression
+from sottovoce.glm.estimators import LogisticRegression
+from sottovoce.mechanisms.refits import warn_of_refit
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -93,13 +93,7 @@ class SGDLogisticRegression(LogisticRegression):
         hide the last private records, so that less noise is needed.
         """
         promise, loss, norm = self._promise(), self._loss(), self._norm()
-        if getattr(self, "_is_clone", False):
-            warnings.warn(
-                "a clone is being fitted: every fit of a search or a cross-validation is a release of its own "
-                "and spends the promise once more",
-                EveryFitSpends,
-                stacklevel=2,
-            )
+        warn_of_refit(self)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         labels = self._responses(y)
         known = None if public is None else self._known(public)

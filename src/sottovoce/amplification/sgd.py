@@ -21,6 +21,7 @@ from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, thes
 from sottovoce.glm.design import Design
 from sottovoce.glm.losses import Loss, positive
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -201,7 +202,10 @@ class NoisyProjectedSGD:
     def run(
         self, X: Any, y: Any, rng: np.random.Generator, *, public: tuple[Any, Any] | None = None, chains: int = 1
     ) -> Floats:
-        """Return the last iterates of several independent runs, one row each. Showing k of them costs √k·μ."""
+        """Return the last iterates of several independent runs, one row each. Showing k of them costs √k·μ.
+
+        They are rounded to a public grid, fine beside the noise ησ of the last step.
+        """
         rows, labels = self.design.clipped(X), self.design.responses(y)
         order = np.tile(np.arange(self.design.n), self.epochs)
         if self.public_steps:
@@ -240,7 +244,7 @@ class NoisyProjectedSGD:
             count = min(block, order.size - first)
             noise = jnp.asarray(rng.standard_normal((block, chains, d)))
             W = _run_block(self.design.loss, device_X, device_y, numbers, jnp.asarray(here), noise, count, W)
-        return np.asarray(W, dtype=np.float64)
+        return to_grid(W, self.step * self.noise)
 
     def describe(self) -> dict[str, Any]:
         """Return the mechanism in plain words and public numbers."""

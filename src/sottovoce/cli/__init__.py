@@ -9,6 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from sottovoce import __version__
+from sottovoce.cli.auditing import audit
 from sottovoce.cli.console import fail
 from sottovoce.cli.demo import demo
 from sottovoce.cli.ledgers import app as ledger_app
@@ -23,7 +24,7 @@ __all__ = ["app", "main"]
 _EPILOG = (
     "Exit codes: 0 done · 2 wrong argument, file or value · 3 budget does not cover it · "
     "4 unproven claim not accepted · 5 ledger unavailable · 6 ledger corrupt · "
-    "7 promise unreachable · 1 a fault of ours."
+    "7 promise unreachable · 8 a claim violated · 1 a fault of ours."
 )
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app.command()(plan)
 app.command()(release)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(profile_graph_app, name="profile-graph")
+app.command()(audit)
 app.command()(reproduce)
 app.command()(demo)
 

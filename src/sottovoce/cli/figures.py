@@ -60,7 +60,8 @@ def draw_choices(found: Sequence[Choice], promise: Promise) -> Any:
     if reachable:
         exact = reachable[0][2].exact_width
         bars.axvline(exact, color="black", linestyle="--", linewidth=1)
-        bars.annotate(" without privacy", (exact, -0.48), fontsize=9, va="bottom")
+        bars.annotate(" without privacy", (exact, -0.78), fontsize=9, va="bottom")
+        bars.set_ylim(-0.85, len(reachable) - 0.55)  # room for the words below the last bar
     bars.set(xlabel="expected width of a 95 % interval", xlim=(0, None))
     bars.set_title("What to expect", loc="left", fontweight="bold", fontsize=11)
     return figure

@@ -10,6 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.experiments.gallery import update_gallery
 from sottovoce.experiments.registry import Experiment, all_experiments, find
 from sottovoce.experiments.runner import Failure, Record, Request, run_experiments
 from sottovoce.privacy.errors import InvalidValue
@@ -26,6 +27,9 @@ def reproduce(
     again: Annotated[bool, typer.Option("--again", help="Run even what was run before.")] = False,
     drawn_from: Annotated[
         Path | None, typer.Option("--table", help="Draw the figure again from a table written before; runs nothing.")
+    ] = None,
+    gallery: Annotated[
+        Path | None, typer.Option(help="Also take the outcomes into this gallery and write its pages.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,6 +49,9 @@ def reproduce(
     chosen = list(known) if name == "all" else [find(name).name]
     request = Request(output, quick, seed, jobs, again, drawn_from)
     results = _with_progress(chosen, known, request, silent=as_json)
+    if gallery:
+        finished = [result for result in results.values() if isinstance(result, Record)]
+        update_gallery(finished, output, gallery, known)
     if as_json:
         emit({key: _plain(result, output) for key, result in results.items()})
     else:

@@ -202,6 +202,8 @@ def _never_above(points: list[Point], low: str, high: str, field: str, claim: st
             if gap > 2 * noise:
                 worse.append(f"{data} λ={order} ε=e^{power} (+{gap:.3g})")
     evidence = f"lower at {lower} of {cells} points"
+    if lower < cells and not worse:
+        evidence += ", level within noise at the others"
     return Finding(claim, not worse, f"{evidence}; worse at {', '.join(worse)}" if worse else evidence)
 
 
@@ -245,6 +247,8 @@ def _draw(points: list[Point], field: str, label: str) -> Any:
             axis.set_xticks([-5, -3, -1, 1, 3], [f"$e^{{{k}}}$" for k in (-5, -3, -1, 1, 3)])
             if field == "nll":
                 axis.set_yscale("log")
+                axis.yaxis.set_major_formatter("{x:.1g}")
+                axis.yaxis.set_minor_formatter("{x:.1g}")
         low = min(axis.get_ylim()[0] for axis in line)
         high = max(axis.get_ylim()[1] for axis in line)
         for axis in line:

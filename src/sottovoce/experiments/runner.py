@@ -48,6 +48,7 @@ class Record:
     seed: int
     version: str
     seconds: float
+    """How long it ran; nothing where it was only drawn again."""
     files: dict[str, str]
     """The digest of each file, by its path under the output folder."""
     findings: tuple[Finding, ...]
@@ -85,7 +86,7 @@ def run_experiment(name: str, request: Request, advance: Callable[[float], None]
     setting = Setting(request.output, request.quick, request.seed, advance, cache, request.jobs)
     outcome = _outcome(experiment, request, setting)
     files = {str(path.relative_to(request.output)): _digest(path) for path in outcome.files}
-    spent = round(time.monotonic() - began, 1)
+    spent = 0.0 if request.table else round(time.monotonic() - began, 1)
     findings = tuple(replace(finding, holds=bool(finding.holds)) for finding in outcome.findings)  # not NumPy's
     record = Record(name, request.quick, request.seed, version, spent, files, findings, outcome.notes)
     write_json(folder / "record.json", asdict(record))

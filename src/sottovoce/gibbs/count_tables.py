@@ -111,9 +111,11 @@ class CountTables:
         return Statistics(lengths.pop(), np.concatenate(counts).astype(np.float64))
 
     def _columns(self, records: Any) -> list[Any]:
-        names = set(getattr(records, "column_names", None) or getattr(records, "columns", None) or ())
-        if isinstance(records, Mapping) or names:
-            missing = [name for name in self.columns if name not in (names or records)]
+        names = records if isinstance(records, Mapping) else getattr(records, "column_names", None)
+        names = getattr(records, "columns", None) if names is None else names
+        if names is not None:
+            known = set(names)
+            missing = [name for name in self.columns if name not in known]
             if missing:
                 raise InvalidData(f"the records have no column {missing[0]!r}; they need {', '.join(self.columns)}")
             return [records[name] for name in self.columns]

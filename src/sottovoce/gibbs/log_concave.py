@@ -151,7 +151,7 @@ def _geometric(fall: Floats, room: Integers) -> Floats:
 def _jump(fall: Floats, room: Integers, rng: np.random.Generator) -> Integers:
     """Draw k in 0..room with probability proportional to e^{-k·fall}."""
     u = rng.random(fall.size)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bent = np.log1p(u * np.expm1(-fall * (room + 1.0))) / -fall
+    slope = np.where(fall > 0, fall, 1.0)
+    bent = np.log1p(u * np.expm1(-slope * (room + 1.0))) / -slope
     k = np.floor(np.where(fall > 0, bent, u * (room + 1.0)))
-    return np.asarray(np.clip(np.nan_to_num(k), 0, room), dtype=np.int64)
+    return np.asarray(np.minimum(k, room), dtype=np.int64)

@@ -19,9 +19,8 @@ from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
-from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats, as_floats
-from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
@@ -207,7 +206,8 @@ def _shares(system: CountTables, shares: Mapping[str, float] | Sequence[float] |
 
 def _profile(noise: NoiseKind, scales: Sequence[float]) -> Profile:
     if noise == "laplace":
-        return compose([DiscreteLaplaceProfile(scale) for scale in scales], [2] * len(scales))
+        # Discrete Laplace noise on a count that moves by one is randomized response; equal ones compose in closed form.
+        return compose([PureProfile(1 / scale, basis=Basis.EXACT) for scale in scales], [2] * len(scales))
     return compose(
         [
             DiscreteGaussianProfile(scale, 1, 2)

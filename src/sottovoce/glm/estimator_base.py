@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ from sottovoce.glm.gaussian_posterior import GaussianPosterior
 from sottovoce.glm.losses import Loss
 from sottovoce.glm.noisy_quadratic import NoisyQuadratic
 from sottovoce.glm.rows import Placement
+from sottovoce.mechanisms.refits import EveryFitSpends, warn_of_refit
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -26,10 +26,6 @@ __all__ = ["EveryFitSpends", "PrivateGLM"]
 
 _POSTERIOR_DRAWS = 256
 """How many free draws of a released whole posterior go into `samples_`."""
-
-
-class EveryFitSpends(UserWarning):
-    """A clone is being fitted: searches and cross-validations spend the promise once a fit."""
 
 
 class PrivateGLM(BaseEstimator):  # type: ignore[misc]
@@ -142,13 +138,7 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         """Release a posterior sample of these records. Each call spends the promise."""
         promise, loss = self._promise(), self._loss()  # public matters first: nothing is read if they fail
         self._check_public()
-        if getattr(self, "_is_clone", False):
-            warnings.warn(
-                "a clone is being fitted: every fit of a search or a cross-validation is a release of its own "
-                "and spends the promise once more",
-                EveryFitSpends,
-                stacklevel=2,
-            )
+        warn_of_refit(self)
         kinds = [np.float64, np.float32]
         X, y = validate_data(self, X, y, dtype=kinds, ensure_min_samples=2, y_numeric=not loss.binary)
         labels = self._responses(y)

@@ -15,6 +15,7 @@ from sottovoce.glm.certificate import Chain
 from sottovoce.glm.design import Design, scale_down
 from sottovoce.glm.losses import Loss
 from sottovoce.glm.rows import Placement, Rows, clip_rows, place
+from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["run_chains"]
@@ -38,6 +39,8 @@ def run_chains(
     progress: Callable[[float], None] | None = None,
 ) -> Floats:
     """Return the last iterate of every chain, from U(w) = ρΣℓ(w·xᵢ, yᵢ) + (m/2)‖w − centre‖².
+
+    It is rounded to a public grid, fine beside the noise √(2h) of the last step.
 
     Parameters
     ----------
@@ -63,7 +66,8 @@ def run_chains(
         start = jnp.asarray(scale_down(centre, design.radius), placement.dtype)
         numbers = _Numbers(design, chain, data_weight, placement.dtype)
         run = _stream if placement.stream else _resident
-        return np.asarray(run(design, rows, numbers, start, chain.n_steps, rng, progress), dtype=np.float64)
+        last = run(design, rows, numbers, start, chain.n_steps, rng, progress)
+        return to_grid(last, math.sqrt(2 * chain.step))
 
 
 class _Numbers(dict[str, Any]):

@@ -20,6 +20,7 @@ from sottovoce.glm.design import Design
 from sottovoce.glm.gaussian_posterior import GaussianPosterior
 from sottovoce.glm.losses import Loss, positive
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -184,7 +185,7 @@ class NoisyQuadratic:
         return Release(self.posterior(moments), self.profile, described, "w", not is_secure(generator))
 
     def noisy_moments(self, gram: Any, moment: Any, total: Any, rng: np.random.Generator) -> NoisyMoments:
-        """Return X'X and X'ỹ with noise; all that follows is free."""
+        """Return X'X and X'ỹ with noise, each on a public grid; all that follows is free."""
         d, fit = self.design.dimension, self.fit
         gram, moment = np.asarray(gram, dtype=np.float64), np.asarray(moment, dtype=np.float64)
         total = np.zeros(d) if total is None and abs(fit.offset) < 1e-12 else np.asarray(total, dtype=np.float64)
@@ -197,7 +198,10 @@ class NoisyQuadratic:
         upper = np.triu(rng.standard_normal((d, d)), 1) / math.sqrt(2)
         rough = upper + upper.T + np.diag(rng.standard_normal(d))
         response = fit.offset * total + fit.slope * moment
-        return NoisyMoments(gram + noise * rough, response + noise / balance * rng.standard_normal(d), noise, balance)
+        noisy_response = response + noise / balance * rng.standard_normal(d)
+        return NoisyMoments(
+            to_grid(gram + noise * rough, noise), to_grid(noisy_response, noise / balance), noise, balance
+        )
 
     def posterior(self, moments: NoisyMoments) -> GaussianPosterior:
         r"""Return the Gaussian posterior that knows of the noise.

@@ -17,6 +17,7 @@ from sottovoce.glm.design import Design, scale_down
 from sottovoce.glm.gaussian_posterior import GaussianPosterior
 from sottovoce.glm.losses import positive
 from sottovoce.glm.noisy_quadratic import NoisyMoments
+from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
@@ -78,8 +79,8 @@ class Flattening:
         rows = self.design.clipped(X)
         total, square = rows.sum(axis=0), float(np.sum(rows * rows)) / c
         noise = 2 * c / self.mu
-        mean = (total + noise * rng.standard_normal(d)) / n
-        mean_square = (square + noise * rng.standard_normal()) / n * c
+        mean = to_grid(total + noise * rng.standard_normal(d), noise) / n
+        mean_square = float(to_grid(square + noise * rng.standard_normal(), noise)) / n * c
         blur = d * (noise / n) ** 2
         length = float(mean @ mean)
         true_length = max(length - blur, 0.0)

@@ -24,6 +24,9 @@ __all__ = ["IntegerNoise", "NoiseKind"]
 NoiseKind = Literal["laplace", "gaussian"]
 Integers = NDArray[np.int64]
 
+_MANY = 4096
+"""More seeded noise than this is drawn at once rather than one by one in whole-number arithmetic."""
+
 
 @dataclass(frozen=True)
 class IntegerNoise:
@@ -63,6 +66,8 @@ class IntegerNoise:
         """Return the counts with noise: from OpenDP, unless `rng` was seeded for an experiment."""
         if is_secure(rng):
             return self._add_secure(counts)
+        if counts.size > _MANY:
+            return counts + _many(self, counts.size, rng)
         draw = _Exact(rng).laplace if self.kind == "laplace" else _Exact(rng).gaussian
         scale = Fraction(self.scale)
         return counts + np.array([draw(scale) for _ in range(counts.size)], dtype=np.int64)
@@ -77,6 +82,22 @@ class IntegerNoise:
         else:
             measure = dp.m.make_gaussian(vector, dp.l2_distance(T="i64"), scale=self.scale)
         return np.array(measure(counts.tolist()), dtype=np.int64)
+
+
+def _many(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Integers:
+    """Draw much seeded noise at once, in floating point: fit for experiments, and nothing seeded is ever published."""
+    if noise.kind == "laplace":
+        first, second = rng.geometric(-np.expm1(-1 / noise.scale), (2, size))
+        return np.asarray(first - second, dtype=np.int64)
+    envelope = IntegerNoise("laplace", float(np.floor(noise.scale)) + 1)
+    out, waiting = np.empty(size, dtype=np.int64), np.arange(size)
+    while waiting.size:
+        draw = _many(envelope, waiting.size, rng)
+        gap = np.abs(draw) - noise.scale**2 / envelope.scale
+        taken = rng.random(waiting.size) < np.exp(-(gap**2) / (2 * noise.scale**2))
+        out[waiting[taken]] = draw[taken]
+        waiting = waiting[~taken]
+    return out
 
 
 class _Exact:

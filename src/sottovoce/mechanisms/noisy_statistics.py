@@ -20,6 +20,7 @@ from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
@@ -124,9 +125,14 @@ class NoisyStatistics(Mechanism):
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> NoisyPosterior:
         del draws
+        return self.posterior_from(self.noisy_totals(statistics, rng)[0], rng)
+
+    def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
+        """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""
         statistics = check_statistics(self.system.reading, statistics)
         counts = np.rint(statistics.total / self.grid).astype(np.int64)
-        return self.posterior_from(self._steps.add(counts, rng) * self.grid, rng)
+        noisy = self._steps.add(np.tile(counts, draws), rng).reshape(draws, counts.size)
+        return np.asarray(noisy * self.grid)
 
     def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> NoisyPosterior:
         """Return the posterior that goes with a noisy statistic already released: post-processing, free of

@@ -25,10 +25,12 @@ __all__ = [
     "HK_BOUNDS",
     "HK_DISTRICTS",
     "HK_SEVERITIES",
+    "PT_DISTRICTS",
     "adult",
     "adult_numbers",
     "bundled_path",
     "hk_collisions",
+    "pt_fires",
 ]
 
 ADULT_COLUMNS = [
@@ -80,6 +82,13 @@ HK_DISTRICTS = (
     *("KTS", "TW", "TM", "YL", "N", "TP", "SK", "ST", "I"),
 )
 """The eighteen districts: Hong Kong Island, Kowloon, the New Territories."""
+
+PT_DISTRICTS = (
+    *("Viana do Castelo", "Braga", "Porto", "Vila Real", "Bragança"),
+    *("Aveiro", "Viseu", "Guarda", "Coimbra", "Castelo Branco", "Leiria"),
+    *("Santarém", "Lisboa", "Portalegre", "Setúbal", "Évora", "Beja", "Faro"),
+)
+"""The eighteen districts of mainland Portugal, from north to south."""
 
 
 def bundled_path(name: str) -> Path:
@@ -146,3 +155,15 @@ def hk_collisions() -> pa.Table:
     (95821, True)
     """
     return pyarrow.csv.read_csv(bundled_path("hk_road_collisions_2014_2019.csv.gz"))
+
+
+def pt_fires() -> pa.Table:
+    """Return every forest and shrub fire recorded in mainland Portugal, 1994 to 2000 (ICNF).
+
+    Examples
+    --------
+    >>> table = pt_fires()
+    >>> table.num_rows, sorted(set(table["district"].to_pylist())) == sorted(PT_DISTRICTS)
+    (200419, True)
+    """
+    return pyarrow.csv.read_csv(bundled_path("pt_forest_fires_1994_2000.csv.gz"))

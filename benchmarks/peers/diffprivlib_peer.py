@@ -1,0 +1,83 @@
+"""diffprivlib: noise scales, answers to simple questions, classifiers. Runs in an environment of its own.
+
+The question is ``{KIND: arguments}`` with one of the kinds ``scales``, ``answers``, ``classifiers``.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from clock import best  # the file beside this one
+from diffprivlib.mechanisms import GaussianAnalytic, GaussianDiscrete
+from diffprivlib.models import GaussianNB, LogisticRegression
+from diffprivlib.tools import histogram, mean
+
+
+def scales(epsilons: list[float], delta: float) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return σ of both Gaussian noises on a count, and the seconds to find it."""
+    kinds = {"gaussian": GaussianAnalytic, "discrete_gaussian": GaussianDiscrete}
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for name, kind in kinds.items():
+        for epsilon in epsilons:
+
+            def call(kind: Any = kind, epsilon: float = epsilon) -> float:
+                return float(kind(epsilon=epsilon, delta=delta, sensitivity=1)._scale)
+
+            found.setdefault(name, {})[str(epsilon)] = call(), best(call, 3, 0.3)
+    return found
+
+
+def answers(path: str, epsilon: float, repeats: int) -> dict[str, tuple[float, float]]:
+    """Return the root mean squared error of a mean and of a histogram, and the seconds of one."""
+    ages = np.load(path)["ages"]
+    edges = np.arange(0, 101, 5)
+    true_mean, true_counts = ages.mean(), np.histogram(ages, edges)[0]
+    calls: dict[str, tuple[Callable[[], Any], Any]] = {
+        "mean": (lambda: mean(ages, epsilon=epsilon, bounds=(0, 100)), true_mean),
+        "histogram": (lambda: histogram(ages, epsilon=epsilon, bins=edges, range=(0, 100))[0], true_counts),
+    }
+    return {
+        name: (float(np.sqrt(np.mean([np.square(call() - truth) for _ in range(repeats)]))), best(call, 3, 0.3))
+        for name, (call, truth) in calls.items()
+    }
+
+
+def classifiers(path: str, epsilons: list[float], repeats: int) -> dict[str, dict[str, tuple[float, float, float]]]:
+    """Return mean and standard deviation of the test error, and the seconds of one fit."""
+    data = np.load(path)
+    X, y, X_test, y_test = (data[name] for name in ("X", "y", "X_test", "y_test"))
+    kinds: dict[str, Callable[[float, int], Any]] = {
+        "logistic regression": lambda epsilon, seed: LogisticRegression(
+            epsilon=epsilon, data_norm=1.0, fit_intercept=False, random_state=seed
+        ),
+        "naive Bayes": lambda epsilon, seed: GaussianNB(
+            epsilon=epsilon, bounds=(-1.0, 1.0), priors=None, random_state=seed
+        ),
+    }
+    found: dict[str, dict[str, tuple[float, float, float]]] = {}
+    for name, kind in kinds.items():
+        for epsilon in epsilons:
+            errors, seconds = [], []
+            for seed in range(repeats):
+                model = kind(epsilon, seed)
+                start = time.perf_counter()
+                model.fit(X, y)
+                seconds.append(time.perf_counter() - start)
+                errors.append(1 - model.score(X_test, y_test))
+            row = float(np.mean(errors)), float(np.std(errors)), min(seconds)
+            found.setdefault(name, {})[str(epsilon)] = row
+    return found
+
+
+def main() -> None:
+    """Answer one question."""
+    [(kind, arguments)] = json.load(sys.stdin).items()
+    works: dict[str, Callable[..., Any]] = {"scales": scales, "answers": answers, "classifiers": classifiers}
+    json.dump(works[kind](**arguments), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

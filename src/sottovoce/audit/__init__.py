@@ -1,0 +1,23 @@
+"""Audit: attacks on our own promises, and lower bounds on what they find."""
+
+from __future__ import annotations
+
+from sottovoce.audit.claims import ApproxProfile, claim_of, trade_off
+from sottovoce.audit.engine import audit
+from sottovoce.audit.neighbours import worst_pair
+from sottovoce.audit.report import AuditReport, Band, Bound, Verdict
+from sottovoce.audit.subject import Subject, subject_of
+
+__all__ = [
+    "ApproxProfile",
+    "AuditReport",
+    "Band",
+    "Bound",
+    "Subject",
+    "Verdict",
+    "audit",
+    "claim_of",
+    "subject_of",
+    "trade_off",
+    "worst_pair",
+]

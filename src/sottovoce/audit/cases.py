@@ -1,0 +1,78 @@
+"""The register of audited cases: every mechanism of this library, each on the pair of data sets that is worst for it.
+
+A module of this package whose name starts with ``cases_`` registers what it builds::
+
+    @case("noisy counts, first chain", tight=True)
+    def first_chain() -> Subject: ...
+
+and that is all there is to do: `sottovoce audit --all` finds it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sottovoce.audit.subject import Subject
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["Case", "all_cases", "case", "find_case"]
+
+Build = Callable[[], Subject]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism to audit.
+
+    Attributes
+    ----------
+    name
+        What it is called; also how it is asked for.
+    build
+        Returns the subject, built anew each time.
+    tight
+        Whether the claim is the supremum itself and the pair attains it, so that a good attack must come near.
+    slow
+        Whether draws take long; when all cases are audited, this one has a tenth of them.
+    """
+
+    name: str
+    build: Build = field(repr=False)
+    tight: bool = False
+    slow: bool = False
+
+
+_REGISTER: dict[str, Case] = {}
+
+
+def case(name: str, *, tight: bool = False, slow: bool = False) -> Callable[[Build], Build]:
+    """Register the decorated function as the case `name`."""
+
+    def register(build: Build) -> Build:
+        _REGISTER[name] = Case(name, build, tight, slow)
+        return build
+
+    return register
+
+
+def all_cases() -> dict[str, Case]:
+    """Return every case by name, in the order of their modules."""
+    package = importlib.import_module("sottovoce.audit")
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name.startswith("cases_"):
+            try:
+                importlib.import_module(f"{package.__name__}.{module.name}")
+            except ImportError as error:
+                raise InvalidValue(f"auditing everything needs all extras ({error}): install sottovoce[glm]") from None
+    return dict(_REGISTER)
+
+
+def find_case(name: str) -> Case:
+    """Return the case called `name`, or say which there are."""
+    known = all_cases()
+    if name not in known:
+        raise InvalidValue(f"no audited case is called {name!r}; known: {'; '.join(known)}")
+    return known[name]

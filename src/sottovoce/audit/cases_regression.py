@@ -1,0 +1,195 @@
+"""Audited cases: certified Langevin chains, noisy quadratic statistics, noisy SGD and diffusions.
+
+With a loss that is linear in the predictor the potential is quadratic, every iterate is Gaussian, and the certificates
+of Langevin chains and of amplification by iteration hold with equality: the worst case, so that an attack must come
+near.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
+from sottovoce.audit.cases import case
+from sottovoce.audit.subject import Subject
+from sottovoce.glm import Design, DiffusePosterior, Logistic, Loss, NoisyQuadratic
+from sottovoce.glm.losses import Constants
+from sottovoce.privacy.promises import ApproxDP
+
+__all__ = ["Linear", "langevin_subject"]
+
+_N = 4
+_ROWS = np.array([[1.0, 0.0]] * _N)
+_LABELS = tuple(np.array([1.0] * (_N - 1) + [last]) for last in (1.0, -1.0))
+
+
+@dataclass(frozen=True)
+class Linear(Loss):
+    """ℓ = -yt: the loss whose gradient never changes, which hides a record least."""
+
+    def value(self, t: jax.Array, y: jax.Array) -> jax.Array:
+        """Return -yt."""
+        return -y * t
+
+    def slope(self, t: jax.Array, y: jax.Array) -> jax.Array:
+        """Return -y."""
+        return jnp.broadcast_to(-y, jnp.broadcast_shapes(t.shape, y.shape))
+
+    def constants(self, reach: float) -> Constants:
+        """Return slope 1, curvature 0."""
+        return Constants(1.0, 0.0, 2 * reach)
+
+
+def _shifted(gap: float, variance: float) -> Callable[[Any], Any]:
+    """Return the log-ratio, up to a constant, of two Gaussians that lie `gap` apart in their first coordinate."""
+    return lambda outputs: gap / variance * np.asarray(outputs)[:, 0]
+
+
+_CHAINS = 4096
+"""Chains run at once: always as many, so that one compiled program serves all."""
+
+
+def _in_lots(count: int, run: Callable[[], Any]) -> Any:
+    return np.concatenate([run() for _ in range(-(-count // _CHAINS))])[:count]
+
+
+@dataclass(frozen=True, eq=False)
+class _ChainDraws:
+    """The last iterates of independent Langevin chains."""
+
+    mechanism: DiffusePosterior
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        start = np.zeros((_CHAINS, self.mechanism.design.dimension))
+        return _in_lots(count, lambda: self.mechanism.draw(_ROWS, _LABELS[side], start, rng))
+
+
+def langevin_subject(name: str, mechanism: DiffusePosterior) -> Subject:
+    """Return the audit of a Langevin chain on n equal rows of which one label is turned."""
+    draws = _ChainDraws(mechanism)
+    if not isinstance(mechanism.design.loss, Linear):
+        return Subject(name, draws, mechanism.profile)
+    chain = mechanism.chain
+    kept = (1 - chain.step * chain.convexity) ** np.arange(chain.n_steps)
+    gap, variance = chain.step * chain.sensitivity * kept.sum(), 2 * chain.step * (kept**2).sum()
+    return Subject(name, draws, mechanism.profile, _shifted(float(gap), float(variance)))
+
+
+def _design(loss: Loss) -> Design:
+    return Design(loss, n=_N, dimension=2, data_norm=1.0)
+
+
+@case("Langevin, worst quadratic, 12 steps", tight=True)
+def short_chain() -> Subject:
+    """Return a chain stopped long before it has converged."""
+    mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+    return langevin_subject("Langevin, worst quadratic, 12 steps", mechanism)
+
+
+@case("Langevin, worst quadratic, 60 steps", tight=True)
+def long_chain() -> Subject:
+    """Return a chain that has all but converged."""
+    mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.5, n_steps=60, step=0.02)
+    return langevin_subject("Langevin, worst quadratic, 60 steps", mechanism)
+
+
+@case("Langevin, logistic loss")
+def logistic_chain() -> Subject:
+    """Return a chain on the logistic loss, whose gradients differ by half of what any Lipschitz loss may do."""
+    mechanism = DiffusePosterior(_design(Logistic()), prior_precision=4.0, data_weight=0.7, n_steps=20)
+    return langevin_subject("Langevin, logistic loss", mechanism)
+
+
+@dataclass(frozen=True, eq=False)
+class _SgdDraws:
+    """The last iterates of independent runs; the first record differs."""
+
+    mechanism: NoisyProjectedSGD
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        labels = _LABELS[side][::-1].copy()
+        return _in_lots(count, lambda: self.mechanism.run(_ROWS, labels, rng, chains=_CHAINS))
+
+
+@case("noisy SGD, first record, 3 steps later", tight=True)
+def sgd() -> Subject:
+    """Return one pass of noisy SGD, held to what it promises the first record (amplification by iteration)."""
+    mechanism = NoisyProjectedSGD(_design(Linear()), noise=1.5, learning_rate=0.5, regularisation=0.4)
+    kept = mechanism.contraction ** np.arange(_N)
+    gap, variance = 2 * mechanism.step * kept[-1], (mechanism.step * mechanism.noise) ** 2 * (kept**2).sum()
+    ratio = _shifted(float(gap), float(variance))
+    return Subject("noisy SGD, first record, 3 steps later", _SgdDraws(mechanism), mechanism.profile_at(1), ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class _DiffusionDraws:
+    """Independent values of a diffusion, each a coordinate of one path."""
+
+    mechanism: OrnsteinUhlenbeck
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        return self.mechanism.release(np.full(count, float(side)), rng).value[:, None]
+
+
+def _diffusion(name: str, mechanism: OrnsteinUhlenbeck) -> Subject:
+    ratio = _shifted(-mechanism.shrinkage, mechanism.noise**2)
+    return Subject(name, _DiffusionDraws(mechanism), mechanism.profile, ratio)
+
+
+@case("Ornstein-Uhlenbeck diffusion", tight=True)
+def pulled() -> Subject:
+    """Return a diffusion that is pulled towards zero."""
+    return _diffusion("Ornstein-Uhlenbeck diffusion", OrnsteinUhlenbeck(1.0, time=1.0, rate=0.8, diffusion=0.9))
+
+
+@case("Brownian diffusion", tight=True)
+def free() -> Subject:
+    """Return a diffusion that is not."""
+    return _diffusion("Brownian diffusion", brownian(1.0, 4.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _MomentDraws:
+    """Noisy X'X and X'y of a table of one record, flat."""
+
+    mechanism: NoisyQuadratic
+    records: tuple[Any, Any]
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        row, label = self.records[side]
+        gram, moment = np.outer(row, row), row * label
+        drawn = (self.mechanism.noisy_moments(gram, moment, row, rng) for _ in range(count))
+        return np.array([np.append(m.gram.ravel(), m.moment) for m in drawn])
+
+
+@case("noisy quadratic statistics", tight=True, slow=True)
+def quadratic() -> Subject:
+    """Return X'X and X'y with noise, for the two records that are farthest apart (see `joint_sensitivity`)."""
+    mechanism = NoisyQuadratic.calibrate(
+        Design(Logistic(), n=1, dimension=2, data_norm=1.0), ApproxDP(1.0, 1e-3), prior_precision=1.0
+    )
+    fit, balance = mechanism.fit, mechanism.balance
+    response = fit.largest(mechanism.design.loss)
+    inner = min((balance * response) ** 2 / 2, 1.0)
+    rows = np.array([1.0, 0.0]), np.array([inner, math.sqrt(1 - inner**2)])
+    records = (rows[0], 1.0), (rows[1], -1.0)
+    noise = mechanism.noisy_moments(np.eye(2), rows[0], rows[0], np.random.default_rng(0)).noise
+    towards = []
+    for row, label in records:
+        pull = fit.offset * row + fit.slope * row * label
+        towards.append(np.append(np.outer(row, row).ravel(), balance**2 * pull))
+    slope = (towards[0] - towards[1]) / noise**2
+    return Subject(
+        "noisy quadratic statistics",
+        _MomentDraws(mechanism, records),
+        mechanism.profile,
+        lambda outputs: np.asarray(outputs) @ slope,
+        block=1 << 12,
+    )

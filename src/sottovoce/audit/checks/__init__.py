@@ -1,0 +1,58 @@
+"""Checks that need no attack: what can be computed, integrated, counted or watched is not sampled."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+
+from sottovoce.audit.checks.result import CHECKS, CheckResult
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
+
+_IDEAS = (
+    *("divergences", "samplers", "noise", "calibration", "accounting"),
+    *("spending", "secrecy", "local", "low_bits", "chains"),
+)
+
+
+def known_checks() -> dict[str, Callable[[], CheckResult]]:
+    """Return every check by name. Those of the regressions are left out where JAX is not installed."""
+    ideas = [
+        importlib.import_module(f"{__name__}.{idea}").__name__
+        for idea in _IDEAS
+        if idea != "chains" or (find_spec("jax") and find_spec("sklearn"))
+    ]
+    # In the order of the ideas, whatever was imported first; what users registered comes last.
+    place = {module: k for k, module in enumerate(ideas)}
+    return dict(sorted(CHECKS.items(), key=lambda item: place.get(item[1].__module__, len(place))))
+
+
+def run_check(name: str) -> CheckResult:
+    """Run one check by its name."""
+    known = known_checks()
+    if name not in known:
+        raise InvalidValue(f"no check is called {name!r}; known: {', '.join(known)}")
+    return known[name]()
+
+
+def all_checks(
+    names: Iterable[str] | None = None, *, advance: Callable[[float], None] | None = None
+) -> tuple[CheckResult, ...]:
+    """Run every check, or those named, and return what each says.
+
+    `advance` is called with the fraction done.
+
+    Examples
+    --------
+    >>> [result.passed for result in all_checks(["every draw is charged", "a breach leaves what it says"])]
+    [True, True]
+    """
+    chosen = list(known_checks()) if names is None else list(names)
+    results = []
+    for k, name in enumerate(chosen, start=1):
+        results.append(run_check(name))
+        if advance:
+            advance(k / len(chosen))
+    return tuple(results)

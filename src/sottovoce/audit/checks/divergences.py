@@ -1,0 +1,112 @@
+"""The stated density of every pair of small neighbouring data sets against the claimed profile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sottovoce.audit.checks.cases import Case, cases, neighbours, stated
+from sottovoce.audit.checks.quadrature import hockey_stick, nodes, renyi
+from sottovoce.audit.checks.result import check, verdict
+from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.systems import BetaBernoulli
+
+__all__ = ["breach", "densities", "public_records", "windows"]
+
+_ORDERS = (1.05, 1.5, 2.0, 4.0)
+_EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
+_RECORDS = 3
+
+
+@check("densities keep their profile")
+def densities() -> tuple[bool, str]:
+    """Integrate the Rényi and hockey-stick divergences of all neighbours; none may exceed what is claimed.
+
+    Where the claim is the exact supremum it must be reached, too.
+    """
+    problems, pairs = [], 0
+    for case in cases(_RECORDS):
+        orders = _orders(case.mechanism.profile)
+        found = [_divergences(case, x, y, orders) for x, y in neighbours(case)]
+        pairs += len(found)
+        problems += _against(case.name, case.mechanism.profile, np.max(found, axis=0), orders)
+        if problems:
+            break
+    return verdict(problems, f"{pairs} neighbouring pairs of {len(cases(_RECORDS))} mechanisms, none above its claim")
+
+
+def _orders(profile: Profile) -> list[float]:
+    """Return orders well below the pole: nearer to it the integrand falls too slowly for any grid."""
+    return [order for order in _ORDERS if order < 1 + 0.7 * (profile.pole - 1)]
+
+
+def _divergences(case: Case, x: object, y: object, orders: list[float]) -> Floats:
+    p, q = stated(case.mechanism, x), stated(case.mechanism, y)
+    grid = nodes(p, q)
+    log_p, log_q = grid.log_density(p), grid.log_density(q)
+    by_order = [renyi(log_p, log_q, order) for order in orders]
+    return np.array([*by_order, *(hockey_stick(log_p, log_q, epsilon) for epsilon in _EPSILONS)])
+
+
+def _against(name: str, profile: Profile, found: Floats, orders: list[float]) -> list[str]:
+    """Return what is wrong with a claim, given the largest divergences found."""
+    problems = []
+    claims = [*(profile.renyi(o) for o in orders), *(profile.delta(e) for e in _EPSILONS)]
+    labels = [*(f"R({o})" for o in orders), *(f"δ({e})" for e in _EPSILONS)]
+    # Trapezoids lose a little at the kink of a hockey stick, more of it in the plane, and nothing elsewhere.
+    room = [1e-6] * len(orders) + [1.5e-2] * len(_EPSILONS)
+    for label, claim, value, slack in zip(labels, claims, found.tolist(), room, strict=True):
+        if value > claim * (1 + slack) + 1e-9:
+            problems.append(f"{name}: {label} is {value:.6g} and {claim:.6g} is claimed")
+        elif profile.basis is Basis.EXACT and claim > value * (1 + slack) + 1e-6:
+            problems.append(f"{name}: {label} is claimed exactly as {claim:.6g} and never above {value:.6g}")
+    return problems
+
+
+@check("tempered losses stay in their window")
+def windows() -> tuple[bool, str]:
+    """The privacy loss of a tempered posterior, at its own draws, must lie in a window of the claimed width."""
+    problems, widest = [], 0.0
+    for case in cases(_RECORDS):
+        if not isinstance(case.mechanism, TemperedPosterior):
+            continue
+        for x, y in neighbours(case):
+            p, q = stated(case.mechanism, x), stated(case.mechanism, y)
+            draws = p.sample(500, seeded_rng(1))
+            loss = p.log_density(draws) - q.log_density(draws)
+            width, claim = float(np.ptp(loss)), case.mechanism.profile.pure()
+            widest = max(widest, width / claim)
+            if not width <= claim * (1 + 1e-9):
+                problems.append(f"{case.name}: a window of {width:.6g} and {claim:.6g} is claimed")
+    return verdict(problems, f"the widest window takes {widest:.0%} of its claim")
+
+
+@check("public records act as prior")
+def public_records() -> tuple[bool, str]:
+    """Public records move the prior and nothing else: not the private n, and not their own protection."""
+    public = [1, 0, 1, 1, 0]
+    mechanism = DiffusedPosterior(BetaBernoulli(2, 3).with_public(public), _RECORDS, 0.5)
+    case = Case("with public records", mechanism, (0, 1))
+    orders = _orders(mechanism.profile)
+    found = np.max([_divergences(case, x, y, orders) for x, y in neighbours(case)], axis=0)
+    problems = _against(case.name, mechanism.profile, found, orders)
+    posterior = stated(mechanism, [1, 1, 0])
+    expected = (2 + 3 + 0.5 * 2, 3 + 2 + 0.5 * 1)
+    if not np.allclose((posterior.alpha, posterior.beta), expected):
+        problems.append(f"the posterior is Beta({posterior.alpha}, {posterior.beta}) and should be Beta{expected}")
+    return verdict(problems, f"five public records leave a pole at {mechanism.profile.pole:.4g}")
+
+
+@check("a breach leaves what it says")
+def breach() -> tuple[bool, str]:
+    """With some records known, the profile of the others must match all data sets that hold the known ones."""
+    known, system = [1, 1], BetaBernoulli(2, 3)
+    mechanism = DiffusedPosterior(system, _RECORDS + len(known), 0.5)
+    seen = mechanism.with_known_records(known)
+    orders = _orders(seen.profile)
+    whole = Case("with known records", mechanism, (0, 1))
+    rest = Case("the others", DiffusedPosterior(system, _RECORDS, 0.5), (0, 1))
+    found = np.max([_divergences(whole, [*known, *x], [*known, *y], orders) for x, y in neighbours(rest)], axis=0)
+    return verdict(_against(whole.name, seen.profile, found, orders), f"{seen.n} records stay protected")

@@ -1,0 +1,60 @@
+"""What a check says, and the list of all checks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["CHECKS", "CheckResult", "check", "verdict"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check: its name, whether it passed, and the numbers behind the answer."""
+
+    name: str
+    passed: bool
+    evidence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values."""
+        return asdict(self)
+
+
+CHECKS: dict[str, Callable[[], CheckResult]] = {}
+"""Every registered check by name, in the order of registration."""
+
+
+def check(name: str) -> Callable[[Callable[[], tuple[bool, str]]], Callable[[], CheckResult]]:
+    """Register the decorated function as the check `name`; it returns whether it passed, and the evidence.
+
+    Examples
+    --------
+    >>> from sottovoce.audit.checks import run_check
+    >>> run_check("forked processes share no stream").passed
+    True
+    """
+
+    def register(body: Callable[[], tuple[bool, str]]) -> Callable[[], CheckResult]:
+        @functools.wraps(body)
+        def run() -> CheckResult:
+            try:
+                passed, evidence = body()
+            except Exception as error:  # whatever a broken mechanism does, the check has not passed
+                return CheckResult(name, False, f"{type(error).__name__}: {error}")
+            return CheckResult(name, passed, evidence)
+
+        CHECKS[name] = run
+        return run
+
+    return register
+
+
+def verdict(problems: Sequence[str], evidence: str) -> tuple[bool, str]:
+    """Return what a check returns: the first problem, or the evidence where there is none."""
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return False, problems[0] + more
+    return True, evidence

@@ -1,0 +1,55 @@
+"""The draws of a release against the density that its mechanism states."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from sottovoce.audit.checks.cases import Case, cases, stated
+from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov, uniforms
+from sottovoce.audit.checks.quadrature import nodes
+from sottovoce.audit.checks.result import check, verdict
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.systems.distributions import Dirichlet, NormalVector
+
+__all__ = ["samplers"]
+
+_RECORDS = 40
+_DRAWS = 20_000
+
+
+@check("samplers follow their density")
+def samplers() -> tuple[bool, str]:
+    """Release many draws; sent through the stated distribution function they must be uniform and independent."""
+    problems, worst = [], 1.0
+    for case in cases(_RECORDS):
+        draws = np.asarray(case.mechanism.release(case.large, seeded_rng(11), draws=_DRAWS).value)
+        if len(draws) != _DRAWS:
+            problems.append(f"{case.name}: {len(draws)} draws were let out, and {_DRAWS} asked for")
+            continue
+        u = _uniforms(case, draws)
+        p_values = [kolmogorov(column) for column in u.T]
+        p_values += [independence(a, b) for a, b in zip(u.T[:-1], u.T[1:], strict=True)]
+        p_values.append(independence(u[:-1, 0], u[1:, 0]))  # one draw and the next
+        worst = min(worst, *p_values)
+        if min(p_values) < ALARM:
+            problems.append(f"{case.name}: p = {min(p_values):.2g} that the draws follow the stated density")
+            break
+    return verdict(problems, f"{_DRAWS} draws of {len(cases(_RECORDS))} mechanisms, least p = {worst:.2g}")
+
+
+def _uniforms(case: Case, draws: Floats) -> Floats:
+    """Return one column of uniforms a coordinate, independent if the draws follow the stated density."""
+    law = stated(case.mechanism, case.large)
+    match law:
+        case Dirichlet(alpha):
+            # θ₁, then θ₂ of what θ₁ leaves: independent Beta variables.
+            left = 1 - np.cumsum(draws, axis=1) + draws
+            rest = np.cumsum(alpha[::-1])[::-1]
+            shares = [stats.beta.cdf(draws[:, k] / left[:, k], alpha[k], rest[k + 1]) for k in range(alpha.size - 1)]
+            return np.column_stack(shares)
+        case NormalVector(centre, spread):
+            return np.asarray(stats.norm.cdf(draws, centre, np.sqrt(spread)))
+    grid = nodes(law, law)
+    return uniforms(grid, grid.log_density(law), draws)[:, None]

@@ -1,0 +1,94 @@
+"""Claims: what an audit holds a mechanism to, as a profile and as a trade-off curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
+from sottovoce.privacy.errors import IncompatibleNotions
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.pure import PureProfile
+
+__all__ = ["ApproxProfile", "claim_of", "trade_off"]
+
+
+@dataclass(frozen=True)
+class ApproxProfile(Profile):
+    r"""All that one pair (ε, δ) says of the other pairs.
+
+    .. math:: \delta(\varepsilon') = \delta + (1-\delta)\frac{(e^\varepsilon - e^{\varepsilon'})_+}{1+e^\varepsilon}
+
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3: the worst pair reveals the record with probability δ and is
+    randomized response otherwise).
+
+    >>> round(ApproxProfile(1.0, 1e-3).delta(0.0), 6)
+    0.462655
+    """
+
+    word: ClassVar[str] = "approx"
+    level: float
+    slack: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", float(as_floats("level", self.level, 0.0)))
+        object.__setattr__(self, "slack", float(as_floats("slack", self.slack, 0.0, below=1.0)))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            inside = np.exp(PureProfile(self.level)._log_delta(epsilon))
+            return np.asarray(np.log(self.slack + (1 - self.slack) * inside))
+
+    def _renyi(self, order: Floats) -> Floats:
+        return PureProfile(self.level)._renyi(order) if self.slack == 0 else np.full(order.shape, np.inf)
+
+    def pure(self) -> float:
+        """Return ε where δ = 0, else infinity."""
+        return self.level if self.slack == 0 else np.inf
+
+
+def claim_of(claim: Any) -> Profile:
+    """Return a claim as a profile: a profile itself, or all that follows from a promise."""
+    match claim:
+        case Profile():
+            return claim
+        case PureDP(epsilon):
+            return PureProfile(epsilon)
+        case ApproxDP(epsilon, delta):
+            return ApproxProfile(epsilon, delta)
+        case RenyiDP(order, epsilon):
+            return RenyiProfile((order,), (epsilon,))
+        case ZeroConcentratedDP(rho):
+            return ZeroConcentratedProfile(rho)
+        case GaussianDP(mu):
+            return GaussianProfile(mu)
+        case _:
+            raise IncompatibleNotions(
+                f"an audit holds a mechanism to a promise such as ApproxDP(1.0, 1e-3) or to a profile. Got {claim!r}"
+            )
+
+
+def trade_off(claim: Profile, fpr: ArrayLike) -> Floats:
+    r"""Return the least false-negative rate that the claim allows at each false-positive rate.
+
+    .. math:: f(\alpha) = \sup_{\varepsilon\ge 0} \max\{0,\ 1-\delta(\varepsilon)-e^\varepsilon\alpha,\
+              e^{-\varepsilon}(1-\delta(\varepsilon)-\alpha)\}
+
+    (Dong, Roth and Su 2022, Proposition 2.12), over a fine grid of ε: never above the claim.
+
+    >>> [round(float(x), 4) for x in trade_off(GaussianProfile(1.0), [0.1, 0.5])]
+    [0.6109, 0.1587]
+    """
+    alpha = np.asarray(fpr, dtype=np.float64)
+    top = min(float(claim.epsilon(1e-9)), float(claim.pure()), 50.0)
+    epsilon = np.linspace(0.0, top, 601)
+    kept = 1 - np.asarray(claim.delta(epsilon))
+    grow = np.exp(epsilon)
+    lines = np.maximum(kept - grow * alpha[..., None], (kept - alpha[..., None]) / grow)
+    return np.asarray(np.maximum(lines.max(axis=-1), 0.0))

@@ -1,0 +1,238 @@
+"""The audit: draw, choose a test, and bound what the mechanism leaks with draws that the choice never saw."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.audit.drawing import Source
+from sottovoce.audit.events import Pilot
+from sottovoce.audit.judgement import Plan, Tally, alarming, judge, make_plan
+from sottovoce.audit.report import AuditReport
+from sottovoce.audit.scores import TESTS, Score, best_score, exact_score
+from sottovoce.audit.subject import Subject, subject_of
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats, as_floats
+
+__all__ = ["FEWEST", "audit"]
+
+FEWEST = 1000
+"""Fewer draws than this say next to nothing."""
+_PILOT = {True: 0.05, False: 0.5}
+"""The share of draws spent on choosing: little where the likelihood ratio is known, half where a score is learned."""
+_FIRST, _LOOKS = 0.02, ((1 / 16, 0.04), (1 / 4, 0.04), (1.0, 0.9))
+"""When to look, as a share of the draws that count, and the share of the error probability each look may use; before
+them comes a first look at part of the pilot.
+"""
+
+
+def audit(
+    mechanism: Any,
+    pair: tuple[Any, Any] | None = None,
+    claim: Any = None,
+    *,
+    draws: int = 100_000,
+    delta: float = 1e-3,
+    confidence: float = 0.99,
+    seed: int | None = 0,
+    test: str = "auto",
+    jobs: int = 1,
+    early_stop: bool = True,
+    progress: Callable[[float], None] | None = None,
+    name: str | None = None,
+) -> AuditReport:
+    """Attack a mechanism and report a lower bound on what it leaks, beside what it claims.
+
+    Part of the draws choose the test; the rest are held to it. The bounds are valid whatever the score, the pair and
+    the mechanism are: a better attack only raises them.
+
+    Parameters
+    ----------
+    mechanism
+        One of our mechanisms, a `Subject`, or a function ``(data, rng) -> value``; one that also takes ``draws=`` and
+        returns that many values, draws first, is far quicker to audit.
+    pair
+        Two neighbouring data sets; of our mechanisms the worst pair by default.
+    claim
+        A promise or a profile; of our mechanisms their own profile by default.
+    draws
+        How many outputs of each data set, at most.
+    delta
+        The δ at which ε is bounded.
+    confidence
+        Of each bound. An alarm needs far more: see `Verdict`.
+    seed
+        None draws with secure randomness, as a release does; then no two audits are the same.
+    test
+        ``"exact"`` likelihood ratio, ``"learned"``, ``"scan"`` of the coordinates; ``"auto"`` takes the likelihood
+        ratio where it is known, else the best of the others.
+    jobs
+        How many processes draw.
+    early_stop
+        End at the first clear violation.
+    progress
+        Called with the fraction done.
+    name
+        What the report calls the mechanism.
+
+    Examples
+    --------
+    >>> from sottovoce.mechanisms import DirectPosterior
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> report = audit(DirectPosterior(BetaBernoulli(6, 12), n=100), draws=50_000)
+    >>> str(report.verdict), report.epsilon.lower < report.epsilon.claimed
+    ('holds', True)
+
+    A function that adds half the noise its promise needs:
+
+    >>> from sottovoce.privacy.promises import PureDP
+    >>> def noisy_sum(data, rng, draws):
+    ...     return sum(data) + rng.laplace(scale=0.5, size=draws)
+    >>> report = audit(noisy_sum, pair=([0, 1, 1], [0, 0, 1]), claim=PureDP(1.0), draws=20_000)
+    >>> str(report.verdict), report.epsilon.lower > 1.5
+    ('violated', True)
+    """
+    started = time.perf_counter()
+    _check(draws, delta, confidence, seed, test, jobs)
+    subject = subject_of(mechanism, pair, claim, name=name)
+    if test == "exact" and subject.log_ratio is None:
+        raise InvalidValue("no likelihood ratio is known of this mechanism; use test='learned' or 'scan'")
+    request = _Request(subject, test, int(draws), delta, 1 - confidence, seed, early_stop, progress)
+    with Source(subject, seed, jobs) as source:
+        result = _first_look(request, source)
+        if result is None or not result.alarm:
+            result = _attack(request, source, None if result is None else result.outputs)
+    found = judge(result.plan, result.tally, result.error)
+    return AuditReport(
+        subject.name,
+        subject.claim,
+        result.test,
+        result.draws,
+        delta,
+        confidence,
+        seed,
+        found.epsilon,
+        found.mu,
+        found.accusation,
+        found.accused_at,
+        found.band,
+        found.verdict,
+        result.draws < draws,
+        time.perf_counter() - started,
+    )
+
+
+def _check(draws: Any, delta: float, confidence: float, seed: Any, test: str, jobs: Any) -> None:
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < FEWEST:
+        raise InvalidValue(f"draws must be a whole number >= {FEWEST}: fewer show nothing. Got {draws!r}")
+    as_floats("delta", delta, 0.0, below=1.0)
+    if not 0.5 <= confidence < 1:
+        raise InvalidValue(f"confidence must be >= 0.5 and < 1. Got {confidence!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+        raise InvalidValue(f"seed must be a whole number >= 0, or None for secure randomness. Got {seed!r}")
+    if test not in TESTS:
+        raise InvalidValue(f"test must be one of {', '.join(TESTS)}. Got {test!r}")
+    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
+        raise InvalidValue(f"jobs must be a whole number >= 1. Got {jobs!r}")
+
+
+Outputs = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What was asked for."""
+
+    subject: Subject
+    test: str
+    draws: int
+    delta: float
+    error: float
+    seed: int | None
+    early_stop: bool
+    progress: Callable[[float], None] | None
+
+    @property
+    def exact(self) -> bool:
+        return self.subject.log_ratio is not None and self.test in ("auto", "exact")
+
+    @property
+    def pilot(self) -> int:
+        return max(int(self.draws * _PILOT[self.exact]), FEWEST // 2)
+
+    def prepare(self, outputs: Outputs, draws: int) -> tuple[Score, Plan]:
+        """Return the score and the plan that a pilot suggests for `draws` more draws."""
+        if self.exact and self.subject.log_ratio is not None:
+            score = exact_score(self.subject.log_ratio)
+        else:
+            score = best_score(*outputs, self.test, self.seed or 0)
+        pilot = Pilot(score(outputs[0]), score(outputs[1]), self.exact)
+        return score, make_plan(self.subject.claim, pilot, draws, self.delta, self.error)
+
+    def tell(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(done / self.draws)
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """Where an attack ended: what was counted, at which error probability, after how many draws."""
+
+    test: str
+    plan: Plan
+    tally: Tally
+    error: float
+    draws: int
+    alarm: bool
+    outputs: Outputs
+
+
+def _first_look(request: _Request, source: Source) -> _Result | None:
+    """Return a small audit of a few draws, which then go on to the pilot; None where they are too few to tell."""
+    size = request.pilot if request.exact else request.draws // 16
+    if not request.early_stop or size < FEWEST:
+        return None
+    outputs = source.take(size)
+    half = size // 2
+    score, plan = request.prepare((outputs[0][:half], outputs[1][:half]), half)
+    tally = Tally.empty(plan).plus(plan, score(outputs[0][half:]), score(outputs[1][half:]))
+    error = _FIRST * request.error
+    request.tell(size)
+    return _Result(score.name, plan, tally, error, size, alarming(plan, tally, error), outputs)
+
+
+def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
+    """Return the audit proper: the rest of the pilot, a plan, and draws held to it until a look says stop."""
+    if seen is None:
+        outputs = source.take(request.pilot)
+    elif request.pilot > len(seen[0]):
+        more = source.take(request.pilot - len(seen[0]))
+        outputs = np.concatenate([seen[0], more[0]]), np.concatenate([seen[1], more[1]])
+    else:
+        outputs = seen
+    _refuse_constant(*outputs)
+    counted = request.draws - request.pilot
+    score, plan = request.prepare(outputs, counted)
+    request.tell(request.pilot)
+    tally, error, alarm = Tally.empty(plan), 0.0, False
+    for share, spend in _LOOKS:
+        for x, y in source.blocks(int(share * counted) - tally.draws):
+            tally = tally.plus(plan, score(x), score(y))
+            request.tell(request.pilot + tally.draws)
+        error = spend * request.error
+        alarm = request.early_stop and alarming(plan, tally, error)
+        if alarm:
+            break
+    return _Result(score.name, plan, tally, error, request.pilot + tally.draws, alarm, outputs)
+
+
+def _refuse_constant(first: Floats, second: Floats) -> None:
+    if np.all(first == first[0]) and np.all(second == first[0]):
+        raise InvalidData(
+            f"the mechanism returned the same value in all {2 * len(first)} draws, whatever the data: there is nothing "
+            "to audit. Does it use the data and the generator it is given?"
+        )

@@ -1,0 +1,136 @@
+"""Subjects: what can be audited, which is anything that can be drawn from under two neighbouring data sets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sottovoce.audit.claims import claim_of
+from sottovoce.audit.neighbours import check_pair, likelihood_ratio, worst_pair
+from sottovoce.mechanisms import Mechanism, NoisyStatistics, Release
+from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
+from sottovoce.privacy.profile import Profile
+
+__all__ = ["CallableDraws", "MechanismDraws", "Subject", "subject_of"]
+
+Draw = Callable[[int, int, np.random.Generator], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """How to draw from either of two neighbouring data sets, and what is claimed.
+
+    Attributes
+    ----------
+    name
+        What the report calls it.
+    draw
+        ``draw(side, count, rng)`` returns `count` independent outputs for data set `side` (0 or 1), as an array with
+        draws first. It must pickle when an audit uses several processes.
+    claim
+        What the mechanism is held to.
+    log_ratio
+        log of the density of an output under data set 0 over that under data set 1, up to a constant; where unknown,
+        None.
+    block
+        How many draws are made at a time.
+    """
+
+    name: str
+    draw: Draw = field(repr=False)
+    claim: Profile
+    log_ratio: Callable[[Any], Any] | None = field(default=None, repr=False)
+    block: int = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismDraws:
+    """Draws of one of our mechanisms on a pair of data sets."""
+
+    mechanism: Mechanism
+    pair: tuple[Any, Any]
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        """Return `count` releases, or the noisy statistics of which releases are made."""
+        mechanism, data = self.mechanism, self.pair[side]
+        if isinstance(mechanism, NoisyStatistics):
+            return mechanism.noisy_totals(mechanism._read(data), rng, count)
+        value = mechanism.release(data, rng, draws=count, accept_unproven=True).value
+        return np.reshape(value, (count, *np.shape(value)[1:]))
+
+
+@dataclass(frozen=True, eq=False)
+class CallableDraws:
+    """Draws of a function ``(data, rng) -> value``, one by one, or all at once where it takes ``draws=``."""
+
+    function: Callable[..., Any]
+    pair: tuple[Any, Any]
+    batch: bool
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        """Return `count` values."""
+        try:
+            if self.batch:
+                return _numbers(self.function(self.pair[side], rng, draws=count))
+            values = [_numbers(self.function(self.pair[side], rng)) for _ in range(count)]
+        except SottovoceError:
+            raise
+        except Exception as error:
+            raise InvalidData(
+                f"the mechanism failed on data set {side + 1}: {type(error).__name__}: {error}. "
+                "It is called as mechanism(data, rng)"
+            ) from error
+        try:
+            return np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidData("the mechanism's values must be numbers or arrays of one shape") from None
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, Release):
+        value = value.value
+    return value.noisy if isinstance(value, NoisyPosterior) else value
+
+
+def subject_of(
+    mechanism: Any, pair: tuple[Any, Any] | None = None, claim: Any = None, *, name: str | None = None
+) -> Subject:
+    """Return the subject of a mechanism of ours, or of a function ``(data, rng) -> value``.
+
+    Examples
+    --------
+    >>> from sottovoce.mechanisms import DirectPosterior
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> subject = subject_of(DirectPosterior(BetaBernoulli(6, 12), n=100))
+    >>> subject.name, [data.total.tolist() for data in subject.draw.pair]
+    ('direct posterior of beta-bernoulli, n=100', [[0.0], [1.0]])
+    """
+    if isinstance(mechanism, Subject):
+        if pair is not None or claim is not None:
+            raise InvalidValue("a subject has its own pair and claim; give neither")
+        return mechanism
+    if isinstance(mechanism, Mechanism):
+        chosen = worst_pair(mechanism) if pair is None else check_pair(mechanism, pair)
+        profile = mechanism.profile if claim is None else claim_of(claim)
+        draws = MechanismDraws(mechanism, chosen)
+        return Subject(name or mechanism.describe(), draws, profile, likelihood_ratio(mechanism, chosen))
+    if not callable(mechanism):
+        raise InvalidValue(f"an audit takes a mechanism or a function (data, rng) -> value. Got {mechanism!r}")
+    if pair is None or claim is None:
+        raise InvalidValue("an audit of a function needs pair=(data, neighbour) and claim=, such as PureDP(1.0)")
+    batch = _takes_draws(mechanism)
+    word = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    draws_of = CallableDraws(mechanism, check_pair(None, pair), batch)
+    return Subject(word, draws_of, claim_of(claim), block=1 << 16 if batch else 1 << 11)
+
+
+def _takes_draws(function: Callable[..., Any]) -> bool:
+    try:
+        return "draws" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False

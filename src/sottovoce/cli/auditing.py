@@ -1,0 +1,175 @@
+"""`sottovoce audit`: attack a mechanism, and say how close the attack comes to what is claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sottovoce.audit import AuditReport, Verdict, subject_of
+from sottovoce.audit import audit as run_audit
+from sottovoce.audit.cases import Case, all_cases, find_case
+from sottovoce.audit.scores import TESTS
+from sottovoce.audit.survey import survey
+from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.cli.specs import parse_system, read_spec
+from sottovoce.mechanisms.choices import MECHANISMS, build_mechanism
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import parse_promise
+from sottovoce.systems.naming import system_from
+
+__all__ = ["VIOLATED", "audit"]
+
+VIOLATED = 8
+"""The exit code when some claim is violated."""
+_DRAWS, _QUICK = 1_000_000, 100_000
+
+
+def audit(
+    system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
+    n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
+    target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-3.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}. [default: diffused]")] = None,
+    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism.")] = None,
+    case: Annotated[str | None, typer.Option(help="A registered case by name; `list` names them.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Audit every registered case.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=f"At most {_QUICK:,} draws; a slow case has a tenth.")] = False,
+    draws: Annotated[int | None, typer.Option(help=f"Outputs of each data set, at most. [default: {_DRAWS:,}]")] = None,
+    delta: Annotated[float, typer.Option(help="The δ at which ε is bounded.")] = 1e-3,
+    confidence: Annotated[float, typer.Option(help="The confidence of each bound.")] = 0.99,
+    seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 0,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Draw with secure randomness, as a release does; no seed.")
+    ] = False,
+    test: Annotated[str, typer.Option(help=f"How the outputs are told apart: {', '.join(TESTS)}.")] = "auto",
+    jobs: Annotated[int, typer.Option(help="How many processes.")] = 1,
+    plot: Annotated[Path | None, typer.Option(help="Write the trade-off curves to this PNG or SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated."""
+    size = draws if draws is not None else (_QUICK if quick else _DRAWS)
+    root = None if secure else seed
+    if case == "list":
+        _list(as_json)
+        return
+    one = case is not None or system is not None or spec is not None
+    if everything == one:
+        raise InvalidValue("audit needs one of: --all; --case NAME; --system, --n and --target (or --spec FILE)")
+    if everything:
+        if plot is not None:
+            raise InvalidValue("--plot draws one audit; name it with --case or --system")
+        with _progress("auditing every case", as_json) as tell:
+            found = survey(draws=size, delta=delta, confidence=confidence, seed=root, jobs=jobs, progress=tell)
+        _tell_all(found, delta, confidence, as_json)
+        reports = [report for _, report in found]
+    else:
+        subject = find_case(case).build() if case is not None else _planned(system, n, target, mechanism, spec)
+        with _progress("drawing", as_json) as tell:
+            report = run_audit(
+                subject,
+                draws=size,
+                delta=delta,
+                confidence=confidence,
+                seed=root,
+                test=test,
+                jobs=jobs,
+                progress=tell,
+            )
+        if plot is not None:
+            from sottovoce.cli.audit_figure import trade_off_figure  # noqa: PLC0415 - plots are an extra
+
+            trade_off_figure(report, plot)
+        _tell_one(report, plot, as_json)
+        reports = [report]
+    if any(report.verdict is Verdict.VIOLATED for report in reports):
+        raise typer.Exit(VIOLATED)
+
+
+def _planned(system: str | None, n: int | None, target: str | None, mechanism: str | None, spec: Path | None) -> Any:
+    given = read_spec(spec)
+    count, promise = n if n is not None else given.get("n"), target or given.get("target")
+    if (system is None and "system" not in given) or count is None or promise is None:
+        raise InvalidValue("audit needs --system, --n and --target (or --spec FILE with them)")
+    model = parse_system(system) if system is not None else system_from(given["system"])
+    name = mechanism or given.get("mechanism") or "diffused"
+    return subject_of(build_mechanism(name, model, count, parse_promise(promise)))
+
+
+@contextmanager
+def _progress(what: str, as_json: bool) -> Iterator[Callable[[float], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=as_json) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda fraction: bar.update(task, completed=fraction)
+
+
+def _list(as_json: bool) -> None:
+    cases = all_cases().values()
+    if as_json:
+        emit([{"name": c.name, "tight": c.tight, "slow": c.slow} for c in cases])
+        return
+    rows = [(c.name, "exact" if c.tight else "an upper bound", "a tenth" if c.slow else "all") for c in cases]
+    console.print(table("Audited cases", ("name", "the claim is", "draws under --all"), rows, left=3))
+
+
+_COLOURS = {Verdict.HOLDS: "green", Verdict.DOUBTFUL: "yellow", Verdict.VIOLATED: "bold red"}
+
+
+def _word(verdict: Verdict) -> str:
+    return f"[{_COLOURS[verdict]}]{verdict}[/]"
+
+
+def _percent(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.1%}"
+
+
+def _tell_all(found: list[tuple[Case, AuditReport]], delta: float, confidence: float, as_json: bool) -> None:
+    if as_json:
+        emit([report.to_dict() | {"tight": case.tight} for case, report in found])
+        return
+    rows = [
+        (
+            case.name,
+            _word(r.verdict),
+            "exact" if case.tight else "bound",
+            f"{r.draws:,}",
+            number(r.epsilon.lower),
+            number(r.epsilon.claimed),
+            _percent(r.tightness),
+            number(r.mu.lower, 3),
+            number(r.mu.claimed, 3),
+        )
+        for case, r in found
+    ]
+    columns = ("mechanism", "verdict", "claim", "draws", "ε found", "ε claimed", "reached", "μ found", "μ claimed")
+    title = f"What attacks find at δ = {delta:g}, each bound with {confidence:.4g} confidence"
+    console.print(table(title, columns, rows, left=3))
+    count = {verdict: sum(r.verdict is verdict for _, r in found) for verdict in Verdict}
+    console.print(f"\n{', '.join(f'{_word(v)} {k}' for v, k in count.items() if k)}")
+
+
+def _tell_one(r: AuditReport, plot: Path | None, as_json: bool) -> None:
+    if as_json:
+        emit(r.to_dict())
+        return
+    rows = [
+        (f"ε at δ = {r.delta:g}", number(r.epsilon.lower), number(r.epsilon.claimed), _percent(r.epsilon.ratio)),
+        ("μ", number(r.mu.lower), number(r.mu.claimed), _percent(r.mu.ratio)),
+        (
+            f"δ at ε = {r.accused_at:.4g}",
+            number(r.accusation.lower),
+            number(r.accusation.claimed),
+            _percent(r.accusation.ratio),
+        ),
+    ]
+    console.print(f"[bold]{r.name}[/]: {_word(r.verdict)}")
+    stopped = "; stopped early, the violation being clear" if r.stopped_early else ""
+    console.print(f"[dim]{r.draws:,} draws of each data set by {r.test}, {r.seconds:.1f} s{stopped}[/]\n")
+    title = f"Leaked at least, with {r.confidence:.4g} confidence"
+    console.print(table(title, ("", "found", "claimed", "reached"), rows))
+    if plot is not None:
+        console.print(f"\ncurves written to {plot}")

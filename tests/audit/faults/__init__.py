@@ -1,0 +1,53 @@
+"""Planted faults: real patches of the real code, each with the checks that must catch it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+__all__ = ["Fault", "all_faults", "fault", "planted"]
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, where it sits, and which checks catch it."""
+
+    name: str
+    where: str
+    caught_by: tuple[str, ...]
+    plant: Callable[[Patch], None] = field(repr=False)
+
+
+_FAULTS: dict[str, Fault] = {}
+
+
+def fault(name: str, where: str, *caught_by: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """Register the decorated function as the fault `name`; it plants the fault through a monkeypatch."""
+
+    def register(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        assert name not in _FAULTS, name
+        _FAULTS[name] = Fault(name, where, caught_by, plant)
+        return plant
+
+    return register
+
+
+def all_faults() -> list[Fault]:
+    """Return every fault, in the order of the rooms."""
+    from audit.faults import accounting, noise, posteriors, randomness, regression, spending
+
+    del accounting, noise, posteriors, randomness, regression, spending
+    return list(_FAULTS.values())
+
+
+@contextmanager
+def planted(one: Fault) -> Iterator[None]:
+    """Plant a fault for the length of a block."""
+    with pytest.MonkeyPatch.context() as patch:
+        one.plant(patch)
+        yield

@@ -1,0 +1,112 @@
+"""Faults of noisy statistics and of profile-based local privacy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.faults import Patch, fault
+from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
+from sottovoce.privacy.laplace import DiscreteLaplaceProfile
+from sottovoce.profiles.exact import on_grid
+from sottovoce.profiles.mechanism import ProfileMechanism
+from sottovoce.systems.statistics import CategoryCounts
+
+HISTOGRAM = "audit of a noisy histogram"
+GENERATORS, RELEASES = "noise generators follow their law", "noisy releases carry the noise they claim"
+
+
+@fault("sensitivity 1 instead of 2", "noisy histogram", "noisy statistics claim no less than they cost", HISTOGRAM)
+def _one_cell(patch: Patch) -> None:
+    from sottovoce.mechanisms import noisy_statistics
+
+    honest = noisy_statistics._profile
+
+    def profile(reading, n, noise, scale):
+        if isinstance(reading, CategoryCounts) and noise == "laplace":
+            return DiscreteLaplaceProfile(scale, 1)
+        return honest(reading, n, noise, scale)
+
+    patch.setattr(noisy_statistics, "_profile", profile)
+
+
+@fault("√ missing in the sensitivity of counts", "noisy sums", "noisy statistics claim no less than they cost")
+def _root_of_width(patch: Patch) -> None:
+    from sottovoce.mechanisms import noisy_statistics
+    from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
+
+    def profile(scale, width, cells):
+        return DiscreteGaussianProfile(scale, round(width**0.5), cells)
+
+    profile.most = DiscreteGaussianProfile.most
+    patch.setattr(noisy_statistics, "DiscreteGaussianProfile", profile)
+
+
+@fault("noise scale halved", "integer noise", GENERATORS, RELEASES, HISTOGRAM)
+def _half_scale(patch: Patch) -> None:
+    honest = IntegerNoise.add
+    patch.setattr(IntegerNoise, "add", lambda self, x, rng: honest(IntegerNoise(self.kind, self.scale / 2), x, rng))
+
+
+@fault("rounded floating-point noise instead of discrete noise", "integer noise", GENERATORS, RELEASES)
+def _rounded(patch: Patch) -> None:
+    def add(self, counts):
+        rng = np.random.default_rng()
+        draw = rng.laplace if self.kind == "laplace" else rng.normal
+        return counts + np.rint(draw(0.0, self.scale, counts.size)).astype(np.int64)
+
+    patch.setattr(IntegerNoise, "_add_secure", add)
+
+
+@fault("one noise for every coordinate", "integer noise", RELEASES)
+def _one_noise(patch: Patch) -> None:
+    honest = IntegerNoise.add
+    patch.setattr(IntegerNoise, "add", lambda self, x, rng: x + honest(self, np.zeros(1, dtype=np.int64), rng))
+
+
+@fault("data read again after the noise", "noisy statistics", "nothing is read after the noise")
+def _read_again(patch: Patch) -> None:
+    from dataclasses import replace
+
+    honest = NoisyStatistics._value
+
+    def value(self, statistics, rng, draws):
+        return replace(honest(self, statistics, rng, draws), plug_in=self.system.posterior(statistics))
+
+    patch.setattr(NoisyStatistics, "_value", value)
+
+
+@fault("noise added off the grid", "noisy statistics", "nothing is read after the noise")
+def _off_grid(patch: Patch) -> None:
+    def value(self, statistics, rng, draws):
+        return self.posterior_from(statistics.total + self.scale * rng.laplace(size=statistics.total.shape), rng)
+
+    patch.setattr(NoisyStatistics, "_value", value)
+
+
+@fault("noise scaled by the data", "noisy statistics", "public numbers do not depend on data")
+def _scaled(patch: Patch) -> None:
+    honest = NoisyStatistics._value
+
+    def value(self, statistics, rng, draws):
+        object.__setattr__(self, "scale", self.scale * (1 + float(np.abs(statistics.total).max())))
+        return honest(self, statistics, rng, draws)
+
+    patch.setattr(NoisyStatistics, "_value", value)
+
+
+@fault("repair of the solver's matrices skipped", "profile graphs", "profile matrices keep every edge")
+def _unrepaired(patch: Patch) -> None:
+    for room in ("smooth_categorical", "smooth_one_bit"):
+        patch.setattr(f"sottovoce.profiles.{room}.repair", lambda graph, matrices, epsilon: (on_grid(matrices), 0.0))
+    patch.setattr(ProfileMechanism, "_check", lambda self: None)
+
+
+@fault("records altered half as often", "profile graphs", "profile releases follow their matrices")
+def _lazy(patch: Patch) -> None:
+    honest = ProfileMechanism.release_codes
+
+    def release(self, records, profiles, rng=None):
+        drawn = honest(self, records, profiles, rng)
+        return np.where(rng.random(drawn.shape) < 0.5, records, drawn)
+
+    patch.setattr(ProfileMechanism, "release_codes", release)

@@ -1,0 +1,170 @@
+"""Faults of posterior samples: weights, priors, bounds, temperatures, pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.faults import Patch, fault
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.mechanisms.posterior_sample import PosteriorSample
+from sottovoce.mechanisms.statistical_query import StatisticalQuery
+from sottovoce.mechanisms.tempered import TemperedPosterior
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
+from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.systems.conjugate import Conjugate
+from sottovoce.systems.dirichlet_categorical import DirichletCategorical
+from sottovoce.systems.distributions import NormalVector
+from sottovoce.systems.normal_mean import NormalMean
+
+SAMPLE, VECTOR = "audit of a posterior sample", "audit of a sampled vector"
+FIRST = "the budget is spent before the first read"
+DENSITIES, SAMPLERS = "densities keep their profile", "samplers follow their density"
+
+
+@fault("data counts 5 % more than stated", "posterior sampling", SAMPLERS)
+def _heavy_sampler(patch: Patch) -> None:
+    def value(self, statistics, rng, draws):
+        weight, prior = self._weights
+        law = self.system.posterior(statistics, 1.05 * weight, prior)
+        return coarsen(law.sample(None if draws == 1 else draws, rng))
+
+    patch.setattr(PosteriorSample, "_value", value)
+
+
+@fault("profile of 5 % less data weight", "posterior sampling", DENSITIES)
+def _light_profile(patch: Patch) -> None:
+    def profile(self):
+        weight, prior = self._weights
+        return self.system.profile(self.n, 0.95 * weight, prior)
+
+    patch.setattr(PosteriorSample, "profile", property(profile))
+
+
+@fault("prior counted twice in the profile", "conjugate systems", DENSITIES, SAMPLE, VECTOR)
+def _prior_twice(patch: Patch) -> None:
+    honest = Conjugate.profile
+    patch.setattr(Conjugate, "profile", lambda self, n, w=1.0, v=1.0: honest(self, n, w, 2 * v))
+
+
+@fault("exact profile of the wrong pair", "Beta–Bernoulli", DENSITIES, SAMPLE)
+def _wrong_pair(patch: Patch) -> None:
+    def profile(self, n, w, v):
+        others = w * (n - 1) / 2  # the other records half and half, where two posteriors are nearest
+        return LikelihoodRatioProfile((BetaPairs(v * self.alpha + others, v * self.beta + others, w),))
+
+    patch.setattr(BetaBernoulli, "_profile", profile)
+
+
+@fault("profile of the largest categories, not the least", "Dirichlet–categorical", DENSITIES)
+def _largest_categories(patch: Patch) -> None:
+    patch.setattr(DirichletCategorical, "_least", property(lambda self: tuple(np.argsort(self.alpha)[-2:])))
+
+
+@fault("missing √ in μ of a mean", "normal mean", DENSITIES, VECTOR)
+def _missing_root(patch: Patch) -> None:
+    def profile(self, n, w, v):
+        return GaussianProfile(float(w * self.diameter / (self.variance * self.precision(n, w, v))))
+
+    patch.setattr(NormalMean, "_profile", profile)
+
+
+@fault("clipping skipped", "reading numbers", DENSITIES, SAMPLE)
+def _unclipped(patch: Patch) -> None:
+    def raw(reading, records):
+        return Statistics(len(records), np.floor(records).sum() if reading.integer else np.sum(records))
+
+    patch.setattr("sottovoce.systems.records._clipped_sum", raw)
+    patch.setattr("sottovoce.systems.conjugate.check_statistics", lambda reading, statistics: statistics)
+
+
+@fault("projection onto the ball skipped", "reading vectors", DENSITIES, VECTOR)
+def _off_the_ball(patch: Patch) -> None:
+    patch.setattr("sottovoce.systems.records._ball_sum", lambda _, rows: Statistics(len(rows), np.sum(rows, axis=0)))
+    patch.setattr("sottovoce.systems.conjugate.check_statistics", lambda reading, statistics: statistics)
+
+
+@fault("noise reused across coordinates of a sample", "normal mean", SAMPLERS)
+def _same_coordinate(patch: Patch) -> None:
+    def sample(self, size=None, rng=None):
+        shape = (1,) if size is None else (size, 1)
+        return self.centre + np.sqrt(self.spread) * rng.standard_normal(shape)
+
+    patch.setattr(NormalVector, "sample", sample)
+
+
+@fault("one draw handed out many times", "posterior sampling", SAMPLERS)
+def _same_draw(patch: Patch) -> None:
+    def value(self, statistics, rng, draws):
+        one = coarsen(self.system.posterior(statistics, *self._weights).sample(None, rng))
+        return one if draws == 1 else np.stack([one] * draws)
+
+    patch.setattr(PosteriorSample, "_value", value)
+
+
+@fault("truncated range ignored", "tempered posterior", DENSITIES)
+def _untruncated(patch: Patch) -> None:
+    honest = BetaBernoulli.tempered
+    patch.setattr(BetaBernoulli, "tempered", lambda self, s, t, a: honest(self, s, t, a).base)
+
+
+@fault("temperature off by a factor of 2", "tempered posterior", SAMPLERS)
+def _half_temperature(patch: Patch) -> None:
+    def value(self, statistics, rng, draws):
+        law = self.system.tempered(statistics, self.temperature / 2, self.truncation)
+        return coarsen(law.sample(None if draws == 1 else draws, rng))
+
+    patch.setattr(TemperedPosterior, "_value", value)
+
+
+@fault("window of the log-ratio halved", "tempered posterior", DENSITIES, "tempered losses stay in their window")
+def _half_window(patch: Patch) -> None:
+    honest = BetaBernoulli.log_ratio_range
+    patch.setattr(BetaBernoulli, "log_ratio_range", lambda self, truncation: honest(self, truncation) / 2)
+
+
+@fault("calibrated 5 % beyond the promise", "calibration", "calibration keeps the promise")
+def _beyond(patch: Patch) -> None:
+    patch.setattr("sottovoce.mechanisms.diffused.largest_keeping", lambda *a, **k: 1.05 * largest_keeping(*a, **k))
+
+
+@fault("calibration tries the predicate on a record", "statistical query", "calibration touches no data")
+def _peeking(patch: Patch) -> None:
+    honest = StatisticalQuery.calibrate.__func__
+
+    def calibrate(cls, system, n, target, *, predicate):
+        predicate(0)
+        return honest(cls, system, n, target, predicate=predicate)
+
+    patch.setattr(StatisticalQuery, "calibrate", classmethod(calibrate))
+
+
+@fault("public records counted twice", "public data", "public records act as prior")
+def _public_twice(patch: Patch) -> None:
+    patch.setattr(
+        Conjugate, "with_public", lambda self, x: self._with_prior(self.posterior(self._read(x), data_weight=2.0))
+    )
+
+
+@fault("known records still counted in n", "breaches", "a breach leaves what it says")
+def _known_in_n(patch: Patch) -> None:
+    from dataclasses import replace
+
+    def known(self, records):
+        read = self._statistics(records)
+        return replace(self, system=self.system.with_known_records(read, *self._weights))
+
+    patch.setattr(PosteriorSample, "with_known_records", known)
+
+
+@fault("many draws charged as one", "every mechanism", "every draw is charged", FIRST)
+def _draws_free(patch: Patch) -> None:
+    patch.setattr(Mechanism, "cost", lambda self, draws=1: self.profile)
+
+
+@fault("all 53 bits of a sample let out", "posterior sampling", "releases keep to a public grid")
+def _all_bits(patch: Patch) -> None:
+    for room in ("posterior_sample", "tempered"):
+        patch.setattr(f"sottovoce.mechanisms.{room}.coarsen", lambda samples: samples)

@@ -1,0 +1,128 @@
+"""Faults of the regressions: chains, their certificates, SGD, noisy moments."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from audit.faults import Patch, fault
+from sottovoce.amplification.sgd import NoisyProjectedSGD
+from sottovoce.glm import certificate, langevin, noisy_quadratic
+from sottovoce.glm.certificate import Chain
+from sottovoce.glm.design import Design
+from sottovoce.glm.posterior import DiffusePosterior
+from sottovoce.privacy.gaussian import GaussianProfile
+
+STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
+NOISE, SGD, MOMENTS = (
+    "chains carry the noise they certify",
+    "SGD hides its records as it claims",
+    "noisy moments cover their sensitivity",
+)
+
+
+@fault("step size up to 4/(m+M) certified", "Langevin certificate", STEP)
+def _long_step(patch: Patch) -> None:
+    patch.setattr(certificate, "largest_step", lambda m, M: 4 / (m + M))
+
+
+@fault("smoothness of one record instead of n", "Langevin step", STEP)
+def _one_record(patch: Patch) -> None:
+    honest = Design.smoothness
+    patch.setattr(Design, "smoothness", lambda self, weight, m: honest(replace(self, n=1), weight, m))
+
+
+@fault("row clipping skipped", "Langevin sampler", STEP, "audit of a Langevin chain")
+def _long_rows(patch: Patch) -> None:
+    patch.setattr(langevin, "_clip", lambda X, norm: X)
+
+
+@fault("noise √h instead of √(2h)", "Langevin sampler", STEP, NOISE)
+def _weak_kick(patch: Patch) -> None:
+    class Weak(langevin._Numbers):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self["kick"] = self["kick"] / math.sqrt(2)
+
+    patch.setattr(langevin, "_Numbers", Weak)
+
+
+class _Repeating:
+    """A generator that hands the first coordinate out for all of them."""
+
+    def __init__(self, rng):
+        self._rng = rng
+
+    def standard_normal(self, shape):
+        return np.broadcast_to(self._rng.standard_normal((*shape[:-1], 1)), shape)
+
+
+@fault("noise reused across coordinates of a chain", "Langevin sampler", NOISE)
+def _same_noise(patch: Patch) -> None:
+    honest = langevin._resident
+
+    def resident(design, rows, numbers, start, n_steps, rng, progress):
+        return honest(design, rows, numbers, start, n_steps, _Repeating(rng), progress)
+
+    patch.setattr(langevin, "_resident", resident)
+
+
+@fault("sensitivity of adding, not replacing, a record", "regression design", STEP)
+def _add_one(patch: Patch) -> None:
+    honest = Design.sensitivity
+    patch.setattr(Design, "sensitivity", lambda self, weight: honest(self, weight) / 2)
+
+
+@fault("missing √ in the certificate", "Langevin certificate", EXACT)
+def _square(patch: Patch) -> None:
+    honest = Chain.mu.fget
+    patch.setattr(Chain, "mu", property(lambda self: honest(self) ** 2))
+
+
+@fault("certificate of the first step at every step", "Langevin certificate", EXACT)
+def _one_step(patch: Patch) -> None:
+    honest = Chain.mu.fget
+    patch.setattr(Chain, "mu", property(lambda self: honest(replace(self, n_steps=1))))
+
+
+@fault("many chains charged as one", "regression posteriors", EXACT)
+def _chains_free(patch: Patch) -> None:
+    patch.setattr(DiffusePosterior, "profile", property(lambda self: GaussianProfile(self.chain.mu)))
+
+
+@fault("gradient clipping skipped", "noisy SGD", SGD)
+def _unclipped_sgd(patch: Patch) -> None:
+    patch.setattr(Design, "clipped", lambda self, X: np.asarray(X, dtype=float))
+
+
+@fault("half the noise", "noisy SGD", SGD)
+def _half_noise(patch: Patch) -> None:
+    honest = NoisyProjectedSGD._iterate
+
+    def iterate(self, *arguments):
+        return honest(replace(self, noise=self.noise / 2), *arguments)
+
+    patch.setattr(NoisyProjectedSGD, "_iterate", iterate)
+
+
+@fault("later steps counted twice", "noisy SGD", SGD)
+def _more_later(patch: Patch) -> None:
+    honest = NoisyProjectedSGD._later
+    patch.setattr(NoisyProjectedSGD, "_later", lambda self, index: 2 * honest(self, index) + 1)
+
+
+@fault("sensitivity of X'X alone", "noisy moments", MOMENTS)
+def _gram_alone(patch: Patch) -> None:
+    patch.setattr(noisy_quadratic, "joint_sensitivity", lambda c, response, balance: c**2)
+
+
+@fault("all 53 bits of a chain let out", "Langevin sampler", "regressions keep to a public grid")
+def _all_bits_of_a_chain(patch: Patch) -> None:
+    patch.setattr(langevin, "to_grid", lambda values, noise: np.asarray(values, dtype=float))
+
+
+@fault("all 53 bits of the moments let out", "noisy moments", "regressions keep to a public grid")
+def _all_bits_of_moments(patch: Patch) -> None:
+    patch.setattr(noisy_quadratic, "to_grid", lambda values, noise: np.asarray(values, dtype=float))
