@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,43 @@ def test_a_killed_process_leaves_its_finished_parts(tmp_path):
     assert started == ["0", "1", "2", "3"]
     again = subprocess.run([sys.executable, "-c", _SLOW, tmp_path, "again"], capture_output=True, text=True, check=True)
     assert again.stdout.split() == ["3", "4"]
+
+
+_ALL = """
+import sys
+import time
+from pathlib import Path
+from sottovoce.experiments.runner import Request, run_experiments
+
+if __name__ == "__main__":
+    def report(name, fraction):
+        print(name, flush=True)
+    run_experiments(["held-out-priors", "kl-utility"], Request(Path(sys.argv[1]), jobs=2), report)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes under /proc, which Linux has")
+def test_workers_end_with_a_killed_parent(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(_ALL)
+    parent = subprocess.Popen([sys.executable, script, tmp_path / "out"], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    parent.stdout.readline()  # a worker is at work
+    workers = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    assert len(workers) >= 2
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 60
+    while any(_runs(worker) for worker in workers):
+        assert time.monotonic() < deadline, "a worker outlived its parent"
+        time.sleep(0.05)
+
+
+def _runs(process: str) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_a_finished_run_is_not_repeated(counting, tmp_path):

@@ -10,6 +10,7 @@ import hashlib
 import multiprocessing
 import os
 import queue
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -141,6 +142,15 @@ _NEWS: Any = None
 def _listen(news: Any) -> None:
     global _NEWS  # noqa: PLW0603 - the one thing a worker is told when it starts
     _NEWS = news
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End the worker when its parent is killed; else it would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _in_worker(name: str, request: Request) -> Record:
