@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sottovoce
-from sottovoce.curator import Curator
+from sottovoce.curator import Answer, Curator, Draft
 from sottovoce.ledger import EntryPending, Ledger, Reservation, State
-from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, StatisticalQuery
+from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, Release, StatisticalQuery
 from sottovoce.privacy.errors import (
     BudgetExceeded,
     InvalidData,
@@ -317,7 +317,7 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
-from sottovoce.curator import Curator
+from sottovoce.curator import Answer, Curator, Draft
 from sottovoce.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.systems import BetaBernoulli
@@ -387,3 +387,54 @@ def test_a_killed_process_leaves_its_charge_and_never_more(killed: Path, stage: 
                 ledger.recover(entry.id, note="killed")
             assert curator.pending() == []
     assert spent(place) == COST
+
+
+class TestSeveralPeople:
+    def test_a_part_is_charged_together_with_the_whole(self, curator: Curator) -> None:
+        ada = curator.open_part("ada", RenyiDP(order=2, epsilon=0.3))
+        made = curator.draft(MECHANISM, "smoker", part=ada, who="ada", about={"query": "theta"})
+        assert isinstance(made, Draft)
+        answer = curator.record(made)
+        (entry,) = curator.history()
+        assert (entry.id, entry.dataset, entry.who) == (answer.entry, "patients.parquet/ada", "ada")
+        assert entry.request["query"] == "theta"
+        assert entry.cost == entry.whole_cost == float(COST)
+        assert curator.remaining(ada).epsilon == pytest.approx(0.3 - float(COST))
+        assert curator.remaining().epsilon == pytest.approx(1 - float(COST))
+
+    def test_a_draft_is_pending_until_it_is_recorded(self, curator: Curator) -> None:
+        made = curator.draft(MECHANISM, "smoker")
+        assert isinstance(made, Draft)
+        assert [entry.id for entry in curator.pending()] == [made.reservation.entry]
+        curator.record(made)
+        assert curator.pending() == []
+        with pytest.raises(InvalidValue, match="closed already"):
+            curator.record(made)
+
+    def test_only_what_was_made_of_a_release_is_kept(self, curator: Curator) -> None:
+        def halve(release: Release) -> Release:
+            return dataclasses.replace(release, value={"half": release.value / 2})
+
+        made = curator.draft(MECHANISM, "smoker", then=halve, idempotency_key="k")
+        assert isinstance(made, Draft)
+        curator.record(made)
+        again = curator.draft(MECHANISM, "smoker", then=halve, idempotency_key="k")
+        assert again == Answer(made.reservation.entry, Release.from_json(made.release.to_json()))
+        (entry,) = curator.history()
+        assert set(Release.from_json(str(entry.release)).value) == {"half"}
+
+    def test_a_failure_of_what_is_made_of_it_is_charged(self, curator: Curator) -> None:
+        def fail(release: Release) -> Release:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            curator.draft(MECHANISM, "smoker", then=fail)
+        assert [entry.state for entry in curator.history()] == [State.LOST]
+
+    def test_a_part_of_other_data_is_refused(self, curator: Curator, data: Path, place: Path) -> None:
+        with Curator(data, ledger=place, budget=BUDGET, dataset="other") as other:
+            part = other.open_part("ada", BUDGET)
+        with pytest.raises(InvalidValue, match="no part of"):
+            curator.draft(MECHANISM, "smoker", part=part)
+        with pytest.raises(InvalidValue, match="no part of"):
+            curator.remaining(part)

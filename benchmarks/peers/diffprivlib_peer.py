@@ -45,30 +45,26 @@ def answers(path: str, epsilon: float, repeats: int) -> dict[str, tuple[float, f
     }
 
 
-def classifiers(path: str, epsilons: list[float], repeats: int) -> dict[str, dict[str, tuple[float, float, float]]]:
-    """Return mean and standard deviation of the test error, and the seconds of one fit."""
+def classifiers(model: str, path: str, epsilons: list[float], repeats: int) -> dict[str, tuple[float, float, float]]:
+    """Return mean and standard deviation of the test error, and the seconds of one fit, at each ε."""
     data = np.load(path)
     X, y, X_test, y_test = (data[name] for name in ("X", "y", "X_test", "y_test"))
     kinds: dict[str, Callable[[float, int], Any]] = {
         "logistic regression": lambda epsilon, seed: LogisticRegression(
             epsilon=epsilon, data_norm=1.0, fit_intercept=False, random_state=seed
         ),
-        "naive Bayes": lambda epsilon, seed: GaussianNB(
-            epsilon=epsilon, bounds=(-1.0, 1.0), priors=None, random_state=seed
-        ),
+        "naive Bayes": lambda epsilon, seed: GaussianNB(epsilon=epsilon, bounds=(0.0, 1.0), random_state=seed),
     }
-    found: dict[str, dict[str, tuple[float, float, float]]] = {}
-    for name, kind in kinds.items():
-        for epsilon in epsilons:
-            errors, seconds = [], []
-            for seed in range(repeats):
-                model = kind(epsilon, seed)
-                start = time.perf_counter()
-                model.fit(X, y)
-                seconds.append(time.perf_counter() - start)
-                errors.append(1 - model.score(X_test, y_test))
-            row = float(np.mean(errors)), float(np.std(errors)), min(seconds)
-            found.setdefault(name, {})[str(epsilon)] = row
+    found = {}
+    for epsilon in epsilons:
+        errors, seconds = [], []
+        for seed in range(repeats):
+            fitted = kinds[model](epsilon, seed)
+            start = time.perf_counter()
+            fitted.fit(X, y)
+            seconds.append(time.perf_counter() - start)
+            errors.append(1 - fitted.score(X_test, y_test))
+        found[str(epsilon)] = float(np.mean(errors)), float(np.std(errors)), min(seconds)
     return found
 
 

@@ -37,7 +37,8 @@ def test_every_mechanism_and_system_has_a_case() -> None:
     for kind in ("direct", "diffused", "concentrated", "tempered", "laplace", "gaussian"):
         for system in ("beta-bernoulli", "dirichlet-categorical", "gamma-poisson", "gamma-exponential", "normal-mean"):
             assert f"{kind}, {system}" in CASES
-    for word in ("statistical query", "Langevin", "SGD", "Ornstein", "local:", "quadratic"):
+    others = ("statistical query", "Langevin", "SGD", "Ornstein", "local:", "quadratic", "noisy counts", "network")
+    for word in others:
         assert any(word in name for name in CASES)
 
 

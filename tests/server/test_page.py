@@ -227,7 +227,16 @@ def contrast(page: Any, selector: str) -> float:
 
 
 @needs_browser
-def test_every_kind_of_column_can_be_planned_and_asked(visit: Visit) -> None:
+def test_every_kind_of_column_can_be_planned_and_asked(browser: Any, own_office: Config) -> None:
+    config = with_mechanisms(own_office, "diffused")
+    with served(config) as client:
+        visit = Visit(browser, str(client.base_url))
+        visit.log_in(token_for(config))
+        ask_of_every_column(visit)
+        visit.close()
+
+
+def ask_of_every_column(visit: Visit) -> None:
     page = visit.page
     visit.open()
     for column in ("age", "visits", "wait", "ward", "place"):
@@ -451,6 +460,7 @@ def test_a_token_without_the_scope_sees_but_does_not_ask(own_office: Config) -> 
         ({"draws": "1e99"}, "draws must be"),
         ({"mechanism": "magic"}, "mechanism must be one of"),
         ({"where": "secret = 'Smith-7'"}, "no column"),
+        ({"key": "k" * 300}, "not one that this page gives"),
     ],
 )
 def test_a_form_that_makes_no_sense_is_refused_in_words(visitor: Visitor, change: dict[str, str], words: str) -> None:

@@ -22,7 +22,7 @@ from sottovoce.ledger import Ledger, State
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.server.config import Config
 
-__all__ = ["Outcome", "RunningServer", "crowd", "running"]
+__all__ = ["Outcome", "RunningServer", "crowd", "free_port", "running"]
 
 _RUN = (
     "import dataclasses, sys; from sottovoce.server.config import read_config; "
@@ -31,7 +31,7 @@ _RUN = (
 )
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -54,7 +54,7 @@ def running(config: Config, count: int = 1, script: str = _RUN) -> Iterator[list
     with config.path.with_suffix(".log").open("wb") as log:
         try:
             for _ in range(count):
-                port = _free_port()
+                port = free_port()
                 command = [sys.executable, "-c", script, str(config.path), str(port)]
                 process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
                 servers.append(RunningServer(process, port))

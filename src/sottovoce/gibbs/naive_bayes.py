@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.gibbs.bounded import Bounded, moment_draws
+from sottovoce.gibbs.class_columns import categories_by_name, class_tables, columns_of, tails
 from sottovoce.gibbs.class_model import ClassModel
 from sottovoce.gibbs.class_plan import ClassPlan
 from sottovoce.gibbs.count_tables import CountTables
@@ -19,7 +20,7 @@ from sottovoce.gibbs.latent_classes import LatentClasses
 from sottovoce.gibbs.promised import promise_of, random_source
 from sottovoce.gibbs.sweeps import draw_dirichlet
 from sottovoce.gibbs.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
-from sottovoce.mechanisms.mechanism import coarsen
+from sottovoce.mechanisms.mechanism import check_draws, coarsen
 from sottovoce.mechanisms.refits import warn_of_refit
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -121,17 +122,17 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         promise = promise_of(self.target, self.epsilon, self.delta, private=self.mechanism != "none")
         if promise is not None:
             warn_of_refit(self)
-        columns, n = _columns(X, fields)
+        columns, n = columns_of(X, fields)
         labels = np.asarray(y)
         if labels.ndim != 1 or len(labels) != n:
             raise InvalidData(f"y must hold one class a row of X. Got shape {labels.shape} for {n} rows")
         if n == 0:
             raise InvalidData("there is no record; a model needs at least one")
-        tables = _tables(label, fields)
+        tables = class_tables(label, fields)
         numeric = [field for field in fields if isinstance(field, Bounded)]
         plan: Any = self._plan(tables, numeric, n, promise)
         rng = random_source(self.random_state)
-        statistics = tables.statistics({label.name: labels, **_by_name(fields, columns)})
+        statistics = tables.statistics({label.name: labels, **categories_by_name(fields, columns)})
         codes = label.codes(labels)
         sums = [
             field.sums(column, codes, label.size)
@@ -177,8 +178,8 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidValue("classes and every Field need at least 2 categories")
         if not (self.alpha > 0 and self.class_alpha > 0 and 0 < self.floor < 1):
             raise InvalidValue("alpha and class_alpha must be > 0, and floor between 0 and 1")
-        if self.draws is not None and (isinstance(self.draws, bool) or int(self.draws) != self.draws or self.draws < 1):
-            raise InvalidValue(f"draws must be a whole number >= 1. Got {self.draws!r}")
+        if self.draws is not None:
+            check_draws(self.draws)
         return label, fields
 
     def _plan(self, tables: CountTables, numeric: Sequence[Bounded], n: int, promise: Promise | None) -> Any:
@@ -247,7 +248,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _coded(self, X: Any) -> list[Any]:
         check_is_fitted(self)
-        return self.model_.coded(_columns(X, self.fields_)[0])
+        return self.model_.coded(columns_of(X, self.fields_)[0])
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return log Pr[class | record] of each row."""
@@ -272,7 +273,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends between which Pr[class | record] lies with probability `level`, by class."""
         coded = self._coded(X)
-        low, high = self.draws_.quantiles(coded, _tails(level))
+        low, high = self.draws_.quantiles(coded, tails(level))
         return low, high
 
     def table(self, name: str) -> Floats:
@@ -281,7 +282,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def interval(self, name: str, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends between which each entry of `table` lies with probability `level`."""
-        low, high = np.quantile(self._own_unit(name, self.draws_), _tails(level), axis=0)
+        low, high = np.quantile(self._own_unit(name, self.draws_), tails(level), axis=0)
         return low, high
 
     def _own_unit(self, name: str, model: ClassModel) -> Floats:
@@ -292,37 +293,3 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     return draws
                 return draws * [field.half, field.half**2] + [(field.low + field.high) / 2, 0.0]
         raise InvalidValue(f"no column is called {name!r}; there are {', '.join(f.name for f in self.fields_)}")
-
-
-def _tables(label: Field, fields: Sequence[Field | Bounded]) -> CountTables:
-    kinds = [field for field in fields if isinstance(field, Field)]
-    crossed = tuple((label.name, field.name) for field in kinds) or ((label.name,),)
-    return CountTables((label, *kinds), crossed)
-
-
-def _by_name(fields: Sequence[Field | Bounded], columns: Sequence[Any]) -> dict[str, Any]:
-    return {f.name: column for f, column in zip(fields, columns, strict=True) if isinstance(f, Field)}
-
-
-def _columns(X: Any, fields: Sequence[Field | Bounded]) -> tuple[list[Any], int]:
-    """Return the columns of X: by name where it has names, else by position; and how many rows there are."""
-    names = getattr(X, "column_names", None)
-    names = list(getattr(X, "columns", ())) if names is None else names
-    if isinstance(X, Mapping) or len(names):
-        missing = [f.name for f in fields if f.name not in (X if isinstance(X, Mapping) else names)]
-        if missing:
-            raise InvalidData(f"X has no column {missing[0]!r}; it needs {', '.join(f.name for f in fields)}")
-        columns = [np.asarray(X[f.name]) for f in fields]
-        if len({len(column) for column in columns}) != 1:
-            raise InvalidData("every column of X must have one value a record; these have different lengths")
-        return columns, len(columns[0])
-    rows = np.asarray(X)
-    if rows.ndim != 2 or rows.shape[1] != len(fields):
-        raise InvalidData(f"X must be a table with {len(fields)} columns, one a feature. Got shape {rows.shape}")
-    return [rows[:, k] for k in range(rows.shape[1])], len(rows)
-
-
-def _tails(level: float) -> list[float]:
-    if not 0 < level < 1:
-        raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
-    return [(1 - level) / 2, (1 + level) / 2]

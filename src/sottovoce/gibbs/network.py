@@ -18,6 +18,7 @@ from sottovoce.gibbs.noisy_counts import NoisyCounts
 from sottovoce.gibbs.noisy_tables import NoisyTables
 from sottovoce.gibbs.sweeps import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import NoiseKind
+from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
@@ -148,14 +149,13 @@ class BayesianNetwork:
         rng
             Secure randomness by default.
         """
-        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-            raise InvalidValue(f"draws must be a whole number >= 1. Got {draws!r}")
+        draws = check_draws(draws)
         rng = secure_rng() if rng is None else rng
         if isinstance(data, NoisyTables):
             if data.tables != self.tables:
                 raise InvalidData("these tables were counted over other fields or other parents than the network's")
             if noise_aware:
-                return NetworkPosterior(self.fields, self.parents, self._aware(data, int(draws), rng))
+                return NetworkPosterior(self.fields, self.parents, self._aware(data, draws, rng))
             counts: Sequence[Any] = data.clipped
         else:
             counts = self.counts(data)

@@ -17,7 +17,7 @@ from sottovoce.systems.conjugate import check_count, check_whole
 from sottovoce.systems.statistics import Statistics
 from sottovoce.systems.system import System
 
-__all__ = ["Mechanism", "coarsen"]
+__all__ = ["Mechanism", "check_draws", "coarsen"]
 
 
 @dataclass(frozen=True, eq=False)

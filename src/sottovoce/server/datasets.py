@@ -32,8 +32,8 @@ class _Remembered:
         self._table, self._turn = table, threading.Lock()
         self.schema: dict[str, str] = table.schema
         self._count: int = table.count()
-        self._checked = functools.lru_cache(maxsize=_REMEMBERED)(self._check)
-        self._known = functools.lru_cache(maxsize=_REMEMBERED)(self._statistics)
+        self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
+        self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._statistics)
 
     def count(self) -> int:
         return self._count

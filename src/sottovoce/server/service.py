@@ -37,6 +37,8 @@ from sottovoce.server.tokens import Token, Tokens
 
 __all__ = ["Caller", "Service"]
 
+_LOST = "the answer was lost after it was charged; the history has its entry"
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -227,7 +229,7 @@ class Service:
                 self.metrics.count("late_answers")
             if isinstance(made, AnswerLost):
                 raise made
-            made = await self._answering(dataset.curator.record, made)
+            made = await self._answering(self._record, dataset, made)
         told: dict[str, Any] = await self._answering(self._told, caller, dataset, part, made)
         return told
 
@@ -257,7 +259,16 @@ class Service:
             raise
         except Exception as error:
             log_failure(error)
-            return AnswerLost("the answer was lost after it was charged; the history has its entry")
+            return AnswerLost(_LOST)
+
+    def _record(self, dataset: Dataset, draft: Draft) -> Answer:
+        try:
+            return dataset.curator.record(draft)
+        except (LedgerCorrupt, LedgerUnavailable):
+            raise
+        except Exception as error:  # such as an entry that an administrator closed meanwhile
+            log_failure(error)
+            raise AnswerLost(_LOST) from None
 
     def _told(self, caller: Caller, dataset: Dataset, part: Budget, made: Answer) -> dict[str, Any]:
         entry = self.ledger.find_entry(part, made.entry)

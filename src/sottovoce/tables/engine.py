@@ -20,6 +20,8 @@ __all__ = ["Engine", "engine_of", "fetch_row", "fetch_rows", "guarded", "number"
 
 T = TypeVar("T")
 
+_COMPLAINT = "{} could not be read to its end; the file is damaged, or its engine failed"
+
 ROUNDER = 1.5 * 2.0**52
 """Adding and taking away this constant rounds a double of size up to 2⁵¹ to the nearest integer, ties to
 even."""
@@ -99,21 +101,25 @@ def guarded(work: Callable[[], T], complaint: str) -> T:
 
 def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:
     """Run an aggregate and return its one row; a sum over no records is 0."""
-    row = _fetch(connection, query, name)[0]
+
+    def run() -> list[Any]:
+        if connection.name == "pyspark":  # straight from the driver: Ibis would go through pandas
+            return list(connection.raw_sql(connection.compile(query)).collect()[0])
+        batches = connection.to_pyarrow_batches(query)
+        return list(batches.read_all().to_pylist()[0].values())
+
+    row = guarded(run, _COMPLAINT.format(name))
     return tuple(0 if cell is None else int(cell) for cell in row)
 
 
 def fetch_rows(connection: Any, query: Any, name: str) -> NDArray[np.int64]:
     """Run an aggregate of several rows of integers and return them as an array."""
-    rows = _fetch(connection, query, name)
-    return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
 
+    def run() -> NDArray[np.int64]:
+        if connection.name == "pyspark":
+            rows = connection.raw_sql(connection.compile(query)).collect()
+            return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
+        found = connection.to_pyarrow_batches(query).read_all()
+        return np.stack([column.cast("int64").to_numpy() for column in found.columns], axis=1)
 
-def _fetch(connection: Any, query: Any, name: str) -> list[list[Any]]:
-    def run() -> list[list[Any]]:
-        if connection.name == "pyspark":  # straight from the driver: Ibis would go through pandas
-            return [list(row) for row in connection.raw_sql(connection.compile(query)).collect()]
-        batches = connection.to_pyarrow_batches(query)
-        return [list(row.values()) for row in batches.read_all().to_pylist()]
-
-    return guarded(run, f"{name} could not be read to its end; the file is damaged, or its engine failed")
+    return guarded(run, _COMPLAINT.format(name))

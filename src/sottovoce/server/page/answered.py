@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.server.page.charts import Axis, Chart, bars, number
+from sottovoce.server.page.charts import Axis, Chart, bars, dots, number
 from sottovoce.server.queries import evaluate, parse_query
 from sottovoce.systems import CategoryCounts, Statistics, System
 from sottovoce.systems.distributions import ScalarDistribution
@@ -30,7 +30,11 @@ def answer_view(value: Mapping[str, Any], system: System) -> dict[str, Any]:
     if "shares" in value:
         rows = [(name, share, f"{share:.1%}", "one") for name, share in sorted(value["shares"].items())]
         told = ", ".join(f"{name} {words}" for name, _, words, _ in rows)
-        return {"kind": "shares", "words": told, "picture": bars(rows, 0.0, "", "Shares of a new record", told)}
+        return {
+            "kind": "shares",
+            "words": told,
+            "picture": bars(rows, 0.0, "", "Shares of a new record", told, width=640.0),
+        }
     if "quantiles" in value:
         return _posterior(value, system)
     return _samples(value, system)
@@ -60,7 +64,7 @@ def _prior_density(query: str, system: System, draws: Floats) -> Points:
     prior = _before(system)
     if query.strip() != "theta" or not isinstance(prior, ScalarDistribution):
         return _density(draws[np.isfinite(draws)])
-    grid = np.linspace(float(prior.ppf(0.002)), float(prior.ppf(0.998)), 160)
+    grid = np.linspace(float(prior.ppf(0.001)), float(prior.ppf(0.99)), 160)
     return list(zip(grid.tolist(), np.exp(prior.log_density(grid)).tolist(), strict=True))
 
 
@@ -111,7 +115,7 @@ def _posterior(value: Mapping[str, Any], system: System) -> dict[str, Any]:
     if not np.isfinite(quantiles).all() or value["mean"] is None:
         return {"kind": "words", "words": "not a finite number for part of the posterior", "picture": None}
     low, high = (float(quantiles[i]) for i in at)
-    density, shown = _from_quantiles(levels, quantiles), []
+    density, shown = _from_quantiles(quantiles), []
     prior = _prior(value["query"], system)
     before = _prior_density(value["query"], system, prior) if prior is not None and prior.ndim == 1 else []
     ends = _ends([density], [float(quantiles[0]), float(quantiles[-1])])
@@ -137,12 +141,11 @@ def _posterior(value: Mapping[str, Any], system: System) -> dict[str, Any]:
 
 def _table(names: Sequence[str], means: Floats, interval: Floats | None) -> Markup:
     rows = []
-    for index, (name, mean) in enumerate(zip(names, means, strict=True)):
-        words = number(float(mean))
-        if interval is not None:
-            words += f" ({number(float(interval[0, index]))} to {number(float(interval[1, index]))})"
-        rows.append((name, max(float(mean), 0.0), words, "one"))
-    return bars(rows, 0.0, "", "The answer", ", ".join(f"{row[0]} {row[2]}" for row in rows), right=150.0)
+    for index, (name, mean) in enumerate(zip(names, means.tolist(), strict=True)):
+        low, high = (mean, mean) if interval is None else interval[:, index].tolist()
+        words = number(mean) if interval is None else f"{number(mean)} ({number(low)} to {number(high)})"
+        rows.append((name, low, mean, high, words))
+    return dots(rows, "The answer", ", ".join(f"{row[0]} {row[4]}" for row in rows))
 
 
 def _flat(values: Any) -> list[Any]:
@@ -151,22 +154,18 @@ def _flat(values: Any) -> list[Any]:
 
 def _density(draws: Floats) -> Points:
     """Return a smooth density of draws, from their quantiles."""
-    levels = np.linspace(0.005, 0.995, 100)
-    return _from_quantiles(levels, np.quantile(draws, levels)) if draws.size else []
+    return _from_quantiles(np.quantile(draws, np.linspace(0.01, 0.99, 99))) if draws.size else []
 
 
-def _from_quantiles(levels: Floats, quantiles: Floats) -> Points:
-    """Return the density that a distribution's quantiles imply, smoothed over a few of them."""
-    wide = 6
-    gaps = quantiles[wide:] - quantiles[:-wide]
-    if not (gaps > 0).all():  # a law with atoms has no density
+def _from_quantiles(quantiles: Floats) -> Points:
+    """Return a density with about these quantiles, evenly spread in level: each one smoothed by a little bell."""
+    width = 0.3 * float(np.std(quantiles))
+    if width == 0:  # a law on one point has no density
         return []
-    heights = (levels[wide:] - levels[:-wide]) / gaps
-    places = (quantiles[wide:] + quantiles[:-wide]) / 2
-    kernel = np.array([1.0, 3.0, 5.0, 3.0, 1.0])
-    smooth = np.convolve(np.pad(heights, 2, mode="edge"), kernel / kernel.sum(), mode="valid")
-    ends = [(float(quantiles[0]), float(smooth[0]) / 2)], [(float(quantiles[-1]), float(smooth[-1]) / 2)]
-    return [*ends[0], *zip(places.tolist(), smooth.tolist(), strict=True), *ends[1]]
+    grid = np.linspace(quantiles[0] - 2 * width, quantiles[-1] + 2 * width, 160)
+    bells = np.exp(-0.5 * np.square((grid[:, None] - quantiles) / width))
+    heights = bells.mean(axis=1) / (width * np.sqrt(2 * np.pi))
+    return list(zip(grid.tolist(), heights.tolist(), strict=True))
 
 
 def _ends(curves: Sequence[Points], numbers: Sequence[float]) -> tuple[float, float]:

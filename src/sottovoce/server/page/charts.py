@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-__all__ = ["Axis", "Chart", "bars", "number", "rail"]
+__all__ = ["Axis", "Chart", "bars", "dots", "number", "rail"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 12.0, 12.0, 40.0
 
@@ -156,11 +156,10 @@ def bars(
     title: str,
     about: str,
     *,
-    right: float = 64.0,
     width: float = 400.0,
 ) -> Markup:
     """Return bars of (name, length, words, kind), with one upright mark across them where it has a label."""
-    gap, left = 34.0, 108.0
+    gap, left, right = 34.0, 108.0, 64.0
     height = gap * len(rows) + 30
     longest = max([mark, *(row[1] for row in rows)]) or 1.0
     scale = (width - left - right) / longest
@@ -181,6 +180,29 @@ def bars(
         out.append(Markup('<path class="line mark" d="M{} 16V{}"/>').format(_n(at), _n(height - 6)))
         note = Markup('<text class="note" x="{}" y="11" text-anchor="middle">{}</text>')
         out.append(note.format(_n(max(at, 70.0)), mark_label))
+    return Markup("").join([*out, Markup("</svg>")])
+
+
+def dots(
+    rows: Sequence[tuple[str, float, float, float, str]], title: str, about: str, *, width: float = 640.0
+) -> Markup:
+    """Return a dot with its interval for each row of (name, low, middle, high, words), on one common scale."""
+    gap, left, right = 30.0, 96.0, 200.0
+    height = gap * len(rows) + 12
+    low, high = min(0.0, *(row[1] for row in rows)), max(0.0, *(row[3] for row in rows))
+    scale = (width - left - right) / (high - low or 1.0)
+    out = [_open(width, height, title, about)]
+    zero = _n(left - low * scale)
+    out.append(Markup('<path class="base" d="M{} 4V{}"/>').format(zero, _n(height - 4)))
+    for index, (name, first, middle, last, words) in enumerate(rows):
+        y = _n(20 + gap * index)
+        places = [_n(left + (value - low) * scale) for value in (first, middle, last)]
+        out.append(
+            Markup('<text class="name" x="{}" y="{}" dy="5" text-anchor="end">{}</text>').format(_n(left - 14), y, name)
+        )
+        out.append(Markup('<path class="line one" d="M{} {}H{}"/>').format(places[0], y, places[2]))
+        out.append(Markup('<circle class="dot one" cx="{}" cy="{}" r="5"/>').format(places[1], y))
+        out.append(Markup('<text class="tick" x="{}" y="{}" dy="5">{}</text>').format(_n(width - right + 16), y, words))
     return Markup("").join([*out, Markup("</svg>")])
 
 

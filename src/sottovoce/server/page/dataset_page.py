@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, TooManyRequests
-from sottovoce.server.page.forms import first_values, imagined_mean, prior_values, purse_of, question_of
+from sottovoce.server.page.forms import first_values, imagined_mean, likely_system, prior_values, purse_of, question_of
 from sottovoce.server.page.planner import QUICK, cheaper, plan_view
 from sottovoce.server.page.views import (
     PRIOR_FIELDS,
@@ -25,6 +26,7 @@ from sottovoce.server.service import Caller, Service
 __all__ = ["DatasetPage"]
 
 _NOTHING: dict[str, Any] = {"answer": None, "refusal": None, "problem": None, "fault": None}
+_KEY = re.compile(r"[!-~]{1,200}")
 _SHOWN = 200
 """Entries of the history on one page."""
 
@@ -54,6 +56,7 @@ class DatasetPage:
             "priors": {column["name"]: prior_values(column) for column in facts["columns"]},
             "systems": [s for s in SYSTEM_NAMES if any(s[0] in column["systems"] for column in facts["columns"])],
             "promises": [p for p in PROMISES if p[0] != "share" or own],
+            "likely": {column["name"]: likely_system(column) for column in facts["columns"]},
             "prior_fields": PRIOR_FIELDS,
             "key": f"page-{secrets.token_hex(16)}",
             "gauges": gauges(remaining),
@@ -92,8 +95,8 @@ class DatasetPage:
         """Ask what the form says; return the answer or the refusal as the page shows it, and the status."""
         remaining = await self._remaining()
         try:
-            question = self._question(values, remaining)
-            answer = await self._service.ask(self._caller, self._facts["name"], question, values.get("key") or None)
+            question, key = self._question(values, remaining), _key(values)
+            answer = await self._service.ask(self._caller, self._facts["name"], question, key)
         except BudgetExceeded as error:
             return {"refusal": await self._service.run(self._refusal, error, question, values, remaining)}, 409
         except AnswerLost as error:
@@ -121,3 +124,11 @@ class DatasetPage:
             fields = {name: text for name, text in values.items() if name != "key"} | {"strength": strength}
             weaker = {"target": found["target"], "fields": fields}
         return {"message": str(error), "weaker": weaker, "draws": question.draws}
+
+
+def _key(values: Mapping[str, str]) -> str | None:
+    """Return the name that the form gives this very question, so that sending it twice pays once."""
+    key = values.get("key") or None
+    if key is not None and not _KEY.fullmatch(key):
+        raise InvalidValue("the form's key is not one that this page gives; open the page again")
+    return key

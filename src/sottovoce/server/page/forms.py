@@ -12,7 +12,18 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.server.questions import Question
 
-__all__ = ["NUMBERS", "first_values", "imagined_mean", "purse_of", "question_of", "read_form", "scaled", "share_target"]
+__all__ = [
+    "NUMBERS",
+    "first_values",
+    "imagined_mean",
+    "likely_system",
+    "prior_values",
+    "purse_of",
+    "question_of",
+    "read_form",
+    "scaled",
+    "share_target",
+]
 
 NUMBERS = {
     "beta-bernoulli": ("alpha", "beta"),
@@ -160,7 +171,7 @@ def _missing(text: str) -> str | float | bool | None:
 def first_values(facts: Mapping[str, Any], *, share: bool) -> dict[str, str]:
     """Return what the form says before anyone typed: the first column and a modest share of the budget."""
     column = facts["columns"][0]
-    kind = column["systems"][0]
+    kind = likely_system(column)
     values = {"column": column["name"], "system": kind, "query": "theta", "draws": "1", "where": "", "missing": ""}
     values["imagined"] = ""
     values |= {"promise": "share", "strength": "5"} if share else {"promise": "approx", "strength": "0.5"}
@@ -179,9 +190,17 @@ def prior_values(column: Mapping[str, Any]) -> dict[str, str]:
         "shape": "1",
         "rate": f"{1 / middle if middle > 0 else 1.0:.4g}",
         "variance": f"{max((spread / 4) ** 2, 1e-3):.6g}",
-        "prior_variance": f"{max(spread**2, 1e-3):.6g}",
+        "prior_variance": f"{max((spread / 2) ** 2, 1e-3):.6g}",
         "prior_mean": f"{middle if not column['of'] else 0.0:.6g}",
     }
+
+
+def likely_system(column: Mapping[str, Any]) -> str:
+    """Return the system that a column most likely calls for: a mean where numbers spread far, else its first."""
+    low, high = column["bounds"] or (0.0, 0.0)
+    systems: list[str] = column["systems"]
+    spread = high - low > 30 or (high > low and column["type"].startswith("float"))
+    return "normal-mean" if spread and "normal-mean" in systems else systems[0]
 
 
 def _gentlest(mechanisms: list[str]) -> str:

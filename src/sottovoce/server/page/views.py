@@ -136,6 +136,8 @@ def _short(release: Mapping[str, Any] | None) -> str:
         answer = value["answer"]
         if isinstance(answer, list):
             return f"{len(answer)} numbers"
+        if answer is None:
+            return "no number"
         return number(answer) if isinstance(answer, float | int) else str(answer)
     if isinstance(value.get("mean"), float | int):
         return f"{number(value['mean'])} ± {number(value['sd'])}"

@@ -157,7 +157,7 @@ class TruncatedDirichlet:
         alpha, rate, flat = self._sorted[rows], self._rate[rows][:, None], self._flat[rows]
         shape = np.broadcast_to(alpha[:, None, :], (rows.size, tries, alpha.shape[1]))
         cut = np.broadcast_to(rate[..., None] * self.floor, shape.shape)
-        theta = np.maximum(gamma_tails(shape, cut, rng) / rate[..., None], self.floor)
+        theta = np.maximum(_gamma_tails(shape, cut, rng) / rate[..., None], self.floor)
         largest = np.full((rows.size, tries), alpha.shape[1] - 1)
         if flat.any():
             scores = self._log_envelopes[rows[flat]][:, None, :] + rng.gumbel(size=(int(flat.sum()), *shape.shape[1:]))
@@ -174,7 +174,7 @@ class TruncatedDirichlet:
         return theta, inside & (-rng.standard_exponential(level.shape) <= level)
 
 
-def gamma_tails(shape: Floats, cut: Floats, rng: np.random.Generator) -> Floats:
+def _gamma_tails(shape: Floats, cut: Floats, rng: np.random.Generator) -> Floats:
     """Return a Gamma(shape, 1) draw above `cut` for each entry: exact draws, inverted or rejected in the far tail."""
     draws = rng.standard_gamma(shape)
     short = draws < cut

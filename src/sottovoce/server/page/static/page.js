@@ -29,6 +29,7 @@ function fitSystems(reset) {
   for (const option of system.options) option.hidden = option.disabled = !allowed.includes(option.value);
   if (!allowed.includes(system.value)) system.value = allowed[0];
   if (!reset) return;
+  system.value = chosen.dataset.likely;
   for (const field of form.querySelectorAll("[data-for] input")) {
     const first = chosen.getAttribute("data-" + field.name.replaceAll("_", "-"));
     if (first !== null) field.value = first;

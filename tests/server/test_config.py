@@ -1,0 +1,163 @@
+"""The configuration: each mistake is one sentence that names the entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
+from sottovoce.privacy.promises import ApproxDP, PureDP
+from sottovoce.server.config import Config, read_config
+from sottovoce.server.service import Service
+from support.offices import write_office
+
+GOOD = """
+[datasets.patients]
+source = "patients.parquet"
+budget = "approx:1,1e-6"
+[datasets.patients.columns.smoker]
+[datasets.patients.columns.age]
+bounds = [0, 100]
+[datasets.patients.columns.ward]
+categories = ["N", "S"]
+[analysts.ada]
+budgets = { patients = "pure:0.5" }
+"""
+
+
+def read(folder: Path, text: str) -> Config:
+    (folder / "server.toml").write_text(text)
+    return read_config(folder / "server.toml")
+
+
+def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
+    config = read(tmp_path, GOOD)
+    assert (config.host, config.port, config.workers, config.tls) == ("127.0.0.1", 8400, 1, None)
+    assert config.ledger == str(tmp_path / "server.ledger")
+    assert config.limits.answer_grid == 0.25
+    patients = config.datasets["patients"]
+    assert patients.budget == ApproxDP(1.0, 1e-6)
+    assert patients.columns["smoker"].systems == ("beta-bernoulli",)
+    assert patients.columns["age"].systems == ("gamma-poisson", "gamma-exponential", "normal-mean")
+    assert patients.columns["ward"].systems == ("dirichlet-categorical",)
+    assert config.analysts["ada"].budgets == {"patients": PureDP(0.5)}
+
+
+def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '[server]\nledger = "env:LEDGER"\n' + GOOD
+    with pytest.raises(InvalidValue, match=r"ledger in \[server\] is read from LEDGER"):
+        read(tmp_path, text)
+    monkeypatch.setenv("LEDGER", "postgresql+psycopg://u:p@db/x")
+    assert read(tmp_path, text).ledger == "postgresql+psycopg://u:p@db/x"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[datasets.patients]", "[datasets.patients", "is not TOML"),
+        ("[analysts.ada]", "[analist.ada]\n[analysts.ada]", "no 'analist'; known: datasets, analysts, limits, server"),
+        ("[analysts.ada]", "[limits]\nbody_byte = 5\n[analysts.ada]", "[limits] has no 'body_byte'; known: requests"),
+        ("[analysts.ada]", "[limits]\nbody_bytes = 5\n[analysts.ada]", "body_bytes in [limits] must be a number from"),
+        ("[analysts.ada]", "[limits]\ndraws = 1.5\n[analysts.ada]", "draws in [limits] must be a whole number"),
+        ("[analysts.ada]", "[server]\nport = true\n[analysts.ada]", "port in [server] must be a number"),
+        ("[analysts.ada]", "[server]\ntls = 3\n[analysts.ada]", "[server.tls] must be a table"),
+        (
+            "[analysts.ada]",
+            '[server]\ntls = { certificate = "c", key = "k" }\n[analysts.ada]',
+            "there is no such file",
+        ),
+        ("[analysts.ada]", '[server]\nhost = "0.0.0.0"\n[analysts.ada]', "in the clear"),
+        ('source = "patients.parquet"', "", "[datasets.patients] lacks source"),
+        ('source = "patients.parquet"', "source = 3", "source in [datasets.patients] must be a text. Got 3"),
+        ("approx:1,1e-6", "approx:1", "budget in [datasets.patients]"),
+        ("pure:0.5", "pure:-1", "patients in [analysts.ada.budgets]: epsilon must be >= 0"),
+        ("{ patients =", "{ patents =", "[analysts.ada.budgets] has no 'patents'; known: patients"),
+        ("[datasets.patients]", "[datasets.'../etc']", "is no name"),
+        ("[analysts.ada]", "[analysts.'ada lovelace']", "is no name"),
+        ("[0, 100]", "[100, 0]", "bounds in [datasets.patients.columns.age] must be two numbers"),
+        ("[0, 100]", '[0, "x"]', "two numbers"),
+        ('["N", "S"]', '["N", "N"]', "2 to 64 different"),
+        ("bounds = [0, 100]", 'systems = ["normal-mean"]', "normal-mean needs bounds"),
+        ("bounds = [0, 100]", 'systems = ["magic"]', "some of beta-bernoulli"),
+        ("bounds = [0, 100]", "radius = 1.0", "beside of ="),
+        ('budget = "approx:1,1e-6"', 'budget = "approx:1,1e-6"\norder = 0.5', "order in [datasets.patients]"),
+        ('budget = "approx:1,1e-6"', 'budget = "approx:1,1e-6"\nmechanisms = ["x"]', "some of direct, diffused"),
+        ('budget = "approx:1,1e-6"', 'budget = "approx:1,1e-6"\nconditions = 1', "true or false"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in GOOD
+    text = GOOD.replace(old, new) if old != "[datasets.patients]" else GOOD.replace(old, new, 1)
+    with pytest.raises(InvalidValue) as error:
+        read(tmp_path, text)
+    assert said in str(error.value)
+    assert "server.toml" in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="No such file"):
+        read_config(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize(("missing", "said"), [("datasets", "no data set"), ("columns", "has no columns")])
+def test_a_server_needs_data(tmp_path: Path, missing: str, said: str) -> None:
+    text = "" if missing == "datasets" else '[datasets.x]\nsource = "x.csv"\nbudget = "pure:1"'
+    with pytest.raises(InvalidValue, match=said):
+        read(tmp_path, text)
+
+
+def test_the_same_data_twice_is_refused(tmp_path: Path) -> None:
+    again = '[datasets.again]\nsource = "patients.parquet"\nbudget = "pure:1"\n[datasets.again.columns.smoker]'
+    with pytest.raises(InvalidValue, match="registered twice"):
+        read(tmp_path, GOOD + again)
+
+
+class TestOpening:
+    def open(self, config: Config) -> None:
+        Service(config).close()
+
+    def rewrite(self, config: Config, old: str, new: str) -> Config:
+        text = config.path.read_text()
+        assert old in text
+        config.path.write_text(text.replace(old, new))
+        return read_config(config.path)
+
+    def test_it_opens_again_as_it_was(self, tmp_path: Path) -> None:
+        config = write_office(tmp_path)
+        self.open(config)
+        self.open(config)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ('budget = "approx:4,1e-6"', 'budget = "approx:5,1e-6"', "never changes"),
+            ('staff = "pure:0.5"', 'staff = "pure:0.7"', r"\[analysts.ada.budgets\].*never changes"),
+            ("columns.smoker]", "columns.smokes]", "no such column"),
+            ("columns.visits]", "columns.visitors]", "no such column"),
+        ],
+    )
+    def test_what_cannot_be_opened_is_one_clear_error(self, tmp_path: Path, old: str, new: str, said: str) -> None:
+        config = write_office(tmp_path)
+        self.open(config)
+        with pytest.raises(InvalidValue, match=said):
+            self.open(self.rewrite(config, old, new))
+
+    def test_an_impossible_order_names_the_analyst(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidValue, match=r"\[analysts.ada.budgets\]: nothing fits"):
+            self.open(write_office(tmp_path, each="approx:0.1,1e-6"))
+
+    def test_a_ledger_in_a_place_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(LedgerUnavailable):
+            self.open(write_office(tmp_path, ledger="nowhere/server.ledger"))
+
+
+def test_tls_and_proxies_let_it_leave_the_machine(tmp_path: Path) -> None:
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).write_text("x")
+    tls = '[server]\nhost = "0.0.0.0"\ntls = { certificate = "cert.pem", key = "key.pem" }\n'
+    found: Any = read(tmp_path, tls + GOOD).tls
+    assert found.key == tmp_path / "key.pem"
+    proxy = '[server]\nhost = "0.0.0.0"\ntrusted_proxies = ["10.0.0.2"]\n'
+    assert read(tmp_path, proxy + GOOD).trusted_proxies == ("10.0.0.2",)

@@ -1,0 +1,87 @@
+"""The server as it is run: processes of its own, TLS, and an end that finishes what is under way."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import sottovoce
+from sottovoce.ledger import Ledger
+from support.crowd import free_port
+from support.offices import SMOKERS, bearer, token_for, write_office
+
+RUN = (
+    "import sys; from sottovoce.server.config import read_config; "
+    "from sottovoce.server.running import serve; serve(read_config(sys.argv[1]))"
+)
+
+
+def write_certificate(folder: Path) -> None:
+    key, now = Ed25519PrivateKey.generate(), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+    made = made.add_extension(address, False).add_extension(x509.BasicConstraints(True, None), True)
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(made.sign(key, None).public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(private)
+
+
+def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> None:
+    write_certificate(tmp_path)
+    port = free_port()
+    server = f'port = {port}\nworkers = 2\ntls = {{ certificate = "cert.pem", key = "key.pem" }}'
+    config = write_office(tmp_path, server=server, limits="answer_grid = 1.5")
+    headers, address = bearer(token_for(config)), f"https://127.0.0.1:{port}"
+    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
+    log = tmp_path / "log"
+    outcome: list[httpx.Response] = []
+    trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-c", RUN, config.path], stdout=out, stderr=out, env=environment)
+        try:
+            with httpx.Client(base_url=address, verify=trust, timeout=60) as client:
+                deadline = time.monotonic() + 120
+                while log.read_bytes().count(b"startup complete") < 2:
+                    assert process.poll() is None, log.read_text()
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+                health = client.get("/health")
+                assert health.json() == {"status": "ok"}
+                assert health.headers["Strict-Transport-Security"].startswith("max-age=")
+
+                def wait() -> None:
+                    outcome.append(client.post("/api/v1/datasets/patients/ask", headers=headers, json=SMOKERS))
+
+                thread = threading.Thread(target=wait)
+                thread.start()
+                with Ledger(config.ledger) as ledger:
+                    while not ledger.pending():
+                        time.sleep(0.01)
+                process.send_signal(signal.SIGTERM)
+                thread.join()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+    assert outcome[0].status_code == 200
+    with Ledger(config.ledger) as ledger:
+        assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {"level", "message", "logger", "at"} <= set.intersection(*map(set, lines))
+    assert sum(line["message"] == "request" for line in lines) == 2
