@@ -60,6 +60,7 @@ class DatasetPage:
             "prior_fields": PRIOR_FIELDS,
             "key": f"page-{secrets.token_hex(16)}",
             "gauges": gauges(remaining),
+            "may_ask": "ask" in self._caller.scopes and own,
             **_NOTHING,
             **(outcome or {}),
             **await self._plan(filled, remaining, quick=quick),
