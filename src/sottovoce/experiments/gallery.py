@@ -167,7 +167,9 @@ def _index(outcomes: Mapping[str, Any], homes: Mapping[str, str], known: Mapping
 def _contents(document: Document, outcomes: Mapping[str, Any], homes: Mapping[str, str]) -> list[str]:
     lines = [f"## {document.title}", "", "| | what it shows | drawn again |", "| --- | --- | --- |"]
     for entry in document.entries:
-        links = ", ".join(_link(name, homes) for name in entry.experiments if name in outcomes)
+        links = ", ".join(
+            _link(name, homes) if name in outcomes else f"`sottovoce reproduce {name}`" for name in entry.experiments
+        )
         where = "; ".join(part for part in (links, _plain(entry.reason)) if part)
         lines.append(f"| {entry.figure} | {_cell(entry.shows)} | {where} |")
     return lines
