@@ -116,6 +116,7 @@ def test_plan_ask_see_the_answer_and_the_budget_fall_then_exceed_it(visit: Visit
     visit.ask()
     refusal = page.locator("#result").get_by_role("alert")
     assert "Nothing was spent" in refusal.inner_text()
+    assert "costs 40 % of your budget, and 20 % is left" in refusal.inner_text()
     assert visit.left() == pytest.approx(20, abs=0.1)
     assert page.locator("#history tbody tr").count() == 2
     refusal.get_by_role("button", name="Plan that").click()

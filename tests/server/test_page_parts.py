@@ -60,6 +60,7 @@ def test_words_in_a_chart_are_escaped():
         (Axis(1e-9, 1.0, "", log=True), [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
         (Axis(0.2, 4.2, "", log=True), [0.2, 0.5, 1.0, 2.0]),
         (Axis(5.0, 5.0, ""), [5.0]),
+        (Axis(0.0, 2.0, "", whole=True), [0.0, 1.0, 2.0]),
     ],
 )
 def test_ticks_are_round_numbers(axis, ticks):

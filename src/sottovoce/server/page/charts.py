@@ -49,12 +49,13 @@ def count(number_of: float) -> str:
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of numbers, on a plain or a logarithmic scale."""
+    """A range of numbers, on a plain or a logarithmic scale, with ticks at whole numbers only where they count."""
 
     low: float
     high: float
     label: str
     log: bool = False
+    whole: bool = False
 
     def place(self, value: float) -> float:
         """Return where a value lies, from 0 to 1; beyond the ends it is kept at them."""
@@ -75,6 +76,7 @@ class Axis:
         raw = span / 5 if span > 0 else 1.0
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= raw * 0.999)
+        step = math.ceil(step) if self.whole else step
         first = math.ceil(self.low / step - 1e-9)
         return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
 

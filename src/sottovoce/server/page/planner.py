@@ -20,7 +20,7 @@ from sottovoce.server.page.forms import purse_of, scaled
 from sottovoce.server.plans import choice_of
 from sottovoce.server.questions import Question, calibrated, model_of
 
-__all__ = ["ERROR", "QUICK", "cheaper", "curves", "meter", "plan_view", "strengths"]
+__all__ = ["ERROR", "QUICK", "cheaper", "curves", "meter", "plan_view", "shortfalls", "strengths"]
 
 ERROR = 0.05
 """Two data sets count as told apart when a guess is wrong at most this often."""
@@ -61,13 +61,8 @@ def _said(row: Mapping[str, Any] | None) -> str:
         return "The chosen mechanism does not keep this promise."
     if row["cost"] is None:
         return f"{row['name']}: never fits the budget."
-    return (
-        f"{row['name']}: interval {row['width']} wide, costs {percent(row['cost'])}, {count(_many(row))} answers left."
-    )
-
-
-def _many(row: Mapping[str, Any]) -> float:
-    return math.inf if row["answers"] is None else row["answers"]
+    many = count(math.inf if row["answers"] is None else row["answers"])
+    return f"{row['name']}: interval {row['width']} wide, costs {percent(row['cost'])}, {many} answers left."
 
 
 def _reason(choices: Sequence[Mapping[str, Any]], mechanism: str) -> str:
@@ -210,6 +205,22 @@ def _fits(purse: PrivacyFilter, profile: Profile) -> float:
     if not math.isfinite(cost):
         return 0
     return math.inf if cost == 0 else max(int((purse.limit - purse.spent) / cost + 1e-9), 0)
+
+
+def shortfalls(question: Question, config: DatasetConfig, n: int, purses: Mapping[str, PrivacyFilter]) -> list[str]:
+    """Return, for each budget that does not cover a question, what it would cost and what is left."""
+    _, cost = _profiles(question, config, n)
+    told = []
+    for words, purse in purses.items():
+        asked = purse.cost(cost)
+        if purse.fits(asked):
+            continue
+        left = percent(max(1 - purse.spent / purse.limit, 0.0)) if purse.limit else "0 %"
+        if math.isfinite(asked) and purse.limit:
+            told.append(f"This question costs {percent(asked / purse.limit)} of {words}, and {left} is left.")
+        else:
+            told.append(f"No amount of {words} covers this mechanism; choose another.")
+    return told
 
 
 def cheaper(

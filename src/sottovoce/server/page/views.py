@@ -134,7 +134,7 @@ def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
         total += share
         points += [(float(index - 1), total), (float(index), total)]
     chart = Chart(
-        Axis(0.0, float(len(shares)), "answers"),
+        Axis(0.0, float(len(shares)), "answers", whole=True),
         Axis(0.0, 1.0, "share of the budget"),
         "Spent so far",
         f"{percent(total)} of the budget in {len(shares)} answers",
