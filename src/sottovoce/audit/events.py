@@ -57,11 +57,11 @@ class Pilot:
     exact: bool = False
 
     def thresholds(self, count: int = _CANDIDATES) -> Floats:
-        """Return thresholds over the whole range, dense in both tails."""
+        """Return thresholds over the whole range: half of them at even steps, half crowded into the tails."""
         scores = np.sort(np.concatenate([self.first, self.second]))
-        far = np.unique(np.geomspace(1, scores.size / 2, count // 2).astype(np.int64))
-        ranks = np.concatenate([far - 1, scores.size - far])
-        return np.unique(scores[ranks])
+        far = np.geomspace(1, scores.size / 2, count // 4).astype(np.int64)
+        even = np.linspace(0, scores.size - 1, count // 2).astype(np.int64)
+        return np.unique(scores[np.concatenate([far - 1, scores.size - far, even])])
 
     @cached_property
     def _weighed(self) -> tuple[Floats, Floats, Floats]:

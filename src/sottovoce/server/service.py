@@ -15,6 +15,7 @@ import numpy as np
 from sottovoce.curator import Answer, Draft
 from sottovoce.ledger import Budget, Entry, EntryPending, KeyTaken, Ledger, State
 from sottovoce.ledger.chain import canonical
+from sottovoce.ledger.charging import what_is_left
 from sottovoce.mechanisms.choices import middle
 from sottovoce.privacy.errors import (
     BudgetExceeded,
@@ -132,14 +133,18 @@ class Service:
         return self._remaining(caller, self._dataset(caller, "read", name))
 
     def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
-        found = {}
-        for word, budget in (("yours", dataset.parts.get(caller.analyst)), ("whole", dataset.budget)):
-            found[word] = budget and {
-                "budget": budget.promise.to_dict(),
-                "remaining": self.ledger.remaining(budget).to_dict(),
-                "spent": float(self.ledger.spent(budget)) / budget.limit if budget.limit else 1.0,
-            }
-        return found
+        return {
+            word: budget and self._left(budget)
+            for word, budget in (("yours", dataset.parts.get(caller.analyst)), ("whole", dataset.budget))
+        }
+
+    def _left(self, budget: Budget) -> dict[str, Any]:
+        spent = self.ledger.spent(budget)
+        return {
+            "budget": budget.promise.to_dict(),
+            "remaining": what_is_left(budget, spent).to_dict(),
+            "spent": float(spent) / budget.limit if budget.limit else 1.0,
+        }
 
     def history(self, caller: Caller, name: str) -> list[dict[str, Any]]:
         """Return the caller's own entries, newest first; everyone's for an administrator."""
@@ -229,7 +234,6 @@ class Service:
                 self.metrics.count("late_answers")
             if isinstance(made, AnswerLost):
                 raise made
-            made = await self._answering(self._record, dataset, made)
         told: dict[str, Any] = await self._answering(self._told, caller, dataset, part, made)
         return told
 
@@ -270,7 +274,9 @@ class Service:
             log_failure(error)
             raise AnswerLost(_LOST) from None
 
-    def _told(self, caller: Caller, dataset: Dataset, part: Budget, made: Answer) -> dict[str, Any]:
+    def _told(self, caller: Caller, dataset: Dataset, part: Budget, made: Draft | Answer) -> dict[str, Any]:
+        """Record an answer, where it is new, and return all that is said of it."""
+        made = self._record(dataset, made) if isinstance(made, Draft) else made
         entry = self.ledger.find_entry(part, made.entry)
         if entry is None:
             raise LedgerCorrupt(f"entry {made.entry} is not in the ledger")

@@ -94,6 +94,22 @@ def _scaled(patch: Patch) -> None:
     patch.setattr(NoisyStatistics, "_value", value)
 
 
+@fault("only the first of many tables charged", "count tables", "count tables claim no less than they cost")
+def _first_table(patch: Patch) -> None:
+    from sottovoce.gibbs import noisy_counts
+
+    honest = noisy_counts._profile
+    patch.setattr(noisy_counts, "_profile", lambda noise, scales: honest(noise, scales[:1]))
+
+
+@fault("only one node of a network charged", "tempered network", "tempered tables stay in their window")
+def _one_node(patch: Patch) -> None:
+    from sottovoce.gibbs import tempered_network
+
+    honest = tempered_network._bounds
+    patch.setattr(tempered_network, "_bounds", lambda network, floor: honest(network, floor)[:1])
+
+
 @fault("repair of the solver's matrices skipped", "profile graphs", "profile matrices keep every edge")
 def _unrepaired(patch: Patch) -> None:
     for room in ("smooth_categorical", "smooth_one_bit"):

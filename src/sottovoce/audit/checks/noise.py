@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
-__all__ = ["afterwards", "generators", "noisy_claims", "noisy_releases"]
+__all__ = ["afterwards", "generators", "hockey_sticks", "law", "noisy_claims", "noisy_releases"]
 
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 _SCALE = 0.75
@@ -25,7 +26,7 @@ _SCALE = 0.75
 _EPSILONS = (0.0, 0.2, 0.5, 1.0, 1.9)
 
 
-def _law(kind: NoiseKind, scale: float, reach: int) -> tuple[Any, Floats]:
+def law(kind: NoiseKind, scale: float, reach: int) -> tuple[Any, Floats]:
     """Return the whole numbers up to `reach` and their probabilities, by the definition."""
     k = np.arange(-reach, reach + 1)
     weights = np.exp(-np.abs(k) / scale) if kind == "laplace" else np.exp(-(k**2) / (2 * scale**2))
@@ -37,7 +38,7 @@ def generators() -> tuple[bool, str]:
     """Chi-square of discrete Laplace and Gaussian noise, from the secure and from the seeded generator."""
     problems, worst = [], 1.0
     for kind in _KINDS:
-        k, probability = _law(kind, _SCALE, 400)
+        k, probability = law(kind, _SCALE, 400)
         for word, rng, count in (("secure", secure_rng(), 10_000), ("seeded", seeded_rng(5), 1500)):
             draws = IntegerNoise(kind, _SCALE).add(np.zeros(count, dtype=np.int64), rng)
             p = min(chi_square(draws, k, probability), independence(draws[::2], draws[1::2]))
@@ -62,11 +63,11 @@ def noisy_claims() -> tuple[bool, str]:
     problems, pairs = [], 0
     for (name, system, values), kind in itertools.product(_small(), _KINDS):
         mechanism = NoisyStatistics(system, 2, kind, 1.7)
-        k, probability = _law(kind, mechanism.scale / mechanism.grid, 60)
+        _, probability = law(kind, mechanism.scale / mechanism.grid, 60)
         found = np.zeros(len(_EPSILONS))
         for rest, (x, y) in itertools.product(values, itertools.permutations(values, 2)):
             totals = [np.rint(mechanism._read([rest, z]).total / mechanism.grid) for z in (x, y)]
-            found = np.maximum(found, _hockey_sticks(k, probability, (totals[1] - totals[0]).astype(int)))
+            found = np.maximum(found, hockey_sticks(probability, (totals[1] - totals[0]).astype(int), _EPSILONS))
             pairs += 1
         claims = mechanism.profile.delta(np.array(_EPSILONS))
         for epsilon, value, claim in zip(_EPSILONS, found.tolist(), claims.tolist(), strict=True):
@@ -75,7 +76,7 @@ def noisy_claims() -> tuple[bool, str]:
     return verdict(problems, f"{pairs} neighbouring pairs, none above its claim")
 
 
-def _hockey_sticks(k: Any, probability: Floats, shift: Any) -> Floats:
+def hockey_sticks(probability: Floats, shift: Any, epsilons: Sequence[float]) -> Floats:
     """Return δ(ε) of independent noise on each coordinate against the same noise moved by `shift`."""
     log_p, log_q = np.zeros(1), np.zeros(1)
     with np.errstate(divide="ignore"):
@@ -84,7 +85,7 @@ def _hockey_sticks(k: Any, probability: Floats, shift: Any) -> Floats:
             still = np.log(np.pad(probability, (max(-step, 0), max(step, 0))))
             moved = np.log(np.pad(probability, (max(step, 0), max(-step, 0))))
             log_p, log_q = np.add.outer(log_p, still).ravel(), np.add.outer(log_q, moved).ravel()
-    return np.array([hockey_stick(log_p, log_q, epsilon) for epsilon in _EPSILONS])
+    return np.array([hockey_stick(log_p, log_q, epsilon) for epsilon in epsilons])
 
 
 class _Bare(NoisyStatistics):
@@ -103,7 +104,7 @@ def noisy_releases() -> tuple[bool, str]:
     for kind in _KINDS:
         mechanism = _Bare(DirichletCategorical(np.ones(cells)), cells, kind, _SCALE)
         noise = np.rint(mechanism.release(np.arange(cells)).value - 1.0).astype(int)
-        p = min(chi_square(noise, *_law(kind, _SCALE, 300)), independence(noise[::2], noise[1::2]))
+        p = min(chi_square(noise, *law(kind, _SCALE, 300)), independence(noise[::2], noise[1::2]))
         worst = min(worst, p)
         if p < ALARM:
             problems.append(f"{kind} noise on {cells} categories: p = {p:.2g}")

@@ -151,8 +151,8 @@ def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
         return None
     total, points = 0.0, [(0.0, 0.0)]
     for index, share in enumerate(shares, start=1):
-        points += [(float(index), total), (float(index), total + share)]
         total += share
+        points += [(float(index - 1), total), (float(index), total)]
     chart = Chart(
         Axis(0.0, float(len(shares)), "answers"),
         Axis(0.0, 1.0, "share of the budget"),

@@ -1,0 +1,39 @@
+"""`sottovoce check`: everything about the promises that can be computed, integrated, counted or watched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sottovoce.audit.checks import all_checks, known_checks
+from sottovoce.cli.auditing import VIOLATED
+from sottovoce.cli.console import AsJson, console, emit, escape, table
+
+__all__ = ["check"]
+
+
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="Checks by name, or `list`; all by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check this very installation: densities, samplers, noise, spending, randomness; exit code 8 if one fails."""
+    if names == ["list"]:
+        if as_json:
+            emit(list(known_checks()))
+        else:
+            console.print(table("Checks", ("name",), [(name,) for name in known_checks()]))
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=as_json) as bar:
+        task = bar.add_task("checking", total=1.0)
+        results = all_checks(names or None, advance=lambda fraction: bar.update(task, completed=fraction))
+    if as_json:
+        emit([result.to_dict() for result in results])
+    else:
+        words = {True: "[green]passed[/]", False: "[bold red]failed[/]"}
+        rows = [(r.name, words[r.passed], escape(r.evidence)) for r in results]
+        console.print(table("What needs no attack", ("check", "", "evidence"), rows, left=3))
+    if not all(result.passed for result in results):
+        raise typer.Exit(VIOLATED)

@@ -1,0 +1,51 @@
+"""`sottovoce check`, through its own application."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sottovoce.audit.checks import known_checks
+from sottovoce.cli.checking import check
+from sottovoce.mechanisms import Mechanism
+from sottovoce.privacy.errors import InvalidValue
+
+app = typer.Typer()
+app.command()(check)
+NAME = "every draw is charged"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_check_passes_and_says_why():
+    result = run(NAME)
+    assert result.exit_code == 0
+    assert "passed" in result.stdout
+    assert "three draws cost three times one" in " ".join(result.stdout.split())
+
+
+def test_it_speaks_json():
+    found = json.loads(run(NAME, "a breach leaves what it says", "--json").stdout)
+    assert [(f["name"], f["passed"]) for f in found] == [(NAME, True), ("a breach leaves what it says", True)]
+
+
+def test_a_failed_check_is_shown_and_sets_the_exit_code(monkeypatch):
+    monkeypatch.setattr(Mechanism, "cost", lambda self, draws=1: self.profile)
+    result = run(NAME)
+    assert result.exit_code == 8
+    assert "failed" in result.stdout
+
+
+def test_it_lists_its_checks():
+    assert json.loads(run("list", "--json").stdout) == list(known_checks())
+    assert NAME in run("list").stdout
+
+
+def test_an_unknown_check_is_refused():
+    result = run("luck")
+    assert isinstance(result.exception, InvalidValue)
+    with pytest.raises(InvalidValue, match="no check is called 'luck'"):
+        raise result.exception
