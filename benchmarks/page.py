@@ -29,7 +29,7 @@ FRONT = """\
 
 Each table sets Sottovoce beside a peer, or beside the bare engine it is built on, **in the same run on the same
 machine**. Look at the ratios: times depend on the machine and its mood, ratios much less. A ratio of times below 1 says
-that we are faster, above 1 that we are slower.
+that we are faster, above 1 that we are slower. Short times are processor time, over all threads.
 
 ```console
 $ make bench                             # everything

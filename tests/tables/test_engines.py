@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts
 from sottovoce.tables import Table
 
 
@@ -102,6 +102,26 @@ def test_categories_may_be_numbers(engine_table: Table, messy: pa.Table, categor
     known = [v if v in categories else categories[0] for v in messy["k"].to_pylist()]
     total = engine_table.statistics(CategoryCounts(categories), "k").total
     assert total.tolist() == [known.count(c) for c in categories]
+
+
+@pytest.mark.parametrize("where", [None, "k > 2"])
+def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -> None:
+    columns = (("north", "o'hara", "ünï", 'say "hi"'), (0, 2, 3), (False, True))
+    reading = CrossCounts(columns, tables=((0, 1), (2,), (2, 0)), others=(-1, 1, -1))
+    names = ["c", "k", "flag"]
+    expected = [np.zeros(shape, dtype=int) for shape in reading.shapes]
+    for row in messy.select(names).to_pylist():
+        found = [
+            categories.index(row[name]) if row[name] in categories else other
+            for name, categories, other in zip(names, columns, reading.others, strict=True)
+        ]
+        kept = where is None or (row["k"] is not None and row["k"] > 2)
+        if kept and min(found) >= 0:
+            for table, crossed in zip(expected, reading.tables, strict=True):
+                table[tuple(found[i] for i in crossed)] += 1
+    statistics = engine_table.statistics(reading, names, where=where)
+    assert statistics.n == messy.num_rows
+    assert statistics.total.tolist() == np.concatenate([table.ravel() for table in expected]).tolist()
 
 
 def test_categories_may_be_truth_values_or_doubles(engine_table: Table, messy: pa.Table) -> None:

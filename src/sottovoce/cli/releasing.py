@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.specs import parse_system, read_spec
-from sottovoce.mechanisms.choices import MECHANISMS, build_mechanism
+from sottovoce.cli.specs import model_from, parse_system, read_spec, releasing_mechanism
+from sottovoce.gibbs import NoisyTables
+from sottovoce.mechanisms.choices import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
-from sottovoce.systems.naming import system_from
 
 __all__ = ["release"]
 
@@ -54,7 +54,7 @@ def release(
         missing_options.append("--system")
     if missing_options:
         raise InvalidValue(f"release needs {', '.join(missing_options)} (or --spec FILE with them)")
-    model = parse_system(system) if system is not None else system_from(given["system"])
+    model = parse_system(system) if system is not None else model_from(given["system"])
     limit = option("budget", budget)
     columns = option("column", column or None)
     with Curator(
@@ -64,8 +64,9 @@ def release(
         dataset=option("dataset", dataset),
         who=option("who", who),
     ) as curator:
-        name = option("mechanism", mechanism) or "diffused"
-        built = build_mechanism(name, model, curator.budget.n, parse_promise(promise))
+        name = option("mechanism", mechanism)
+        built = releasing_mechanism(name, model, curator.budget.n, parse_promise(promise))
+        columns = getattr(built, "columns", None) if columns is None else columns
         made = curator.release(
             built,
             columns[0] if isinstance(columns, list) and len(columns) == 1 else columns,
@@ -107,6 +108,9 @@ def _print(made: Any, described: str, left: str) -> None:
     if hasattr(value, "interval"):
         low, high = value.interval(0.95)
         rows = [("mean", _show(value.mean)), ("95 % interval", f"{_show(low)} to {_show(high)}")]
+    elif isinstance(value, NoisyTables):
+        named = zip(value.tables.tables, value.counts, value.noises, strict=True)
+        rows = [(" × ".join(t), f"{c.size} cells, {x.kind} noise of scale {number(x.scale)}") for t, c, x in named]
     else:
         rows = [(made.parameter, _show(value))]
     profile = made.profile

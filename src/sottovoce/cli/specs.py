@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sottovoce.gibbs import CountTables, NoisyCounts
+from sottovoce.mechanisms import Mechanism
+from sottovoce.mechanisms.choices import build_mechanism
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
 from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
 
-__all__ = ["parse_system", "read_spec"]
+__all__ = ["model_from", "parse_system", "read_spec", "releasing_mechanism"]
+
+
+def model_from(state: Mapping[str, Any]) -> System | CountTables:
+    """Build what a file's ``[system]`` describes: a system, or tables of counts (``kind = "count-tables"``).
+
+    >>> field = {"name": "kind", "categories": ["a", "b"]}
+    >>> model_from({"kind": "count-tables", "fields": [field], "tables": [["kind"]]}).sizes
+    (2,)
+    """
+    return CountTables.from_dict(state) if state.get("kind") == "count-tables" else system_from(state)
+
+
+def releasing_mechanism(name: str | None, model: System | CountTables, n: int, target: Promise) -> Mechanism:
+    """Calibrate the mechanism called `name`, or the usual one: diffused; for tables whichever noise is less."""
+    if not isinstance(model, CountTables):
+        return build_mechanism(name or "diffused", model, n, target)
+    if name is None:
+        return NoisyCounts.calibrate(model, n, target)
+    if name not in ("laplace", "gaussian"):
+        raise InvalidValue(f"count tables are released through laplace or gaussian noise. Got {name!r}")
+    return NoisyCounts.calibrate(model, n, target, name)  # type: ignore[arg-type]
 
 
 def parse_system(text: str) -> System:

@@ -82,7 +82,7 @@ def best_map(cell: tuple[int, str]) -> dict[str, dict[str, float]]:
 @experiment("choice-map", "Which mechanism is best where", source="ours")
 def run(setting: Setting) -> Outcome:
     """Draw the best mechanism against n and ε under three promises."""
-    points = 3 if setting.quick else 14
+    points = 3 if setting.quick else 10
     sizes = np.unique(np.geomspace(10, 2e4, points).astype(int)).tolist()
     epsilons = [float(f"{e:.3g}") for e in np.geomspace(0.03, 3.0, points)]
     cells = {

@@ -135,8 +135,7 @@ class LatentCounts:
         side_by_side, logs = np.concatenate(counts, axis=1), np.concatenate(log_theta, axis=1)
         left, right, scale = self._pairs(rng)
         row = np.arange(len(side_by_side))[:, None]
-        start = side_by_side[row, left].ravel()
-        both = start + side_by_side[row, right].ravel()
+        both = (side_by_side[row, left] + side_by_side[row, right]).ravel()
         tilt = (logs[row, left] - logs[row, right]).ravel()
         noisy = np.concatenate(self.noisy, axis=1)
         noisy_left, noisy_right = noisy[row, left].ravel(), noisy[row, right].ravel()
@@ -152,6 +151,11 @@ class LatentCounts:
                 + self._log_noise((noisy_right[i] - rest) / scale[i])
             )
 
+        # Near the mode: what the probabilities say and what the noisy counts say, weighed by their precisions.
+        share = special.expit(tilt)
+        by_theta, by_noise = 1 / (both * share * (1 - share) + 0.5), 2 / (self._spread * scale**2)
+        near = by_theta * both * share + by_noise * (noisy_left + both - noisy_right) / 2
+        start = np.clip(np.rint(near / (by_theta + by_noise)), 0, both).astype(np.int64)
         drawn = draw_log_concave(log_weight, np.zeros_like(both), both, start, rng)
         side_by_side[row, left] = drawn.reshape(left.shape)
         side_by_side[row, right] = (both - drawn).reshape(left.shape)
@@ -173,7 +177,12 @@ class LatentCounts:
 
     def _log_noise(self, x: Floats) -> Floats:
         """Return log Pr of noise of x scales, up to a constant."""
-        return IntegerNoise(self.noises[0].kind, 1.0).log_weight(x)
+        return -np.abs(x) if self.noises[0].kind == "laplace" else -x * x / 2
+
+    @property
+    def _spread(self) -> float:
+        """The variance of the noise in units of its scale squared, about."""
+        return 2.0 if self.noises[0].kind == "laplace" else 1.0
 
     def _move_totals(
         self,

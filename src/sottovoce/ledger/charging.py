@@ -31,7 +31,7 @@ class KeyTaken(InvalidValue):
 
 def price(budget: Budget, profile: Profile) -> float:
     """Return what a profile costs, in the units of the filter fixed when the budget was opened."""
-    return float(_fixed_filter(budget.promise, budget.filter["order"]).cost(profile))
+    return _cost(budget.promise, budget.filter["order"], profile)
 
 
 def what_is_left(budget: Budget, spent: Fraction) -> Promise:
@@ -64,6 +64,11 @@ def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
     if Fraction(rounded) < spent:
         rounded = math.nextafter(rounded, math.inf)
     return PrivacyFilter.from_dict(budget.filter, [rounded])
+
+
+@functools.lru_cache(maxsize=1024)
+def _cost(promise: Promise, order: float | None, profile: Profile) -> float:
+    return float(_fixed_filter(promise, order).cost(profile))
 
 
 @functools.lru_cache
