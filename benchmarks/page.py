@@ -92,12 +92,12 @@ class Area:
 
 
 def machine() -> str:
-    """Return the processor, its number of cores, and the system."""
+    """Return the processor, its number of cores, how many processes wanted them, and the system."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists() and (found := re.search(r"model name\s*:\s*(.+)", info.read_text())):
         model = found[1]
-    return f"{os.cpu_count()} cores of {model}, {platform.system()}"
+    return f"{os.cpu_count()} cores of {model}, load {os.getloadavg()[1]:.0f}, {platform.system()}"
 
 
 def versions(module: ModuleType) -> str:
