@@ -157,6 +157,14 @@ def test_releases_are_read_as_their_values() -> None:
     assert report.verdict is Verdict.HOLDS
 
 
+def test_pure_privacy_is_audited_at_delta_zero() -> None:
+    report = audit(noisy_sum, PAIR, sv.PureDP(1.0), draws=20_000, delta=0.0, test="scan")
+    assert 0.9 < report.epsilon.lower <= 1.0
+    endless = audit(sv.DirectPosterior(sv.BetaBernoulli(6, 12), 20), draws=2000, delta=0.0)
+    assert endless.tightness is None
+    assert endless.verdict is Verdict.HOLDS
+
+
 def test_a_report_is_plain_json() -> None:
     report = audit(noisy_sum, PAIR, sv.PureDP(1.0), draws=2000, name="a sum", test="scan")
     state = json.loads(report.to_json())
@@ -228,6 +236,18 @@ class TestWrongInput:
             audit(noisy_sum, 3, sv.PureDP(1.0))  # type: ignore[arg-type]
         with pytest.raises(InvalidData, match="n=20"):
             audit(sv.DirectPosterior(sv.BetaBernoulli(6, 12), 20), PAIR)
+
+    @pytest.mark.parametrize(
+        ("system", "pair"),
+        [
+            (sv.BetaBernoulli(6, 12), ([0, 0, 1], [1, 1, 1])),
+            (sv.DirichletCategorical([1.0, 1.0, 1.0]), ([0, 0, 1], [2, 0, 2])),
+            (sv.NormalMean(1, 1, radius=1.0, dimension=2), ([[1, 0]] * 3, [[-1, 0]] * 3)),
+        ],
+    )
+    def test_statistics_that_more_than_one_record_moved(self, system, pair) -> None:  # type: ignore[no-untyped-def]
+        with pytest.raises(InvalidData, match="farther apart"):
+            audit(sv.DirectPosterior(system, 3), pair)
 
     def test_no_pair_no_claim_no_mechanism_no_records(self) -> None:
         with pytest.raises(InvalidValue, match="needs pair"):

@@ -50,6 +50,8 @@ def _extremes(mechanism: Mechanism) -> list[tuple[Statistics, Statistics]]:
         case BallSum(dimension, radius):
             end = np.eye(dimension)[0] * radius
             return [(Statistics(n, -end), Statistics(n, end))]
+        case _:
+            raise InvalidValue(f"no worst pair is known of a {mechanism.word}; give pair=(data, neighbour)")
 
 
 def _leak(mechanism: Mechanism, pair: tuple[Statistics, Statistics], epsilon: float) -> float:
@@ -100,6 +102,8 @@ def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
         raise InvalidData("pair must be two data sets, (data, neighbour)") from None
     if mechanism is not None:
         first, second = mechanism._read(first), mechanism._read(second)  # also says where n is wrong
+        if not _one_record_apart(mechanism.system.reading, np.abs(first.total - second.total)):
+            raise InvalidData("neighbouring data sets differ in one record. These statistics lie farther apart")
         return first, second
     try:
         sizes = len(first), len(second)
@@ -114,6 +118,19 @@ def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
     if changed is not None and changed > 1:
         raise InvalidData(f"neighbouring data sets differ in one record. These differ in {changed}")
     return first, second
+
+
+def _one_record_apart(reading: Any, gap: Floats) -> bool:
+    """Say whether replacing one record can move statistics this far."""
+    match reading:
+        case ClippedSum(low, high):
+            return bool(gap[0] <= (high - low) * (1 + 1e-9))
+        case CategoryCounts():
+            return bool(gap.sum() <= 2)
+        case BallSum(_, radius):
+            return bool(np.linalg.norm(gap) <= 2 * radius * (1 + 1e-9))
+        case _:
+            return True
 
 
 def _changed(first: Any, second: Any) -> int | None:
