@@ -16,7 +16,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="the data extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
 
-from sottovoce.cli import main  # noqa: E402
+from sottovoce.cli import console, main  # noqa: E402
 
 BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
 
@@ -245,3 +245,10 @@ def test_the_demo_tells_its_story_and_writes_its_page(tmp_path: Path) -> None:
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     assert run("demo", "--output", tmp_path / "mine").returncode == 2
     assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_a_missing_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = ModuleNotFoundError("No module named 'fastapi.routing'", name="fastapi.routing")
+    assert console.fail(missing, as_json=False) == 2
+    assert "pip install 'sottovoce[server]'" in " ".join(capsys.readouterr().err.split())
+    assert console.fail(ModuleNotFoundError("No module named 'sottovoce.x'", name="sottovoce.x"), as_json=False) == 1

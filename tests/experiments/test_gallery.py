@@ -80,9 +80,9 @@ def test_an_outcome_is_taken_in_and_shown_as_it_is(record, tmp_path):
     written = update_gallery([record], tmp_path / "output", tmp_path / "docs", {"noise": experiment})
     assert {path.name for path in written} == {"ours.md", "index.md"}
     text = (tmp_path / "docs" / "ours.md").read_text()
-    assert r"| a \| b holds for λ\* and x\_1 | **no** | 1 \< 2 |" in text
+    assert r"| a \| b holds for λ\* and x\_1 | **no** | 1 &lt; 2 |" in text
     assert r"A \*note\*." in text
-    assert "1 of 2 seen. `sottovoce reproduce noise`, full size, seed 0, 2 min." in text
+    assert "1 of 2 seen. `sottovoce reproduce noise`, full size, seed 0." in text
     assert "[noise](ours.md#noise)" in (tmp_path / "docs" / "index.md").read_text()
     assert (tmp_path / "docs" / "figures" / "noise.png").stat().st_size > 0
     again = update_gallery([], tmp_path / "output", tmp_path / "docs", {"noise": experiment})

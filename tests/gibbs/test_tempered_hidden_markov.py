@@ -20,7 +20,6 @@ from sottovoce.privacy.randomness import seeded_rng
 GRID = ChainGrid(Field("region", ("N", "S")), Field("month", (1, 2)))
 FIELDS = (Field("kind", ("a", "b")), Field("hurt", (0, 1, 2)))
 MODEL = HiddenMarkovModel(GRID, FIELDS, states=2)
-WIDE = HiddenMarkovModel(GRID, (Field("code", tuple(range(65))),), states=2)
 
 
 def test_the_whole_cost_is_the_composition_stated() -> None:
@@ -150,7 +149,6 @@ def test_missing_cells_are_not_looked_at() -> None:
         (lambda: TemperedHiddenMarkov(MODEL, 5, 1.0, sweeps=0), InvalidValue, "sweeps must be"),
         (lambda: TemperedHiddenMarkov(MODEL, 5, 1.0, floor=1.0), InvalidValue, "floor must lie"),
         (lambda: TemperedHiddenMarkov("model", 5, 1.0), InvalidValue, "HiddenMarkovModel"),
-        (lambda: TemperedHiddenMarkov(WIDE, 5, 1.0), InvalidValue, "2 to 64 categories"),
         (lambda: TemperedHiddenMarkov(MODEL, 5, 1.0, missing=[[True]]), InvalidData, "missing must be"),
         (lambda: TemperedHiddenMarkov(MODEL, 5, 1.0).cost(draws=2), InvalidValue, "one whole chain"),
         (lambda: TemperedHiddenMarkov(MODEL, 5, 1.0).forecast(None), InvalidValue, "simulated"),

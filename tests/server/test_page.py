@@ -102,6 +102,7 @@ def test_plan_ask_see_the_answer_and_the_budget_fall_then_exceed_it(visit: Visit
     assert "diffused" in chosen.inner_text() and "40 %" in chosen.inner_text()
     assert page.locator("#plan svg.chart").count() == 4  # the meter, the comparison, the forecast, the profile
     assert visit.left() == 100
+    assert "diffused: interval" in page.locator("#said").inner_text()
     # Asking costs what was planned, and the answer comes as a number on the prior.
     visit.ask()
     assert visit.left() == pytest.approx(60, abs=0.1)
@@ -115,6 +116,7 @@ def test_plan_ask_see_the_answer_and_the_budget_fall_then_exceed_it(visit: Visit
     visit.ask()
     refusal = page.locator("#result").get_by_role("alert")
     assert "Nothing was spent" in refusal.inner_text()
+    assert "costs 40 % of your budget, and 20 % is left" in refusal.inner_text()
     assert visit.left() == pytest.approx(20, abs=0.1)
     assert page.locator("#history tbody tr").count() == 2
     refusal.get_by_role("button", name="Plan that").click()
@@ -354,7 +356,7 @@ def test_the_session_cookie_cannot_be_read_sent_elsewhere_or_made_up(visitor: Vi
     (header,) = [h for h in response.headers.get_list("set-cookie") if "session=" in h and "Max-Age=0" not in h]
     assert "HttpOnly" in header and "SameSite=strict" in header and "Path=/" in header
     body, _, tag = client.cookies["sottovoce-session"].rpartition(".")
-    for forged in (f"{body}.{'0' * 64}", f"{body[:-1]}9.{tag}", "x", ""):
+    for forged in (f"{body}.{'0' * 64}", f"{body[:-1]}{(int(body[-1]) + 1) % 10}.{tag}", "x", ""):
         client.cookies.clear()
         client.cookies.set("sottovoce-session", forged)
         response = client.get("/")
@@ -433,12 +435,39 @@ def test_another_data_set_is_not_there(own_office: Config) -> None:
         assert client.get("/static/%2e%2e%2fsessions.py").status_code == 404
 
 
+def test_an_administrator_sees_who_asked_what(own_office: Config) -> None:
+    with served(own_office) as client:
+        visitor = Visitor(client)
+        visitor.log_in(token_for(own_office, "bob"))
+        assert client.post("/data/patients/ask", data=visitor.fields()).status_code == 200
+        visitor.log_in(token_for(own_office, "ada"))
+        assert "bob" not in client.get("/data/patients").text
+        visitor.log_in(token_for(own_office, "ada", "read", "plan", "admin"))
+        page = client.get("/data/patients").text
+        assert "<td>bob</td>" in page and "Who" in page
+
+
+def test_a_quick_plan_leaves_the_slow_forecasts_for_later(visitor: Visitor) -> None:
+    fields, where = visitor.fields(), "/data/patients/plan"
+    quick = visitor.client.post(where, data=fields, headers={"X-Plan": "quick"}).text
+    whole = visitor.client.post(where, data=fields, headers={"X-Plan": "whole"}).text
+    assert quick.startswith('<div id="plan">') and "<html" not in quick
+    assert quick.count("pending") == 2 and whole.count("pending") == 0
+
+
+def test_the_log_and_the_metrics_name_the_page(visitor: Visitor, own_office: Config) -> None:
+    token = token_for(own_office, "ada", "read", "admin")
+    text = visitor.client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).text
+    assert 'route="/login"' in text
+
+
 def test_a_token_without_the_scope_sees_but_does_not_ask(own_office: Config) -> None:
     with served(own_office) as client:
         visitor = Visitor(client)
         visitor.log_in(token_for(own_office, "ada", "read"))
         page = client.get("/data/patients")
         assert page.status_code == 200 and "does not reach to plans" in page.text
+        assert "Ask and pay" not in page.text
         refused = client.post("/data/patients/ask", data=visitor.fields())
         assert refused.status_code == 403 and "scope" in refused.text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from xml.etree import ElementTree
@@ -10,15 +11,17 @@ import numpy as np
 import pytest
 
 from sottovoce.privacy.distinguishability import answers_left, one_guess
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.server.errors import NotFound, TooManyRequests
 from sottovoce.server.page.answered import answer_view
 from sottovoce.server.page.charts import Axis, Chart, bars, dots, number, rail
 from sottovoce.server.page.forms import likely_system, prior_values, purse_of, question_of, read_form, share_target
 from sottovoce.server.page.planner import meter
+from sottovoce.server.page.rendering import Rendering
 from sottovoce.server.page.sessions import Sessions
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 
@@ -57,6 +60,7 @@ def test_words_in_a_chart_are_escaped():
         (Axis(1e-9, 1.0, "", log=True), [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
         (Axis(0.2, 4.2, "", log=True), [0.2, 0.5, 1.0, 2.0]),
         (Axis(5.0, 5.0, ""), [5.0]),
+        (Axis(0.0, 2.0, "", whole=True), [0.0, 1.0, 2.0]),
     ],
 )
 def test_ticks_are_round_numbers(axis, ticks):
@@ -217,6 +221,24 @@ def test_the_first_prior_of_every_column_is_allowed():
     wide = {"bounds": (0.0, 100.0), "type": "int64", "systems": ["gamma-poisson", "normal-mean"]}
     assert likely_system(wide) == "normal-mean"
     assert likely_system(wide | {"bounds": (0.0, 10.0)}) == "gamma-poisson"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "shown"),
+    [
+        (LedgerUnavailable("no /var/ledger"), 503, False),
+        (LedgerCorrupt("event 7 of /var/ledger"), 503, False),
+        (NotFound("no data set 'x'"), 404, True),
+        (TooManyRequests("wait 3 s", 3.0), 429, True),
+        (InvalidValue("alpha is <b>"), 422, True),
+    ],
+)
+def test_a_refusal_is_a_page_that_names_nothing_inside(error, status, shown):
+    response = Rendering("office").refused(error)
+    assert response.status_code == status
+    body = response.body.decode()
+    assert (str(error) in html.unescape(body)) is shown
+    assert "<b>" not in body and "/var" not in body
 
 
 def test_a_form_is_read_into_a_question():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import secrets
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -112,6 +113,17 @@ def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(LedgerUnavailable, match="the tokens at"):
         Tokens(tmp_path / "nowhere" / "t")
+
+
+def test_a_store_that_fails_later_is_no_fault_of_the_callers(own_office: Config, tmp_path: Path) -> None:
+    with served(own_office) as client:
+        headers = bearer(token_for(own_office))
+        assert client.get(READ[0], headers=headers).status_code == 200
+        with sqlite3.connect(own_office.tokens) as store:
+            store.execute("ALTER TABLE sottovoce_tokens RENAME TO gone")
+        store.close()
+        refused = client.get(READ[0], headers=headers)
+    assert (refused.status_code, "sqlite" in refused.text) == (503, False)
 
 
 class TestOverHttp:

@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from sottovoce import __version__
 from sottovoce.cli.auditing import audit
+from sottovoce.cli.checking import check
 from sottovoce.cli.console import fail
 from sottovoce.cli.demo import demo
 from sottovoce.cli.ledgers import app as ledger_app
@@ -17,6 +18,7 @@ from sottovoce.cli.planning import plan
 from sottovoce.cli.profile_graph import app as profile_graph_app
 from sottovoce.cli.releasing import release
 from sottovoce.cli.reproducing import reproduce
+from sottovoce.cli.serving import receipt_app, serve, tokens_app
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["app", "main"]
@@ -40,6 +42,10 @@ app.command()(release)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(profile_graph_app, name="profile-graph")
 app.command()(audit)
+app.command()(check)
+app.command()(serve)
+app.add_typer(tokens_app, name="tokens")
+app.add_typer(receipt_app, name="receipt")
 app.command()(reproduce)
 app.command()(demo)
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from sottovoce.privacy.errors import (
     BudgetExceeded,
+    InvalidValue,
     LedgerCorrupt,
     LedgerUnavailable,
     PromiseUnreachable,
@@ -35,6 +36,15 @@ EXIT_CODES: tuple[tuple[type[Exception], int, str], ...] = (
 )
 """Exit codes, most special error first; 0 is success, 1 a fault of ours, 130 an interruption."""
 
+_EXTRAS = {
+    **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
+    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
+    **dict.fromkeys(("jax", "sklearn"), "glm"),
+    **dict.fromkeys(("matplotlib", "arviz"), "plots"),
+    "psycopg": "postgres",
+}
+"""The extra that brings a package which the core does without."""
+
 console = Console(highlight=False)
 _errors = Console(stderr=True, highlight=False)
 
@@ -46,6 +56,10 @@ def exit_code(error: Exception) -> int:
 
 def fail(error: Exception, *, as_json: bool) -> int:
     """Print an error in one line on stderr and return its exit code."""
+    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in _EXTRAS:
+        error = InvalidValue(
+            f"this needs {package}, which is not installed: pip install 'sottovoce[{_EXTRAS[package]}]'"
+        )
     code = exit_code(error)
     message = " ".join(str(error).split())
     if code == 1:

@@ -1,4 +1,10 @@
-"""The low-bits attack on naive releases, and on ours."""
+"""The low-bits attack on naive releases, and on ours.
+
+Left: counts released with textbook Laplace noise in double precision; the share of releases that no random number
+at all could have produced from the count plus one (Mironov 2012). Right: an audit that sees each output, to a half,
+and the place of its last bit; three mechanisms as anyone would write them, and as they are here: discrete noise,
+24 significant bits, a public grid.
+"""
 
 from __future__ import annotations
 

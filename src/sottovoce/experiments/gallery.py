@@ -83,7 +83,6 @@ def _outcome(record: Record, output: Path, folder: Path) -> dict[str, Any]:
     return {
         "quick": record.quick,
         "seed": record.seed,
-        "seconds": record.seconds,
         "figures": [figure.name for figure in figures],
         "tables": [table.name for table in kept],
         "findings": [vars(finding) for finding in record.findings],
@@ -122,8 +121,8 @@ def _section(experiment: Experiment, outcome: Mapping[str, Any]) -> str:
     tables = ", ".join(f"[{table}](tables/{table})" for table in outcome["tables"])
     numbers = f" Its numbers: {tables}." if tables else ""
     lines += [
-        f"{seen} of {len(findings)} seen. `sottovoce reproduce {experiment.name}`, {size}, seed {outcome['seed']}"
-        f"{_duration(outcome['seconds'])}.{numbers}",
+        f"{seen} of {len(findings)} seen. `sottovoce reproduce {experiment.name}`, {size}, seed {outcome['seed']}."
+        f"{numbers}",
         "",
     ]
     return "\n".join(lines)
@@ -179,18 +178,13 @@ def _link(name: str, homes: Mapping[str, str]) -> str:
     return f"[{name}]({homes[name]}.md#{name})"
 
 
-def _duration(seconds: float) -> str:
-    if not seconds:
-        return ""
-    return f", {seconds:.0f} s" if seconds < 90 else f", {seconds / 60:.0f} min"
-
-
 def _plain(text: str) -> str:
     """Return text that Markdown shows as it is, but for code in backticks."""
     parts = text.split("`")
     for k in range(0, len(parts), 2):
-        for character in "*_<":
+        for character in "*_":
             parts[k] = parts[k].replace(character, f"\\{character}")
+        parts[k] = parts[k].replace("<", "&lt;")
     return "`".join(parts)
 
 

@@ -98,14 +98,20 @@ def draw_profiles(log: EventLog, posterior: HiddenMarkovPosterior, path: Path) -
 def draw_held_out(
     epsilons: Sequence[float], scores: Mapping[tuple[str, str], Any], title: str, path: Path
 ) -> tuple[Path, Path]:
-    """Draw the log-likelihood of a held-out event against ε; `scores` maps (model, route) to (ε, split)."""
+    """Draw the log-likelihood of a held-out event against ε; `scores` maps (model, route) to (ε, split).
+
+    Some splits are harder than others for every model. The bands, one standard deviation over the splits, are those of
+    the difference from the model without a promise on the same split.
+    """
     drawing, axes = figure(2, width=4.9, height=3.8)
     for axis, model in zip(axes, ("naive Bayes", "hidden Markov, 10 states"), strict=True):
         for route, (label, colour, line) in ROUTES.items():
             values = scores.get((model, route))
             if values is None:
                 continue
-            mean, spread = np.mean(values, axis=1), np.std(values, axis=1)
+            level = scores[model, "none"]
+            gap = values - level[:, : values.shape[1]]
+            mean, spread = level.mean() + gap.mean(axis=1), gap.std(axis=1)
             axis.plot(epsilons, mean, line, color=colour, label=label, marker="o" if route != "none" else "", ms=3.5)
             axis.fill_between(epsilons, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
         axis.set_xscale("log")

@@ -21,7 +21,6 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
-from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.systems.statistics import Statistics
 
 __all__ = ["TemperedHiddenMarkov"]
@@ -84,8 +83,6 @@ class TemperedHiddenMarkov(Mechanism):
         if isinstance(self.sweeps, bool) or not isinstance(self.sweeps, int | np.integer) or self.sweeps < 1:
             raise InvalidValue(f"sweeps must be a whole number >= 1. Got {self.sweeps!r}")
         log_ranges(self.system, self.floor)
-        for field in self.system.fields:  # refused here, or a release might fail with the budget spent
-            TruncatedDirichlet(np.ones(field.size), self.floor / field.size)
         object.__setattr__(self, "missing", self.system.mask(self.missing))
 
     @cached_property

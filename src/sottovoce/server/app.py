@@ -35,6 +35,7 @@ def create_app(config: Config) -> FastAPI:
         try:
             yield
         finally:
+            await service.drain()
             service.close()
 
     # No interactive documentation: it would load its scripts from elsewhere.

@@ -7,7 +7,6 @@ import contextlib
 import json
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,30 +24,21 @@ from sottovoce.privacy.errors import (
     UnprovenPrivacy,
 )
 from sottovoce.server.answers import answering
+from sottovoce.server.callers import Caller, caller_of
 from sottovoce.server.config import Config
 from sottovoce.server.datasets import Dataset
-from sottovoce.server.errors import AnswerLost, NotAllowed, NotAuthenticated, NotFound
+from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound
 from sottovoce.server.logs import log_failure
 from sottovoce.server.metrics import Metrics
 from sottovoce.server.pacing import Grid
 from sottovoce.server.plans import choice_of, priced, summary_of
 from sottovoce.server.questions import Question, build, model_of, target_of
 from sottovoce.server.receipts import Signer, receipt_of
-from sottovoce.server.tokens import Token, Tokens
+from sottovoce.server.tokens import Tokens
 
 __all__ = ["Caller", "Service"]
 
 _LOST = "the answer was lost after it was charged; the history has its entry"
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who asks: an analyst, and how far their token reaches."""
-
-    analyst: str
-    token: str
-    scopes: frozenset[str]
-    datasets: frozenset[str]
 
 
 class Service:
@@ -86,23 +76,11 @@ class Service:
 
     def authenticate(self, text: str) -> Caller:
         """Return whose token this is, or raise `NotAuthenticated`."""
-        return self._caller(self.tokens.authenticate(text))
+        return caller_of(self.tokens.authenticate(text), self.config)
 
     def caller(self, token: str) -> Caller:
         """Return the caller of a token's identity, checked anew: for a session that logged in with it before."""
-        found = self.tokens.find(token)
-        if found is None or not found.valid:
-            raise NotAuthenticated("the token is missing, unknown, expired or revoked")
-        return self._caller(found)
-
-    def _caller(self, token: Token) -> Caller:
-        analyst = self.config.analysts.get(token.analyst)
-        if analyst is None:
-            raise NotAuthenticated("the token is missing, unknown, expired or revoked")
-        reach = set(self.config.datasets) if "admin" in token.scopes else set(analyst.budgets)
-        return Caller(
-            analyst.name, token.id, token.scopes, frozenset(reach & token.datasets if token.datasets else reach)
-        )
+        return caller_of(self.tokens.find(token), self.config)
 
     def require(self, caller: Caller, scope: str) -> None:
         """Raise `NotAllowed` unless the caller's token has this scope."""
@@ -315,8 +293,12 @@ class Service:
             return False
         return True
 
+    async def drain(self) -> None:
+        """Wait for the answers under way, also those whose callers hung up."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
     def close(self) -> None:
-        """Finish what is under way and let go of everything."""
+        """Let go of everything."""
         self._opened.close()
 
     def __enter__(self) -> Self:

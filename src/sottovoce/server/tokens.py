@@ -13,7 +13,7 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -103,19 +103,23 @@ class Tokens:
             with contextlib.suppress(OSError):
                 os.close(os.open(str(address.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._engine = sa.create_engine(address, pool_pre_ping=address.drivername != "sqlite")
+        with self._connection() as connection:
+            if address.drivername == "sqlite":
+                connection.execute(sa.text("PRAGMA journal_mode=WAL"))
+            else:  # of two workers that start at once, one creates
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(1399813236)"))
+            _metadata.create_all(connection)
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
+        """Run a block as one transaction; the store's troubles come out as `LedgerUnavailable`."""
         try:
             with self._engine.begin() as connection:
-                if address.drivername == "sqlite":
-                    connection.execute(sa.text("PRAGMA journal_mode=WAL"))
-                else:  # of two workers that start at once, one creates
-                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(1399813236)"))
-                _metadata.create_all(connection)
+                yield connection
         except sa.exc.SQLAlchemyError as error:
-            self._engine.dispose()
-            raise LedgerUnavailable(
-                f"the tokens at {address.render_as_string(hide_password=True)} cannot be opened "
-                f"({type(error.orig if isinstance(error, sa.exc.DBAPIError) else error).__name__})"
-            ) from None
+            place = self._engine.url.render_as_string(hide_password=True)
+            kind = type(error.orig if isinstance(error, sa.exc.DBAPIError) else error).__name__
+            raise LedgerUnavailable(f"the tokens at {place} cannot be used ({kind})") from None
 
     def create(
         self,
@@ -140,7 +144,7 @@ class Tokens:
             expires=None if lifetime is None else _now(lifetime),
         )
         row = token.to_dict() | {"scopes": " ".join(sorted(scopes)), "datasets": " ".join(sorted(token.datasets))}
-        with self._engine.begin() as connection:
+        with self._connection() as connection:
             connection.execute(_table.insert().values(hash=_hash(secret), **row))
         return token, f"sv1_{token.id}_{secret}"
 
@@ -162,12 +166,12 @@ class Tokens:
 
     def list(self) -> list[Token]:
         """Return every token, oldest first."""
-        with self._engine.connect() as connection:
+        with self._connection() as connection:
             return [_token(row) for row in connection.execute(_table.select().order_by(_table.c.created))]
 
     def revoke(self, identity: str) -> Token:
         """Refuse a token from now on, everywhere."""
-        with self._engine.begin() as connection:
+        with self._connection() as connection:
             unused = _table.c.revoked.is_(None)
             connection.execute(_table.update().where(_table.c.id == identity, unused).values(revoked=_now()))
         token = self.find(identity)
@@ -186,7 +190,7 @@ class Tokens:
         self.close()
 
     def _row(self, identity: str) -> Any:
-        with self._engine.connect() as connection:
+        with self._connection() as connection:
             return connection.execute(_table.select().where(_table.c.id == identity)).one_or_none()
 
 

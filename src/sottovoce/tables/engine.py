@@ -14,7 +14,7 @@ from sottovoce.privacy.errors import InvalidData
 try:
     import ibis
 except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError("reading tables needs Ibis: pip install 'sottovoce[data]'") from missing
+    raise ModuleNotFoundError("reading tables needs Ibis: pip install 'sottovoce[data]'", name="ibis") from missing
 
 __all__ = ["Engine", "engine_of", "fetch_row", "fetch_rows", "guarded", "number"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-__all__ = ["Axis", "Chart", "bars", "dots", "number", "rail"]
+__all__ = ["Axis", "Chart", "bars", "count", "dots", "number", "percent", "rail"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 12.0, 12.0, 40.0
 
@@ -29,14 +29,33 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def percent(share: float) -> str:
+    """Return a share in percent, with as many digits as it takes to see it.
+
+    >>> percent(0.05), percent(0.00042), percent(1.0), percent(0.98765)
+    ('5 %', '0.042 %', '100 %', '98.8 %')
+    """
+    return f"{number(100 * share)} %" if share < 0.9995 or share > 1 else "100 %"
+
+
+def count(number_of: float) -> str:
+    """Return a number of answers.
+
+    >>> count(1234.0), count(math.inf)
+    ('1,234', 'any number')
+    """
+    return "any number" if number_of == math.inf else f"{number_of:,.0f}"
+
+
 @dataclass(frozen=True)
 class Axis:
-    """A range of numbers, on a plain or a logarithmic scale."""
+    """A range of numbers, on a plain or a logarithmic scale, with ticks at whole numbers only where they count."""
 
     low: float
     high: float
     label: str
     log: bool = False
+    whole: bool = False
 
     def place(self, value: float) -> float:
         """Return where a value lies, from 0 to 1; beyond the ends it is kept at them."""
@@ -57,6 +76,7 @@ class Axis:
         raw = span / 5 if span > 0 else 1.0
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= raw * 0.999)
+        step = math.ceil(step) if self.whole else step
         first = math.ceil(self.low / step - 1e-9)
         return [k * step for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
@@ -74,7 +94,8 @@ class Chart:
     hide_y: bool = False
     _parts: list[Markup] = field(default_factory=list)
 
-    def _at(self, x: float, y: float) -> tuple[float, float]:
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Return the pixels of a point."""
         inner_w, inner_h = self.width - self._left - _RIGHT, self.height - _TOP - _BOTTOM
         return self._left + inner_w * self.x.place(x), _TOP + inner_h * (1 - self.y.place(y))
 
@@ -90,13 +111,13 @@ class Chart:
         """Add the area below a line."""
         places = self._places(points)
         if places:
-            base = self._at(self.x.low, self.y.low)[1]
+            base = self.at(self.x.low, self.y.low)[1]
             path = f"{_path(places)} L{places[-1][0]:.1f} {base:.1f} L{places[0][0]:.1f} {base:.1f} Z"
             self._parts.append(Markup('<path class="area {}" d="{}"/>').format(kind, path))
 
     def upright(self, x: float, kind: str, label: str = "", height: float = 1.0) -> None:
         """Add an upright line at x, with a dot on top and a label beside it."""
-        left, base = self._at(x, self.y.low)
+        left, base = self.at(x, self.y.low)
         top = base - (base - _TOP) * height
         self._parts.append(Markup('<path class="line {}" d="M{} {}V{}"/>').format(kind, _n(left), _n(base), _n(top)))
         self._parts.append(Markup('<circle class="dot {}" cx="{}" cy="{}" r="4.5"/>').format(kind, _n(left), _n(top)))
@@ -105,7 +126,7 @@ class Chart:
 
     def note(self, x: float, top: float, label: str, *, strong: bool = False) -> None:
         """Add a word at a height in pixels, on the side of x where there is room."""
-        left = self._at(x, self.y.low)[0]
+        left = self.at(x, self.y.low)[0]
         right = left < self.width * 0.66
         self._parts.append(
             Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(
@@ -118,7 +139,7 @@ class Chart:
         )
 
     def _places(self, points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-        return [self._at(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+        return [self.at(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
 
     def svg(self) -> Markup:
         """Return the chart."""
@@ -126,7 +147,7 @@ class Chart:
         base, right = self.height - _BOTTOM, self.width - _RIGHT
         if not self.hide_y:
             for tick in self.y.ticks():
-                y = self._at(self.x.low, tick)[1]
+                y = self.at(self.x.low, tick)[1]
                 out.append(Markup('<path class="grid" d="M{} {}H{}"/>').format(_n(self._left), _n(y), _n(right)))
                 text = Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>')
                 out.append(text.format(_n(self._left - 8), _n(y + 4), number(tick)))
@@ -136,7 +157,7 @@ class Chart:
                 ).format(_n((_TOP + base) / 2), self.y.label)
             )
         for tick in self.x.ticks():
-            x = self._at(tick, self.y.low)[0]
+            x = self.at(tick, self.y.low)[0]
             text = Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>')
             out.append(text.format(_n(x), _n(base + 17), number(tick)))
         out.append(Markup('<path class="base" d="M{} {}H{}"/>').format(_n(self._left), _n(base), _n(right)))

@@ -10,7 +10,7 @@ from typing import Any
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, TooManyRequests
 from sottovoce.server.page.forms import first_values, imagined_mean, likely_system, prior_values, purse_of, question_of
-from sottovoce.server.page.planner import QUICK, cheaper, plan_view
+from sottovoce.server.page.planner import QUICK, cheaper, plan_view, shortfalls
 from sottovoce.server.page.views import (
     PRIOR_FIELDS,
     PROMISES,
@@ -60,6 +60,7 @@ class DatasetPage:
             "prior_fields": PRIOR_FIELDS,
             "key": f"page-{secrets.token_hex(16)}",
             "gauges": gauges(remaining),
+            "may_ask": "ask" in self._caller.scopes and own,
             **_NOTHING,
             **(outcome or {}),
             **await self._plan(filled, remaining, quick=quick),
@@ -113,8 +114,10 @@ class DatasetPage:
         self, error: Exception, question: Question, values: Mapping[str, str], remaining: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return why a budget does not cover a question, and what it would cover instead."""
-        purses = {word: purse_of(status) for word, status in remaining.items() if status is not None}
-        found = cheaper(question, self._config, self._facts["n"], list(purses.values()))
+        names = {"yours": "your budget", "whole": "everyone's budget"}
+        purses = {names[word]: purse_of(status) for word, status in remaining.items() if status is not None}
+        about = (question, self._config, self._facts["n"])
+        found, short = cheaper(*about, list(purses.values())), shortfalls(*about, purses)
         weaker = None
         if found is not None:
             factor = found["factor"]
@@ -123,7 +126,7 @@ class DatasetPage:
             strength = f"{float(values['strength']) * factor:.4g}"
             fields = {name: text for name, text in values.items() if name != "key"} | {"strength": strength}
             weaker = {"target": found["target"], "fields": fields}
-        return {"message": str(error), "weaker": weaker, "draws": question.draws}
+        return {"short": short, "message": str(error), "weaker": weaker, "draws": question.draws}
 
 
 def _key(values: Mapping[str, str]) -> str | None:

@@ -15,12 +15,12 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.server.config import DatasetConfig
-from sottovoce.server.page.charts import Axis, Chart, bars, number, rail
+from sottovoce.server.page.charts import Axis, Chart, bars, count, number, percent, rail
 from sottovoce.server.page.forms import purse_of, scaled
 from sottovoce.server.plans import choice_of
 from sottovoce.server.questions import Question, calibrated, model_of
 
-__all__ = ["ERROR", "QUICK", "cheaper", "curves", "meter", "plan_view", "strengths"]
+__all__ = ["ERROR", "QUICK", "cheaper", "curves", "meter", "plan_view", "shortfalls", "strengths"]
 
 ERROR = 0.05
 """Two data sets count as told apart when a guess is wrong at most this often."""
@@ -44,6 +44,7 @@ def plan_view(plan: Mapping[str, Any], question: Question, config: DatasetConfig
     drawn = chosen is not None and (question.mechanism in QUICK or not quick)
     return {
         "target": str(target),
+        "said": _said(next((row for row in rows if row["name"] == question.mechanism), None)),
         "rows": rows,
         "chosen": question.mechanism,
         "curves": curves(made, kinds) if made else None,
@@ -52,6 +53,16 @@ def plan_view(plan: Mapping[str, Any], question: Question, config: DatasetConfig
         "meter": meter(*_profiles(question, config, n), plan["remaining"]) if chosen else None,
         "unreachable": None if chosen else _reason(plan["choices"], question.mechanism),
     }
+
+
+def _said(row: Mapping[str, Any] | None) -> str:
+    """Return the plan in one breath, for a screen reader."""
+    if row is None or row["unreachable"]:
+        return "The chosen mechanism does not keep this promise."
+    if row["cost"] is None:
+        return f"{row['name']}: never fits the budget."
+    many = count(math.inf if row["answers"] is None else row["answers"])
+    return f"{row['name']}: interval {row['width']} wide, costs {percent(row['cost'])}, {many} answers left."
 
 
 def _reason(choices: Sequence[Mapping[str, Any]], mechanism: str) -> str:
@@ -139,7 +150,7 @@ def strengths(question: Question, config: DatasetConfig, n: int, mean: Any, kind
         f"Width {number(points[0][1])} at a fifth of the strength, {number(points[-1][1])} at {points[-1][0]:g} times",
     )
     chart.line([(_FACTORS[0], exact), (_FACTORS[-1], exact)], "mark")
-    chart.note(_FACTORS[0], chart._at(1.0, exact)[1] - 11, "without privacy")
+    chart.note(_FACTORS[0], chart.at(1.0, exact)[1] - 11, "without privacy")
     chart.line(points, kind)
     own = next((width for factor, width in points if factor == 1.0), None)
     if own is not None:
@@ -194,6 +205,22 @@ def _fits(purse: PrivacyFilter, profile: Profile) -> float:
     if not math.isfinite(cost):
         return 0
     return math.inf if cost == 0 else max(int((purse.limit - purse.spent) / cost + 1e-9), 0)
+
+
+def shortfalls(question: Question, config: DatasetConfig, n: int, purses: Mapping[str, PrivacyFilter]) -> list[str]:
+    """Return, for each budget that does not cover a question, what it would cost and what is left."""
+    _, cost = _profiles(question, config, n)
+    told = []
+    for words, purse in purses.items():
+        asked = purse.cost(cost)
+        if purse.fits(asked):
+            continue
+        left = percent(max(1 - purse.spent / purse.limit, 0.0)) if purse.limit else "0 %"
+        if math.isfinite(asked) and purse.limit:
+            told.append(f"This question costs {percent(asked / purse.limit)} of {words}, and {left} is left.")
+        else:
+            told.append(f"No amount of {words} covers this mechanism; choose another.")
+    return told
 
 
 def cheaper(

@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, TooManyRequests
 from sottovoce.server.logs import log_failure
+from sottovoce.server.page.charts import count, percent
 from sottovoce.server.page.gate import LoggedOut
-from sottovoce.server.page.views import count, percent
 
 __all__ = ["Rendering"]
 

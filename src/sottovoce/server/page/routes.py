@@ -49,16 +49,18 @@ class _Page:
             ("POST", "/data/{name}/ask", self.ask),
             ("GET", "/data/{name}/receipts/{entry}", self.receipt),
         ]
-        return [Route(path, self._saying_why(handler), methods=[method]) for method, path, handler in routes]
+        return [self._route(method, path, handler) for method, path, handler in routes]
 
-    def _saying_why(self, handler: Handler) -> Handler:
+    def _route(self, method: str, path: str, handler: Handler) -> Route:
         async def endpoint(request: Request) -> Response:
+            request.scope["route"] = route  # the log and the metrics name it
             try:
                 return await handler(request)
             except SottovoceError as error:
                 return self._rendering.refused(error)
 
-        return endpoint
+        route = Route(path, endpoint, methods=[method])
+        return route
 
     async def static(self, request: Request) -> Response:
         return self._rendering.file(request.path_params["name"])

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.server.page.answered import answer_view
-from sottovoce.server.page.charts import Axis, Chart, number, rail
+from sottovoce.server.page.charts import Axis, Chart, number, percent, rail
 from sottovoce.server.page.forms import purse_of
 from sottovoce.server.questions import Question
 from sottovoce.systems import System
@@ -22,10 +22,8 @@ __all__ = [
     "PROMISES",
     "SYSTEM_NAMES",
     "answered",
-    "count",
     "gauges",
     "history_rows",
-    "percent",
     "spending",
 ]
 
@@ -53,24 +51,6 @@ PRIOR_FIELDS = (
     {"name": "prior_variance", "label": "Prior variance", "systems": ("normal-mean",)},
     {"name": "prior_mean", "label": "Prior mean", "systems": ("normal-mean",)},
 )
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, with as many digits as it takes to see it.
-
-    >>> percent(0.05), percent(0.00042), percent(1.0), percent(0.98765)
-    ('5 %', '0.042 %', '100 %', '98.8 %')
-    """
-    return f"{number(100 * share)} %" if share < 0.9995 or share > 1 else "100 %"
-
-
-def count(number_of: float) -> str:
-    """Return a number of answers.
-
-    >>> count(1234.0), count(math.inf)
-    ('1,234', 'any number')
-    """
-    return "any number" if number_of == math.inf else f"{number_of:,.0f}"
 
 
 def gauges(remaining: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -154,7 +134,7 @@ def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
         total += share
         points += [(float(index - 1), total), (float(index), total)]
     chart = Chart(
-        Axis(0.0, float(len(shares)), "answers"),
+        Axis(0.0, float(len(shares)), "answers", whole=True),
         Axis(0.0, 1.0, "share of the budget"),
         "Spent so far",
         f"{percent(total)} of the budget in {len(shares)} answers",

@@ -70,6 +70,7 @@ async function send(action, parts, headers = {}) {
       const fresh = page.getElementById(part);
       if (fresh) byId(part).replaceChildren(...fresh.childNodes);
     }
+    if (parts[0] === "plan") byId("said").textContent = document.querySelector("[data-said]")?.dataset.said ?? "";
     return page.getElementById(parts[0]) !== null;
   } catch {
     return false;

@@ -1,0 +1,121 @@
+"""The server's commands: serve, tokens, receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sottovoce.cli.serving import receipt_app, serve, tokens_app
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.server.config import Config
+from sottovoce.server.questions import Question
+from sottovoce.server.service import Service
+from sottovoce.server.tokens import Tokens
+from support.offices import BETA, token_for, write_office
+
+app = typer.Typer()
+app.command()(serve)
+app.add_typer(tokens_app, name="tokens")
+app.add_typer(receipt_app, name="receipt")
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return str(result.output)
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Config:
+    return write_office(tmp_path)
+
+
+def test_check_opens_everything_and_stops(office: Config) -> None:
+    facts = json.loads(run("serve", office.path, "--check", "--json"))
+    assert facts["address"] == "http://127.0.0.1:8400"
+    assert facts["datasets"] == ["patients", "staff"]
+    assert "is in order" in run("serve", office.path, "--check")
+    office.path.write_text(office.path.read_text().replace("columns.visits", "columns.nothing"))
+    with pytest.raises(InvalidValue, match="no such column"):
+        run("serve", office.path, "--check")
+
+
+def test_a_token_is_shown_once_listed_and_revoked(office: Config) -> None:
+    made = json.loads(
+        run("tokens", "create", office.path, "--analyst", "ada", "--scope", "read", "--days", 2, "--json")
+    )
+    with Tokens(office.tokens) as tokens:
+        assert tokens.authenticate(made["token"]).scopes == {"read"}
+    listed = run("tokens", "list", office.path, "--json")
+    assert made["token"][-43:] not in listed
+    assert json.loads(listed)["tokens"][0]["valid"] is True
+    assert made["id"] in run("tokens", "list", office.path)
+    assert json.loads(run("tokens", "revoke", office.path, made["id"], "--json"))["revoked"]
+    assert "is refused since" in run("tokens", "revoke", office.path, made["id"])
+    assert json.loads(run("tokens", "list", office.path, "--json"))["tokens"][0]["valid"] is False
+    shown = run("tokens", "create", office.path, "--analyst", "bob", "--dataset", "patients")
+    assert "sv1_" in shown
+    assert "not shown again" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--analyst", "eve"], "no analyst is called 'eve'"),
+        (["--analyst", "ada", "--dataset", "x"], "no data set is called 'x'"),
+        (["--analyst", "ada", "--scope", "root"], "scopes are some of"),
+        (["--analyst", "ada", "--days", "0"], "some time"),
+    ],
+)
+def test_a_wrong_token_is_not_made(office: Config, options: list[str], said: str) -> None:
+    with pytest.raises(InvalidValue, match=said):
+        run("tokens", "create", office.path, *options)
+
+
+@pytest.fixture
+def answer(office: Config) -> tuple[Path, Path, dict[str, Any]]:
+    with Service(office) as service:
+        caller = service.authenticate(token_for(office))
+        question = Question(system=BETA, target="renyi:8,0.05", column="smoker")
+        told = asyncio.run(service.ask(caller, "patients", question))
+        key = office.path.with_name("server.pem")
+        key.write_bytes(service.signer.public_key)
+    path = office.path.with_name("answer.json")
+    path.write_text(json.dumps(told))
+    return path, key, told
+
+
+def test_a_receipt_is_verified_alone_or_with_its_release(answer: tuple[Path, Path, dict[str, Any]]) -> None:
+    path, key, told = answer
+    shown = run("receipt", "verify", path, "--key", key)
+    assert "good" in shown
+    assert "is the one it is about" in shown
+    path.write_text(json.dumps(told["receipt"]))
+    found = json.loads(run("receipt", "verify", path, "--key", key, "--json"))
+    assert found["good"] is True
+    assert found["release_checked"] is False
+    assert found["statement"]["entry"] == told["entry"]
+
+
+def test_a_bad_receipt_is_refused(answer: tuple[Path, Path, dict[str, Any]]) -> None:
+    path, key, told = answer
+    told["release"]["value"]["answer"] = 0.5
+    path.write_text(json.dumps(told))
+    with pytest.raises(InvalidValue, match="another release"):
+        run("receipt", "verify", path, "--key", key)
+    path.write_text('{"receipt": 3}')
+    with pytest.raises(InvalidValue, match="JSON object with"):
+        run("receipt", "verify", path, "--key", key)
+    path.write_text("nothing")
+    with pytest.raises(InvalidValue, match="read from JSON"):
+        run("receipt", "verify", path, "--key", key)
+    with pytest.raises(InvalidValue, match="cannot read"):
+        run("receipt", "verify", path.with_name("gone"), "--key", key)
