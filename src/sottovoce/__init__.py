@@ -18,15 +18,22 @@ if TYPE_CHECKING:
     from sottovoce.curator import Curator
     from sottovoce.gibbs import (
         BayesianNetwork,
+        Bounded,
         ChainGrid,
         CountTables,
         Field,
         HiddenMarkovModel,
         NaiveBayes,
         NoisyCounts,
+        TemperedHiddenMarkov,
+        TemperedNetwork,
     )
     from sottovoce.glm import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
     from sottovoce.ledger import Ledger
+    from sottovoce.privacy.distinguishability import answers_left, answers_withstood, best_guess, guess_error
+    from sottovoce.privacy.metric import MetricDP
+    from sottovoce.privacy.network_metric import network_privacy
+    from sottovoce.privacy.relaxed_claims import relaxed_metric_privacy
     from sottovoce.profiles import (
         LocalMechanism,
         OneBitCluster,
@@ -47,12 +54,17 @@ _ROOMS = {
     "sottovoce.amplification": ["NoisyProjectedSGD", "OrnsteinUhlenbeck", "SGDLogisticRegression", "amplify"],
     "sottovoce.curator": ["Curator"],
     "sottovoce.gibbs": [
-        *("BayesianNetwork", "ChainGrid", "CountTables", "Field", "HiddenMarkovModel", "NaiveBayes", "NoisyCounts"),
+        *("BayesianNetwork", "Bounded", "ChainGrid", "CountTables", "Field", "HiddenMarkovModel", "NaiveBayes"),
+        *("NoisyCounts", "TemperedHiddenMarkov", "TemperedNetwork"),
     ],
     "sottovoce.glm": [
         *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
     ],
     "sottovoce.ledger": ["Ledger"],
+    "sottovoce.privacy.distinguishability": ["answers_left", "answers_withstood", "best_guess", "guess_error"],
+    "sottovoce.privacy.metric": ["MetricDP"],
+    "sottovoce.privacy.network_metric": ["network_privacy"],
+    "sottovoce.privacy.relaxed_claims": ["relaxed_metric_privacy"],
     "sottovoce.tables": ["open_table"],
     "sottovoce.profiles": [
         *("LocalMechanism", "OneBitCluster", "ProfileGraph", "RandomizedResponse"),

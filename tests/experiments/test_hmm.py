@@ -50,4 +50,3 @@ def test_the_study_draws_its_figures_and_shows_the_papers_claims(tmp_path):
     held = {finding.claim: finding.holds for finding in outcome.findings}
     assert held["naive Bayes: Laplace noise beats tempered sampling at every ε"]
     assert held["a map from Laplace noise shows the states that a map without a promise shows"]
-    assert "hmm-fires" in find("hmm-fires").name

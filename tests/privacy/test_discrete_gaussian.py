@@ -76,3 +76,17 @@ def test_reads_back_inverts_and_refuses_nonsense() -> None:
     ):
         with pytest.raises(InvalidValue):
             bad()
+
+
+@pytest.mark.parametrize("scale", [0.005, 0.02, 0.05])
+def test_renyi_of_tiny_noise_is_large_and_finite(scale: float) -> None:
+    """Between whole orders every term of the sum underflows; the divergence must not."""
+    order = mp.mpf("1.5")
+
+    def weight(x: mp.mpf) -> mp.mpf:
+        return mp.exp(-(x**2) / (2 * mp.mpf(scale) ** 2))
+
+    with mp.workdps(60):
+        terms = [weight(mp.mpf(k)) ** order * weight(mp.mpf(k - 1)) ** (1 - order) for k in range(-3, 5)]
+        truth = mp.log(sum(terms) / sum(weight(mp.mpf(k)) for k in range(-3, 4))) / (order - 1)
+    assert float(DiscreteGaussianProfile(scale).renyi(1.5)) == pytest.approx(float(truth), rel=1e-12)

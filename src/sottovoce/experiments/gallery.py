@@ -1,7 +1,8 @@
 """The gallery in the documentation: pages written from what the experiments found, never by hand.
 
-``FOLDER/outcomes.json`` holds the latest outcome of each experiment, ``figures`` and ``tables`` its files. All pages
-follow from them and from the register, so that a page that says something else is out of date, and a test says so.
+``FOLDER/outcomes.json`` holds the latest outcome of each experiment and its words, ``figures`` and ``tables`` its
+files. All pages follow from them and from the catalogue, so that a page that says something else is out of date, and a
+test says so.
 """
 
 from __future__ import annotations
@@ -41,9 +42,12 @@ def update_gallery(
     outcomes = read_outcomes(folder)
     for record in records:
         outcomes[record.name] = _outcome(record, output, folder)
+    for name in outcomes.keys() & known.keys():
+        words = known[name]
+        outcomes[name] |= {"title": words.title, "source": words.source, "about": words.about}
     write_json(folder / "outcomes.json", dict(sorted(outcomes.items())))
     written = []
-    for name, text in pages(outcomes, known).items():
+    for name, text in pages(outcomes).items():
         (folder / name).write_text(text, encoding="utf-8")
         written.append(folder / name)
     return written
@@ -54,16 +58,16 @@ def read_outcomes(folder: Path) -> dict[str, Any]:
     return dict(read_json(folder / "outcomes.json") or {})
 
 
-def pages(outcomes: Mapping[str, Any], known: Mapping[str, Experiment]) -> dict[str, str]:
+def pages(outcomes: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of every page by file name."""
-    homes = {name: _home(known[name].source) for name in known}
+    homes = {name: _home(outcome["source"]) for name, outcome in sorted(outcomes.items())}
     made = {}
     for page, (_, heading) in _PAGES.items():
-        here = [name for name in known if homes[name] == page and name in outcomes]
+        here = [name for name in homes if homes[name] == page]
         if here:
-            sections = [_section(known[name], outcomes[name]) for name in here]
+            sections = [_section(name, outcomes[name]) for name in here]
             made[f"{page}.md"] = f"{_MADE}\n# {heading}\n\n" + "\n".join(sections)
-    made["index.md"] = _index(outcomes, homes, known)
+    made["index.md"] = _index(outcomes, homes)
     return made
 
 
@@ -102,14 +106,14 @@ def _small_png(source: Path, target: Path) -> None:
     target.write_bytes(buffer.getvalue())
 
 
-def _section(experiment: Experiment, outcome: Mapping[str, Any]) -> str:
+def _section(name: str, outcome: Mapping[str, Any]) -> str:
     findings = outcome["findings"]
     seen = sum(finding["holds"] for finding in findings)
     size = "the quick size" if outcome["quick"] else "full size"
-    lines = [f"## {_plain(experiment.title)} {{ #{experiment.name} }}", "", f"*{_plain(experiment.source)}*", ""]
-    lines += [_plain(experiment.about), ""]
+    lines = [f"## {_plain(outcome['title'])} {{ #{name} }}", "", f"*{_plain(outcome['source'])}*", ""]
+    lines += [_plain(outcome["about"]), ""]
     for figure in outcome["figures"]:
-        lines += [f"![{_plain(experiment.title)}](figures/{figure})", ""]
+        lines += [f"![{_plain(outcome['title'])}](figures/{figure})", ""]
     if findings:
         lines += ["| what is claimed | seen here? | numbers |", "| --- | --- | --- |"]
         lines += [
@@ -121,15 +125,14 @@ def _section(experiment: Experiment, outcome: Mapping[str, Any]) -> str:
     tables = ", ".join(f"[{table}](tables/{table})" for table in outcome["tables"])
     numbers = f" Its numbers: {tables}." if tables else ""
     lines += [
-        f"{seen} of {len(findings)} seen. `sottovoce reproduce {experiment.name}`, {size}, seed {outcome['seed']}."
-        f"{numbers}",
+        f"{seen} of {len(findings)} seen. `sottovoce reproduce {name}`, {size}, seed {outcome['seed']}.{numbers}",
         "",
     ]
     return "\n".join(lines)
 
 
-def _index(outcomes: Mapping[str, Any], homes: Mapping[str, str], known: Mapping[str, Experiment]) -> str:
-    findings = [finding for name in known for finding in outcomes.get(name, {}).get("findings", [])]
+def _index(outcomes: Mapping[str, Any], homes: Mapping[str, str]) -> str:
+    findings = [finding for name in homes for finding in outcomes[name]["findings"]]
     seen = sum(finding["holds"] for finding in findings)
     lines = [
         _MADE,
@@ -150,16 +153,16 @@ def _index(outcomes: Mapping[str, Any], homes: Mapping[str, str], known: Mapping
         "| experiment | what is claimed | what we find |",
         "| --- | --- | --- |",
     ]
-    for name in known:
-        for finding in outcomes.get(name, {}).get("findings", []):
+    for name in homes:
+        for finding in outcomes[name]["findings"]:
             if not finding["holds"]:
                 lines.append(f"| {_link(name, homes)} | {_cell(finding['claim'])} | {_cell(finding['evidence'])} |")
     for document in CATALOGUE:
         lines += ["", *_contents(document, outcomes, homes)]
     shown = {name for document in CATALOGUE for entry in document.entries for name in entry.experiments}
-    others = [name for name in known if name not in shown and name in outcomes]
+    others = [name for name in homes if name not in shown]
     lines += ["", "## Ours", "", "| experiment | what it shows |", "| --- | --- |"]
-    lines += [f"| {_link(name, homes)} | {_plain(known[name].title)} |" for name in others]
+    lines += [f"| {_link(name, homes)} | {_plain(outcomes[name]['title'])} |" for name in others]
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
@@ -91,8 +92,9 @@ class DiscreteGaussianProfile(Profile):
             return line
         offset = ((order - 1) * self.sensitivity) % 1
         k = np.arange(-np.ceil(40 * self.scale) - 1, np.ceil(40 * self.scale) + 2)
-        shifted = np.exp(-((k - offset[..., None]) ** 2) / (2 * self.scale**2)).sum(axis=-1)
-        dip = np.log(np.minimum(shifted / np.exp(-(k**2) / (2 * self.scale**2)).sum(), 1.0))
+        # In logarithms: below a scale of 0.02 every term away from a whole number underflows.
+        shifted = special.logsumexp(-((k - offset[..., None]) ** 2) / (2 * self.scale**2), axis=-1)
+        dip = np.minimum(shifted - special.logsumexp(-(k**2) / (2 * self.scale**2)), 0.0)
         return np.asarray(line + self.cells * dip / np.maximum(order - 1, 1e-300))
 
     def zcdp(self) -> float:
