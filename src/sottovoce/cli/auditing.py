@@ -147,7 +147,7 @@ def _tell_all(found: list[tuple[Case, AuditReport]], delta: float, confidence: f
     ]
     columns = ("mechanism", "verdict", "claim", "draws", "ε found", "ε claimed", "reached", "μ found", "μ claimed")
     title = f"What attacks find at δ = {delta:g}, each bound with {confidence:.4g} confidence"
-    console.print(table(title, columns, rows, left=3))
+    console.print(table(title, columns, rows, left=3), width=max(console.width, 118))  # narrower, words would break
     count = {verdict: sum(r.verdict is verdict for _, r in found) for verdict in Verdict}
     console.print(f"\n{', '.join(f'{_word(v)} {k}' for v, k in count.items() if k)}")
 
