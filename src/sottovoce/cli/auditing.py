@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sottovoce.audit import AuditReport, Verdict, subject_of
@@ -147,7 +148,8 @@ def _tell_all(found: list[tuple[Case, AuditReport]], delta: float, confidence: f
     ]
     columns = ("mechanism", "verdict", "claim", "draws", "ε found", "ε claimed", "reached", "μ found", "μ claimed")
     title = f"What attacks find at δ = {delta:g}, each bound with {confidence:.4g} confidence"
-    console.print(table(title, columns, rows, left=3), width=max(console.width, 118))  # narrower, words would break
+    wide = Console(highlight=False, width=max(console.width, 118))  # narrower, words would break
+    wide.print(table(title, columns, rows, left=3))
     count = {verdict: sum(r.verdict is verdict for _, r in found) for verdict in Verdict}
     console.print(f"\n{', '.join(f'{_word(v)} {k}' for v, k in count.items() if k)}")
 
