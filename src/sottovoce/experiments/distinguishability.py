@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,14 +126,16 @@ def run(setting: Setting) -> Outcome:
 
 
 def _guesses(duel: Duel, counts: tuple[int, ...], repeats: int, rng: np.random.Generator) -> dict[str, list[float]]:
-    """Return Le Cam's bound, and how far two adversaries' guesses of the data lie from it on average."""
+    """Return Le Cam's bound, and how far two adversaries guess on average, the best one with its standard error."""
     x, y = duel.data
     profile = duel.family.profile(x, y)
-    out: dict[str, list[float]] = {"answers": [], "bound": [], "best": [], "moments": []}
+    out: dict[str, list[float]] = {"answers": [], "bound": [], "best": [], "noise": [], "moments": []}
     for count in counts:
         out["answers"].append(count)
         out["bound"].append(guess_error(duel.distance, float((count * profile).delta(0.0))))
-        out["best"].append(duel.distance * duel.error(count, repeats, rng))
+        wrong = duel.error(count, repeats, rng)
+        out["best"].append(duel.distance * wrong)
+        out["noise"].append(duel.distance * math.sqrt(wrong * (1 - wrong) / (2 * repeats)))
         off = []
         for which, total in ((0, sum(x)), (1, sum(y))):
             means = duel.draw(which, (repeats, count), rng).mean(axis=1)
@@ -148,7 +151,7 @@ def _findings(rows: list[dict[str, Any]], guesses: dict[str, list[float]]) -> tu
     close = [row["best_test_measured"] / (row["any_adversary_exact"] + 1) for row in rows]
     order = [row["theorem_3"] <= row["any_adversary_by_metric"] + 1 for row in rows]
     enough = [row["histogram_measured"] <= row["histogram_enough"] for row in rows]
-    best, bound = np.array(guesses["best"]), np.array(guesses["bound"])
+    best, bound, noise = (np.array(guesses[name]) for name in ("best", "bound", "noise"))
     return (
         Finding(
             "no adversary tells the data sets apart before the answers withstood are used up",
@@ -169,8 +172,9 @@ def _findings(rows: list[dict[str, Any]], guesses: dict[str, list[float]]) -> tu
         ),
         Finding(
             "no guess of the data comes nearer than Le Cam's bound, and the best one meets it",
-            bool(np.all(best >= bound * 0.93 - 0.02) and np.all(best <= bound * 1.12 + 0.05)),
-            f"after {guesses['answers'][-2]} answers: at least {bound[-2]:.2f} records off, {best[-2]:.2f} measured",
+            bool(np.all(np.abs(best - bound) <= 4 * noise)),
+            f"after {guesses['answers'][-2]} answers: at least {bound[-2]:.2f} records off, "
+            f"{best[-2]:.2f} ± {noise[-2]:.2f} measured",
         ),
     )
 

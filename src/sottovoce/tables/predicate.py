@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NoReturn
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.tables.tokens import TokenReader
 
 __all__ = [
     "And",
@@ -125,36 +125,10 @@ def parse_predicate(text: str) -> Condition:
     return tree
 
 
-class _Parser:
-    """One token of look-ahead over the text; each method reads one rule of the grammar."""
+class _Parser(TokenReader):
+    """Each method reads one rule of the grammar."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.position, self.depth = text, 0, 0
-        self.advance()
-
-    def advance(self) -> None:
-        match = TOKEN.match(self.text, self.position)
-        rest = self.text[self.position :].strip()
-        if match is None and rest:
-            raise InvalidValue(f"a condition cannot contain {rest[:10]!r} (character {self.position + 1})")
-        self.start = self.position
-        if match is None:
-            self.kind, self.token = "end", ""
-            return
-        self.kind = str(match.lastgroup)
-        self.token, self.position = match[self.kind], match.end()
-        if self.kind == "word" and self.token.lower() in KEYWORDS:
-            self.kind, self.token = "keyword", self.token.lower()
-
-    def fail(self, expected: str) -> NoReturn:
-        got = repr(self.token) if self.token else "the end"
-        raise InvalidValue(f"{expected} at character {self.start + 1} of the condition {self.text!r}. Got {got}")
-
-    def accept(self, *tokens: str) -> bool:
-        if self.kind in ("keyword", "sign") and self.token in tokens:
-            self.advance()
-            return True
-        return False
+    language, pattern, keywords = "condition", TOKEN, KEYWORDS
 
     def either(self) -> Condition:
         parts = [self.both()]
@@ -177,8 +151,7 @@ class _Parser:
             tree = Not(self.single())
         elif self.accept("("):
             tree = self.either()
-            if not self.accept(")"):
-                self.fail("expected ')'")
+            self.expect(")")
         else:
             tree = self.comparison()
         self.depth -= 1

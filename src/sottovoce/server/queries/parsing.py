@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NoReturn
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.queries.tree import (
@@ -24,6 +23,7 @@ from sottovoce.server.queries.tree import (
     Query,
 )
 from sottovoce.tables.predicate import Condition, parse_predicate
+from sottovoce.tables.tokens import TokenReader
 
 __all__ = ["LONGEST", "parse_query"]
 
@@ -65,38 +65,10 @@ def parse_query(text: str) -> Query:
     return tree
 
 
-class _Parser:
-    """One token of look-ahead over the text; each method reads one rule of the grammar."""
+class _Parser(TokenReader):
+    """Each method reads one rule of the grammar."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.position, self.depth = text, 0, 0
-        self.advance()
-
-    def advance(self) -> None:
-        match = _TOKEN.match(self.text, self.position)
-        rest = self.text[self.position :].strip()
-        if match is None and rest:
-            raise InvalidValue(f"a query cannot contain {rest[:10]!r} (character {self.position + 1})")
-        self.start = self.position
-        if match is None:
-            self.kind, self.token = "end", ""
-            return
-        self.kind = str(match.lastgroup)
-        self.token, self.position = match[self.kind], match.end()
-
-    def fail(self, expected: str) -> NoReturn:
-        got = repr(self.token) if self.token else "the end"
-        raise InvalidValue(f"{expected} at character {self.start + 1} of the query {self.text!r}. Got {got}")
-
-    def accept(self, sign: str) -> bool:
-        if self.kind == "sign" and self.token == sign:
-            self.advance()
-            return True
-        return False
-
-    def expect(self, sign: str) -> None:
-        if not self.accept(sign):
-            self.fail(f"expected {sign!r}")
+    language, pattern = "query", _TOKEN
 
     def sum(self) -> Query:
         tree = self.product()
