@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from sottovoce.audit import Verdict, audit
+from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.cases import Case, all_cases, case, find_case
+from sottovoce.audit.cases_posteriors import tempered_subject
 from sottovoce.audit.survey import survey
+from sottovoce.gibbs import TemperedHiddenMarkov
+from sottovoce.glm import Design, Logistic, TemperedGLM, langevin
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.profile import Basis
 
 CASES = all_cases()
 
@@ -38,8 +45,61 @@ def test_every_mechanism_and_system_has_a_case() -> None:
         for system in ("beta-bernoulli", "dirichlet-categorical", "gamma-poisson", "gamma-exponential", "normal-mean"):
             assert f"{kind}, {system}" in CASES
     others = ("statistical query", "Langevin", "SGD", "Ornstein", "local:", "quadratic", "noisy counts", "network")
+    others += ("localised posterior", "refined posterior", "tempered regression", "hidden Markov")
     for word in others:
         assert any(word in name for name in CASES)
+
+
+def _half_the_noise(patch: pytest.MonkeyPatch) -> None:
+    class Quiet(langevin._Numbers):
+        def __init__(self, *arguments):  # type: ignore[no-untyped-def]
+            super().__init__(*arguments)
+            self["kick"] = self["kick"] / 2
+
+    patch.setattr(langevin, "_Numbers", Quiet)
+
+
+def _no_temperature(patch: pytest.MonkeyPatch) -> None:
+    honest = TemperedGLM.draw
+    patch.setattr(TemperedGLM, "draw", lambda self, *a, **k: honest(replace(self, data_weight=1.0), *a, **k))
+    sweep = TemperedHiddenMarkov.sweep
+    patch.setattr(TemperedHiddenMarkov, "sweep", lambda self, *a: sweep(replace(self, temperature=1.0), *a))
+
+
+@pytest.mark.parametrize(
+    ("name", "plant", "draws"),
+    [
+        ("localised posterior, worst quadratic, 2 phases", _half_the_noise, 20_000),
+        ("refined posterior", _half_the_noise, 1000),
+        ("tempered regression, if converged", _no_temperature, 20_000),
+        ("tempered hidden Markov chain", _no_temperature, 16_000),
+    ],
+)
+def test_a_posterior_with_a_planted_fault_is_flagged(
+    name: str, plant: Callable[[pytest.MonkeyPatch], None], draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = CASES[name].build()
+    plant(monkeypatch)
+    assert audit(subject, draws=draws, seed=3).verdict is Verdict.VIOLATED
+
+
+def test_phases_that_move_alike_leak_what_they_cost() -> None:
+    report = audit(CASES["localised posterior, worst quadratic, 2 phases"].build(), draws=100_000)
+    assert report.verdict is Verdict.HOLDS
+    assert 0.95 * report.mu.claimed < report.mu.lower <= report.mu.claimed
+
+
+def test_a_ball_shorter_than_a_step_breaks_what_only_an_exact_sample_keeps() -> None:
+    """Why a claim that rests on convergence is no proof: such a chain jumps from end to end of the ball."""
+
+    def attack(radius: float) -> AuditReport:
+        design = Design(Logistic(), n=4, dimension=2, data_norm=1.0, radius=radius)
+        return audit(tempered_subject("tempered", TemperedGLM(design, 1.0, 1.0)), draws=50_000)
+
+    short, long = attack(0.2), attack(4.0)
+    assert short.claim.basis is Basis.CONVERGENCE
+    assert short.verdict is Verdict.VIOLATED
+    assert long.verdict is Verdict.HOLDS
 
 
 def test_a_survey_keeps_the_order_and_gives_slow_cases_a_tenth() -> None:
@@ -49,6 +109,7 @@ def test_a_survey_keeps_the_order_and_gives_slow_cases_a_tenth() -> None:
     assert [c.name for c, _ in found] == names
     assert [r.draws for _, r in found] == [1000, 10_000, 10_000]
     assert fractions[-1] == 1.0
+    assert CASES["refined posterior"].share(100_000) == 1000
     together = survey(names[1:], draws=10_000, jobs=2)
     assert [r.epsilon for _, r in together] == [r.epsilon for _, r in found[1:]]
 

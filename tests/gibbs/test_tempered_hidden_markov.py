@@ -1,14 +1,16 @@
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import stats
+from scipy import integrate, special, stats
 
 from sottovoce.curator import Curator
 from sottovoce.gibbs import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior, TemperedHiddenMarkov
 from sottovoce.gibbs.floored import draw_floored_dirichlet
+from sottovoce.gibbs.sweeps import ChainState
 from sottovoce.gibbs.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -116,6 +118,44 @@ def test_floored_draws_have_the_truncated_law(alpha: list[float]) -> None:
     assert stats.kstest(draws, lambda x: np.clip((law.cdf(x) - low) / (high - low), 0, 1)).pvalue > 1e-3
     assert draws.min() >= floor
     assert draws.max() <= 1 - floor
+
+
+TWO = HiddenMarkovModel(ChainGrid(Field("region", ("N", "S")), Field("month", (1,))), FIELDS[:1], states=2)
+COUNTS = np.array([[40.0, 0.0], [9.0, 24.0]])
+"""Of the two regions, which are in a state each before the sweep."""
+
+
+def _surprises(mech: TemperedHiddenMarkov, sweeping: TemperedHiddenMarkov, runs: int = 20_000) -> tuple[float, float]:
+    """Return how many standard deviations the emissions and the states of a sweep lie off their law under `mech`."""
+    even = np.full((runs, 2), 0.5)
+    before = ChainState(even, np.full((runs, 2, 2), 0.5), (), np.tile([[[0], [1]]], (runs, 1, 1)))
+    after = sweeping.sweep(before, [COUNTS[:, None, :]], seeded_rng(6))
+    theta, least = after.emissions[0], mech.floor / 2
+    moments = []
+    for counts in COUNTS:  # Σ N log θ of each state, which the weight of the data moves most
+        alpha = 1 + counts / mech.temperature
+
+        def part(x: float, power: int, alpha: np.ndarray = alpha, counts: np.ndarray = counts) -> float:
+            score = special.xlogy(counts[0], x) + special.xlogy(counts[1], 1 - x)
+            return score**power * np.exp(special.xlogy(alpha[0] - 1, x) + special.xlogy(alpha[1] - 1, 1 - x))
+
+        mass, first, second = (integrate.quad(part, least, 1 - least, (k,), epsabs=0)[0] for k in range(3))
+        moments.append((first / mass, second / mass - (first / mass) ** 2))
+    off = (COUNTS * np.log(theta)).sum(axis=-1) - [mean for mean, _ in moments]
+    emissions = off.sum() / np.sqrt(runs * sum(variance for _, variance in moments))
+    # Given θ the odds of state 1 in a region are ∏ (θ₁/θ₀)^(N/T): test along their logarithm.
+    slope = (np.log(theta[:, 1]) - np.log(theta[:, 0])) @ COUNTS.T
+    chance = special.expit(slope / mech.temperature)
+    wrong = slope * (after.states[..., 0] - chance)
+    states = wrong.sum() / np.sqrt((slope**2 * chance * (1 - chance)).sum())
+    return abs(float(emissions)), abs(float(states))
+
+
+def test_a_sweep_counts_the_data_exactly_one_over_the_temperature() -> None:
+    mech = TemperedHiddenMarkov(TWO, n=73, temperature=8.0)
+    assert max(_surprises(mech, mech)) < 4
+    for fault in (1.15, 1 / 1.15):
+        assert min(_surprises(mech, replace(mech, temperature=fault * mech.temperature))) > 6
 
 
 def test_a_release_is_a_whole_chain_charged_once(tmp_path: Path) -> None:

@@ -37,22 +37,33 @@ class Case:
         Whether the claim is the supremum itself and the pair attains it, so that a good attack must come near.
     slow
         Whether draws take long; when all cases are audited, this one has a tenth of them.
+    one_in
+        One in how many of the draws it has then, where a tenth would still take too long.
     """
 
     name: str
     build: Build = field(repr=False)
     tight: bool = False
     slow: bool = False
+    one_in: int | None = None
+
+    def share(self, draws: int) -> int:
+        """Return how many of `draws` this case has when all are audited.
+
+        >>> Case("quick", Subject).share(50_000), Case("slow", Subject, slow=True, one_in=25).share(50_000)
+        (50000, 2000)
+        """
+        return draws // (self.one_in or (10 if self.slow else 1))
 
 
 _REGISTER: dict[str, Case] = {}
 
 
-def case(name: str, *, tight: bool = False, slow: bool = False) -> Callable[[Build], Build]:
+def case(name: str, *, tight: bool = False, slow: bool = False, one_in: int | None = None) -> Callable[[Build], Build]:
     """Register the decorated function as the case `name`."""
 
     def register(build: Build) -> Build:
-        _REGISTER[name] = Case(name, build, tight, slow)
+        _REGISTER[name] = Case(name, build, tight, slow, one_in)
         return build
 
     return register

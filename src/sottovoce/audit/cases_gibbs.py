@@ -1,4 +1,4 @@
-"""Audited cases: count tables with noise, on which every latent model rests, and the tempered tables of a network."""
+"""Audited cases: count tables with noise, on which every latent model rests, and tempered networks and chains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import numpy as np
 
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
-from sottovoce.gibbs import BayesianNetwork, Field, NoisyCounts, TemperedNetwork
+from sottovoce.gibbs import (
+    BayesianNetwork,
+    ChainGrid,
+    Field,
+    HiddenMarkovModel,
+    NoisyCounts,
+    TemperedHiddenMarkov,
+    TemperedNetwork,
+)
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.systems.statistics import Statistics
@@ -90,3 +98,26 @@ def tempered_network() -> Subject:
     powers = (first - second) / mechanism.temperature
     draws = _NetworkDraws(mechanism, pair)
     return Subject("tempered network", draws, mechanism.profile, lambda outputs: np.log(outputs) @ powers)
+
+
+@dataclass(frozen=True, eq=False)
+class _SweepDraws:
+    """The emissions and states of every sweep of a chain, sweep after sweep, by the names the sampler gave them."""
+
+    mechanism: TemperedHiddenMarkov
+    pair: tuple[Statistics, Statistics]
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        sweeps = self.mechanism.run(self.pair[side], rng, chains=count)
+        parts = [part.reshape(count, -1) for s in sweeps for part in (*(e[..., :-1] for e in s.emissions), s.states)]
+        return np.concatenate(parts, axis=1)
+
+
+@case("tempered hidden Markov chain", slow=True)
+def tempered_chain() -> Subject:
+    """Return two tempered sweeps over a single record, which has no others to hide among."""
+    grid = ChainGrid(Field("region", (0,)), (Field("month", (0, 1)),))
+    model = HiddenMarkovModel(grid, (Field("kind", (0, 1)),), states=2)
+    mechanism = TemperedHiddenMarkov.calibrate(model, 1, PureDP(4.0), sweeps=2)
+    first, second = (model.statistics({"region": [0], "month": [0], "kind": [kind]}) for kind in (0, 1))
+    return Subject("tempered hidden Markov chain", _SweepDraws(mechanism, (first, second)), mechanism.profile)

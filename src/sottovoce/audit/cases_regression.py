@@ -23,7 +23,7 @@ from sottovoce.glm import Design, DiffusePosterior, Logistic, Loss, NoisyQuadrat
 from sottovoce.glm.losses import Constants
 from sottovoce.privacy.promises import ApproxDP
 
-__all__ = ["Linear", "langevin_subject"]
+__all__ = ["Linear", "chain_moments", "langevin_subject"]
 
 _N = 4
 _ROWS = np.array([[1.0, 0.0]] * _N)
@@ -76,10 +76,14 @@ def langevin_subject(name: str, mechanism: DiffusePosterior) -> Subject:
     draws = _ChainDraws(mechanism)
     if not isinstance(mechanism.design.loss, Linear):
         return Subject(name, draws, mechanism.profile)
+    return Subject(name, draws, mechanism.profile, _shifted(*chain_moments(mechanism)))
+
+
+def chain_moments(mechanism: DiffusePosterior) -> tuple[float, float]:
+    """Return how far apart the last iterates of two neighbours lie under the linear loss, and their variance."""
     chain = mechanism.chain
     kept = (1 - chain.step * chain.convexity) ** np.arange(chain.n_steps)
-    gap, variance = chain.step * chain.sensitivity * kept.sum(), 2 * chain.step * (kept**2).sum()
-    return Subject(name, draws, mechanism.profile, _shifted(float(gap), float(variance)))
+    return float(chain.step * chain.sensitivity * kept.sum()), float(2 * chain.step * (kept**2).sum())
 
 
 def _design(loss: Loss) -> Design:

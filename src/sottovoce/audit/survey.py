@@ -25,7 +25,7 @@ def survey(
 ) -> list[tuple[Case, AuditReport]]:
     """Audit the named cases, all of them by default, and return each with its report, in order.
 
-    Slow cases have a tenth of the draws. With several jobs each case is audited in a process of its own.
+    Slow cases have a tenth of the draws, or fewer. With several jobs each case is audited in a process of its own.
 
     Examples
     --------
@@ -34,8 +34,8 @@ def survey(
     (True, 'holds')
     """
     cases = [find_case(name) for name in (all_cases() if names is None else names)]
-    tasks = [(c.name, max(draws // 10, FEWEST) if c.slow else draws, delta, confidence, seed) for c in cases]
-    work = [task[1] * (20 if c.slow else 1) for c, task in zip(cases, tasks, strict=True)]
+    tasks = [(c.name, max(c.share(draws), min(draws, FEWEST)), delta, confidence, seed) for c in cases]
+    work = [2 * draws if c.slow else draws for c in cases]
     done, reports = 0, {}
     for index, report in _in_turn(tasks) if jobs == 1 else _at_once(tasks, work, jobs):
         reports[index] = report

@@ -38,7 +38,9 @@ def audit(
     spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism.")] = None,
     case: Annotated[str | None, typer.Option(help="A registered case by name; `list` names them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Audit every registered case.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help=f"At most {_QUICK:,} draws; a slow case has a tenth.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"At most {_QUICK:,} draws; a slow case has a tenth, or fewer.")
+    ] = False,
     draws: Annotated[int | None, typer.Option(help=f"Outputs of each data set, at most. [default: {_DRAWS:,}]")] = None,
     delta: Annotated[float, typer.Option(help="The δ at which ε is bounded.")] = 1e-3,
     confidence: Annotated[float, typer.Option(help="The confidence of each bound.")] = 0.99,
@@ -113,8 +115,14 @@ def _list(as_json: bool) -> None:
     if as_json:
         emit([{"name": c.name, "tight": c.tight, "slow": c.slow} for c in cases])
         return
-    rows = [(c.name, "exact" if c.tight else "an upper bound", "a tenth" if c.slow else "all") for c in cases]
+    rows = [(c.name, "exact" if c.tight else "an upper bound", _share(c)) for c in cases]
     console.print(table("Audited cases", ("name", "the claim is", "draws under --all"), rows, left=3))
+
+
+def _share(case: Case) -> str:
+    if case.one_in is not None:
+        return f"one in {case.one_in:,}"
+    return "a tenth" if case.slow else "all"
 
 
 _COLOURS = {Verdict.HOLDS: "green", Verdict.DOUBTFUL: "yellow", Verdict.VIOLATED: "bold red"}

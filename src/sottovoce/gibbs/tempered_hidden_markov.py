@@ -140,14 +140,18 @@ class TemperedHiddenMarkov(Mechanism):
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> HiddenMarkovPosterior:
         del draws
+        return HiddenMarkovPosterior.relabelled(self.system.fields, stack_draws(self.run(statistics, rng)))
+
+    def run(self, statistics: Statistics, rng: np.random.Generator, chains: int = 1) -> list[ChainState]:
+        """Return the state after every sweep, of as many chains side by side; a release is that of one."""
         seen = ~self.missing[..., None]
         counts = [table * seen.astype(np.float64) for table in self.system.counts(statistics)]
-        state = self.system.prior.start(1, self.system.grid.shape, rng)
+        state = self.system.prior.start(chains, self.system.grid.shape, rng)
         kept = []
         for _ in range(self.sweeps):
             state = self.sweep(state, counts, rng)
             kept.append(state)
-        return HiddenMarkovPosterior.relabelled(self.system.fields, stack_draws(kept))
+        return kept
 
     def sweep(self, state: ChainState, counts: list[Floats], rng: np.random.Generator) -> ChainState:
         """Return the state after one tempered sweep: emissions, states, then transitions."""

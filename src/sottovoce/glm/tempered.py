@@ -16,6 +16,7 @@ from sottovoce.glm.rows import Placement
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
@@ -83,8 +84,24 @@ class TemperedGLM:
                 "DiffusePosterior, which is certified at every step, or say accept_unproven=True"
             )
         generator = secure_rng() if rng is None else rng
-        chain = DiffusePosterior(self.design, self.prior_precision, self.data_weight, n_steps=self.n_steps)
-        start = np.zeros((1, self.design.dimension))
-        draws = chain.draw(X, y, start, generator, placement=placement, progress=progress)
-        described = chain.describe() | {"mechanism": "tempered posterior"}
+        draws = self.draw(X, y, generator, placement=placement, progress=progress)
+        described = self._chains.describe() | {"mechanism": "tempered posterior"}
         return Release(draws, self.profile, described, "w", not is_secure(generator))
+
+    def draw(
+        self,
+        X: Any,
+        y: Any,
+        rng: np.random.Generator,
+        *,
+        chains: int = 1,
+        placement: Placement = Placement(),  # noqa: B008
+        progress: Callable[[float], None] | None = None,
+    ) -> Floats:
+        """Return the last iterates of as many chains, shape (chains, dimension); a release is that of one."""
+        start = np.zeros((chains, self.design.dimension))
+        return self._chains.draw(X, y, start, rng, placement=placement, progress=progress)
+
+    @property
+    def _chains(self) -> DiffusePosterior:
+        return DiffusePosterior(self.design, self.prior_precision, self.data_weight, n_steps=self.n_steps)
