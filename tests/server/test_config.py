@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.server.config import Config, read_config
@@ -126,8 +127,13 @@ class TestOpening:
 
     def test_it_opens_again_as_it_was(self, tmp_path: Path) -> None:
         config = write_office(tmp_path)
-        self.open(config)
-        self.open(config)
+        budgets = []
+        for _ in range(2):
+            self.open(config)
+            with Ledger(config.ledger) as ledger:
+                budgets.append(ledger.budgets())
+        assert budgets[0]
+        assert budgets[0] == budgets[1]
 
     @pytest.mark.parametrize(
         ("old", "new", "said"),
