@@ -18,7 +18,7 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
-from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
@@ -142,12 +142,6 @@ class NoisyCounts(Mechanism):
         """Return the profile: whatever is drawn from the released tables is free."""
         del draws
         return self.profile
-
-    def _read(self, records: Any) -> Statistics:
-        statistics = records if isinstance(records, Statistics) else self.system.statistics(records)
-        if statistics.n != self.n:
-            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}")
-        return statistics
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> NoisyTables:
         del draws

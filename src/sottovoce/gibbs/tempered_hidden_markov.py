@@ -12,15 +12,14 @@ from sottovoce.gibbs.floored import draw_floored_dirichlet
 from sottovoce.gibbs.hidden_markov import HiddenMarkovModel
 from sottovoce.gibbs.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.gibbs.sweeps import ChainState, stack_draws
+from sottovoce.gibbs.tempered import TemperedUpdates, log_ratio_bound
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.privacy.pure import BoundedRangeProfile
+from sottovoce.privacy.promises import Promise
 from sottovoce.systems.statistics import Statistics
 
 __all__ = ["TemperedHiddenMarkov"]
@@ -77,26 +76,22 @@ class TemperedHiddenMarkov(Mechanism):
         super().__post_init__()
         if not isinstance(self.system, HiddenMarkovModel):
             raise InvalidValue(f"tempered updates are of a HiddenMarkovModel. Got a {type(self.system).__name__}")
-        object.__setattr__(self, "temperature", float(self.temperature))
-        if not 1 <= self.temperature < float("inf"):
-            raise InvalidValue(f"temperature must be >= 1 and finite. Got {self.temperature!r}")
-        if isinstance(self.sweeps, bool) or not isinstance(self.sweeps, int | np.integer) or self.sweeps < 1:
-            raise InvalidValue(f"sweeps must be a whole number >= 1. Got {self.sweeps!r}")
-        log_ranges(self.system, self.floor)
+        object.__setattr__(self, "temperature", self._updates.temperature)
         object.__setattr__(self, "missing", self.system.mask(self.missing))
+
+    @property
+    def _updates(self) -> TemperedUpdates:
+        return TemperedUpdates(_bounds(self.system, self.floor), self.sweeps, self.temperature)
 
     @cached_property
     def profile(self) -> Profile:
         """What the whole chain provably costs."""
-        if self.n == 0:  # no record, no neighbour
-            return ZeroConcentratedProfile(0.0)
-        return _profile(log_ranges(self.system, self.floor), self.temperature, self.sweeps)
+        return ZeroConcentratedProfile(0.0) if self.n == 0 else self._updates.profile  # no record, no neighbour
 
     @property
     def additive_epsilon(self) -> float:
         """The thesis' figure for the same chain: the windows of all updates added up, as pure privacy."""
-        ranges = log_ranges(self.system, self.floor)
-        return float(self.sweeps * 4 * ranges.sum() / self.temperature)
+        return self._updates.additive_epsilon
 
     @property
     def columns(self) -> list[str]:
@@ -116,14 +111,12 @@ class TemperedHiddenMarkov(Mechanism):
     ) -> Self:
         """Return the chain at the lowest temperature that keeps the promise."""
         checked = cls(model, n, 1.0, sweeps, floor, missing)
-        ranges, high = log_ranges(model, floor), 1.0
-        if isinstance(target, ApproxDP) and target.delta > 0:
-            # The zero-concentrated bound says where to look; the exact composition allows a little more.
-            def quick(coldness: float) -> Profile:
-                return ZeroConcentratedProfile(_rho(ranges, 1 / coldness, sweeps))
-
-            high = min(1.0, 2 * largest_keeping(quick, target, high=1.0, name="1/temperature"))
-        coldness = largest_keeping(lambda c: _profile(ranges, 1 / c, sweeps), target, high=high, name="1/temperature")
+        bounds = _bounds(model, floor)
+        # That search goes through ρ for an (ε, δ) promise; the exact composition allows a little more.
+        high = min(1.0, 2 / TemperedUpdates.calibrate(bounds, sweeps, target).temperature)
+        coldness = largest_keeping(
+            lambda c: TemperedUpdates(bounds, sweeps, 1 / c).profile, target, high=high, name="1/temperature"
+        )
         return cls(model, n, 1 / coldness, sweeps, floor, checked.missing)
 
     def cost(self, draws: int = 1) -> Profile:
@@ -131,12 +124,6 @@ class TemperedHiddenMarkov(Mechanism):
         if draws != 1:
             raise InvalidValue(f"one release is one whole chain; ask for more sweeps instead of draws. Got {draws}")
         return self.profile
-
-    def _read(self, records: Any) -> Statistics:
-        statistics = records if isinstance(records, Statistics) else self.system.statistics(records)
-        if statistics.n != self.n:
-            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}")
-        return statistics
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> HiddenMarkovPosterior:
         del draws
@@ -182,15 +169,10 @@ def log_ranges(model: HiddenMarkovModel, floor: float) -> Floats:
     """Return B_f = log((1-(K-1)a₀)/a₀) of each field, a₀ = floor/K."""
     if not 0 < floor < 1:
         raise InvalidValue(f"floor must lie between 0 and 1. Got {floor!r}")
-    sizes = np.array([f.size for f in model.fields], dtype=np.float64)
-    least = floor / sizes
-    return np.asarray(np.log((1 - (sizes - 1) * least) / least))
+    return np.array([log_ratio_bound(field.size, floor / field.size) for field in model.fields])
 
 
-def _rho(ranges: Floats, temperature: float, sweeps: int) -> float:
-    return float(sweeps * (np.sum(ranges**2) + ranges.sum() ** 2) / (2 * temperature**2))
-
-
-def _profile(ranges: Floats, temperature: float, sweeps: int) -> Profile:
-    windows = [2 * float(b) / temperature for b in (*ranges, ranges.sum())]
-    return compose([BoundedRangeProfile(window) for window in windows], [sweeps] * len(windows))
+def _bounds(model: HiddenMarkovModel, floor: float) -> tuple[float, ...]:
+    """Return the bound of each update of a sweep: one a field, and one for all states together."""
+    ranges = log_ranges(model, floor)
+    return (*ranges.tolist(), float(ranges.sum()))

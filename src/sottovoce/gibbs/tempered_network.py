@@ -13,7 +13,7 @@ from sottovoce.gibbs.network import BayesianNetwork
 from sottovoce.gibbs.network_posterior import NetworkPosterior
 from sottovoce.gibbs.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
 from sottovoce.mechanisms.mechanism import Mechanism, coarsen
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
@@ -89,12 +89,6 @@ class TemperedNetwork(Mechanism):
         """Return the sample at the lowest temperature that keeps the promise."""
         checked = cls(network, n, 1.0, floor)
         return cls(network, n, TemperedUpdates.calibrate(_bounds(network, floor), 1, target).temperature, checked.floor)
-
-    def _read(self, records: Any) -> Statistics:
-        statistics = records if isinstance(records, Statistics) else self.system.statistics(records)
-        if statistics.n != self.n:
-            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}")
-        return statistics
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> NetworkPosterior:
         values = tuple(self._draw(table, rng, draws) for table in self.system.counts(statistics))

@@ -14,7 +14,7 @@ from sottovoce.privacy.numbers import as_floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.records import read_records
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts, Reading, Statistics
 
 __all__ = ["Conjugate", "check_count", "check_statistics", "check_weights", "check_whole"]
 
@@ -56,12 +56,12 @@ def check_statistics(reading: Reading, statistics: Statistics) -> Statistics:
     return statistics
 
 
-def check_whole(reading: Reading, statistics: Statistics) -> Statistics:
+def check_whole(reading: Reading | CrossCounts, statistics: Statistics) -> Statistics:
     """Return the statistics if they are whole wherever records are, else raise `InvalidData`.
 
     A profile covers the data sets that can happen; a fraction of a count is none of them.
     """
-    whole = isinstance(reading, CategoryCounts) or (isinstance(reading, ClippedSum) and reading.integer)
+    whole = isinstance(reading, CategoryCounts | CrossCounts) or (isinstance(reading, ClippedSum) and reading.integer)
     if whole and not np.array_equal(statistics.total, np.rint(statistics.total)):
         raise InvalidData("records of this system are whole, so their statistics must be whole numbers too")
     return statistics
