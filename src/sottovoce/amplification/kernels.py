@@ -23,8 +23,22 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.registry import Registry
 
-__all__ = ["FiniteKernel", "Kernel", "randomized_response"]
+__all__ = ["KERNELS", "FiniteKernel", "Kernel", "randomized_response"]
+
+_HERE = "sottovoce.amplification"
+KERNELS = Registry(
+    "kernel",
+    {
+        "finite": f"{_HERE}.kernels:FiniteKernel",
+        "truncated-gaussian": f"{_HERE}.interval_kernels:TruncatedGaussianKernel",
+        "laplace-interval": f"{_HERE}.interval_kernels:LaplaceIntervalKernel",
+        "chain": f"{_HERE}.chains:KernelChain",
+    },
+    "sottovoce.kernels",
+)
+"""Every kind of kernel by its word."""
 
 _BLOCK = 1 << 22
 """Numbers held at a time while pairs of rows are compared."""
@@ -34,12 +48,6 @@ class Kernel(ABC):
     """A random map; use one of its kinds. Values: equal when their numbers are."""
 
     word: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[Kernel]]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "word" in cls.__dict__:
-            Kernel._kinds[cls.word] = cls
 
     @abstractmethod
     def spread(self, epsilon: Floats) -> Floats:
@@ -78,13 +86,12 @@ class Kernel(ABC):
         """Read a kernel from `to_dict`'s form."""
         rest = dict(state)
         word = rest.pop("kernel", None)
-        kind = Kernel._kinds.get(word) if isinstance(word, str) else None
-        if kind is None:
-            raise InvalidValue(f"no kernel is called {word!r}; known: {', '.join(sorted(Kernel._kinds))}")
+        kind = KERNELS[word]
         try:
-            return kind(**rest)
+            kernel: Kernel = kind(**rest)
         except TypeError as error:
             raise InvalidValue(f"cannot read a {word} kernel: {error}") from None
+        return kernel
 
 
 @dataclass(frozen=True)

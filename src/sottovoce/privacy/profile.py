@@ -17,8 +17,29 @@ from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
 from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.registry import Registry
 
-__all__ = ["Basis", "Profile"]
+__all__ = ["PROFILES", "Basis", "Profile"]
+
+PROFILES = Registry(
+    "profile",
+    {
+        "gaussian": "sottovoce.privacy.gaussian:GaussianProfile",
+        "pure": "sottovoce.privacy.pure:PureProfile",
+        "bounded-range": "sottovoce.privacy.pure:BoundedRangeProfile",
+        "zcdp": "sottovoce.privacy.concentrated:ZeroConcentratedProfile",
+        "renyi": "sottovoce.privacy.concentrated:RenyiProfile",
+        "laplace": "sottovoce.privacy.laplace:LaplaceProfile",
+        "discrete-laplace": "sottovoce.privacy.laplace:DiscreteLaplaceProfile",
+        "discrete-gaussian": "sottovoce.privacy.discrete_gaussian:DiscreteGaussianProfile",
+        "likelihood-ratio": "sottovoce.privacy.likelihood_ratio:LikelihoodRatioProfile",
+        "composed": "sottovoce.privacy.composition:ComposedProfile",
+        "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
+        "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
+    },
+    "sottovoce.profiles",
+)
+"""Every kind of profile by its word."""
 
 
 class Basis(enum.StrEnum):
@@ -48,14 +69,7 @@ class Profile(ABC):
     word: ClassVar[str]
     has_own_delta: ClassVar[bool] = True
     """False where δ(ε) is only known through the Rényi curve."""
-    _kinds: ClassVar[dict[str, type[Profile]]] = {}
-
     basis: Basis = field(default=Basis.BOUND, kw_only=True)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "word" in cls.__dict__:
-            Profile._kinds[cls.word] = cls
 
     # What a kind implements.
 
@@ -209,14 +223,12 @@ class Profile(ABC):
         """Read a profile from `to_dict`'s form."""
         rest = dict(state)
         word, basis = rest.pop("profile", None), rest.pop("basis", None)
-        kind = Profile._kinds.get(word) if isinstance(word, str) else None
-        if kind is None:
-            known = ", ".join(sorted(Profile._kinds))
-            raise InvalidValue(f"no profile is called {word!r}; import the room that defines it. Known: {known}")
+        kind = PROFILES[word]
         try:
-            return kind._from_state(rest, Basis(basis))
+            profile: Profile = kind._from_state(rest, Basis(basis))
         except (TypeError, KeyError, ValueError) as error:
             raise InvalidValue(f"cannot read a {word} profile: {error}") from None
+        return profile
 
     @staticmethod
     def from_json(text: str) -> Profile:

@@ -15,8 +15,10 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.randomness import secure_rng
+from sottovoce.privacy.registry import Registry
 
 __all__ = [
+    "DISTRIBUTIONS",
     "LEVELS",
     "LEVEL_WEIGHTS",
     "Distribution",
@@ -28,6 +30,23 @@ __all__ = [
     "number",
     "positive",
 ]
+
+_HERE = "sottovoce.systems.distributions"
+DISTRIBUTIONS = Registry(
+    "distribution",
+    {
+        "beta": f"{_HERE}.beta:Beta",
+        "dirichlet": f"{_HERE}.dirichlet:Dirichlet",
+        "gamma": f"{_HERE}.gamma:Gamma",
+        "normal": f"{_HERE}.normal:Normal",
+        "normal vector": f"{_HERE}.normal:NormalVector",
+        "truncated": f"{_HERE}.truncated:Truncated",
+        "mixture": f"{_HERE}.mixture:Mixture",
+        "dirichlet mixture": f"{_HERE}.mixture:DirichletMixture",
+    },
+    "sottovoce.distributions",
+)
+"""Every kind of distribution by its word."""
 
 LEVELS, LEVEL_WEIGHTS = special.roots_legendre(128)
 LEVELS, LEVEL_WEIGHTS = (LEVELS + 1) / 2, LEVEL_WEIGHTS / 2
@@ -68,12 +87,6 @@ class Distribution(ABC):
     """A distribution of the parameter. Parameters may be arrays: several distributions side by side."""
 
     word: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[Distribution]]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "word" in cls.__dict__:
-            Distribution._kinds[cls.word] = cls
 
     @property
     @abstractmethod
@@ -121,14 +134,13 @@ class Distribution(ABC):
         """Read a distribution from `to_dict`'s form."""
         rest = dict(state)
         word = rest.pop("distribution", None)
-        kind = Distribution._kinds.get(word) if isinstance(word, str) else None
-        if kind is None:
-            raise InvalidValue(f"no distribution is called {word!r}; known: {', '.join(sorted(Distribution._kinds))}")
+        kind = DISTRIBUTIONS[word]
         values = {k: Distribution.from_dict(v) if isinstance(v, Mapping) else v for k, v in rest.items()}
         try:
-            return kind(**values)
+            distribution: Distribution = kind(**values)
         except TypeError as error:
             raise InvalidValue(f"cannot read a {word} distribution: {error}") from None
+        return distribution
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -1,0 +1,76 @@
+"""Registries: words and what they stand for. A static table says where each word lives; nothing is imported until asked.
+
+What was written yesterday is read by a process that imported nothing, and an unknown word is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["Registry"]
+
+
+class Registry:
+    """Kinds of one thing by their word.
+
+    Parameters
+    ----------
+    what
+        What they are kinds of, for messages.
+    places
+        ``module:Class`` for each word, in the order in which they are shown.
+    group
+        The group of entry points under which other packages register kinds of their own.
+
+    Examples
+    --------
+    >>> promises = Registry("promise", {"pure": "sottovoce.privacy.promises:PureDP"}, "sottovoce.promises")
+    >>> promises["pure"].__name__, "purest" in promises
+    ('PureDP', False)
+    """
+
+    def __init__(self, what: str, places: Mapping[str, str], group: str) -> None:
+        self.what, self.group = what, group
+        self._places = dict(places)
+        self._found: dict[str, Any] = {}
+
+    @cached_property
+    def _strangers(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=self.group) if point.name not in self._places}
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._places
+        yield from self._strangers
+        yield from (word for word in self._found if word not in self._places and word not in self._strangers)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._found or word in self._places or word in self._strangers
+
+    def __getitem__(self, word: Any) -> Any:
+        """Return the kind that a word stands for, or raise `InvalidValue` with the words there are."""
+        if not isinstance(word, str) or word not in self:
+            raise InvalidValue(f"no {self.what} is called {word!r}; known: {', '.join(self)}")
+        if word not in self._found:
+            if word in self._places:
+                module, _, name = self._places[word].partition(":")
+                self._found[word] = getattr(importlib.import_module(module), name)
+            else:
+                self._found[word] = self._strangers[word].load()
+        return self._found[word]
+
+    def add(self, kind: Any) -> Any:
+        """Register a kind under its `word` for this process; usable as a decorator.
+
+        For good, name it as an entry point of its package instead.
+        """
+        word = kind.word
+        if word in self and self[word] is not kind:
+            raise InvalidValue(f"there is a {self.what} called {word!r} already")
+        self._found[word] = kind
+        return kind

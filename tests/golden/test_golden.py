@@ -1,0 +1,70 @@
+"""What was written before the house was moved is read to the same values after it."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.ledger import Ledger
+from sottovoce.mechanisms import Release
+from sottovoce.privacy.profile import Profile
+
+HERE = Path(__file__).parent
+PROFILES = json.loads((HERE / "profiles.json").read_text(encoding="utf-8"))
+RELEASES = json.loads(gzip.decompress((HERE / "releases.json.gz").read_bytes()))
+ENTRIES = json.loads((HERE / "entries.json").read_text(encoding="utf-8"))
+
+
+def close(found, wanted, tolerance=1e-9):
+    wanted = np.array([np.inf if x is None else x for x in np.atleast_1d(wanted)], dtype=float)
+    np.testing.assert_allclose(np.atleast_1d(found), wanted, rtol=tolerance, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_reads_back_to_the_same_curve(name):
+    golden = PROFILES[name]
+    profile = Profile.from_dict(golden["state"])
+    close(profile.delta([0.0, 0.1, 0.5, 1.0]), golden["delta"])
+    close(profile.renyi([1.0, 1.5, 2.0, 3.5]), golden["renyi"])
+    close(profile.pure(), golden["pure"])
+    assert json.loads(profile.to_json()) == golden["state"]
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_every_release_reads_back_to_the_same_values(name):
+    golden = RELEASES[name]
+    release = Release.from_dict(golden["state"])
+    assert release.parameter == golden["state"]["parameter"]
+    if golden["mean"] is not None:
+        mean = release.value.mean
+        close(mean() if callable(mean) else mean, golden["mean"])
+
+
+def test_a_ledger_is_read_and_verified_by_a_process_that_imported_nothing(tmp_path):
+    place = tmp_path / "patients.ledger"
+    shutil.copy(HERE / "patients.ledger", place)
+    code = (
+        "import json, sys\n"
+        "from sottovoce.ledger import Ledger\n"
+        "with Ledger(sys.argv[1]) as ledger:\n"
+        "    print(json.dumps([[e.id, e.cost, e.profile.to_dict()] for e in ledger.entries('patients')]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, check=True)
+    for (number, cost, profile), golden in zip(json.loads(done.stdout), ENTRIES, strict=True):
+        assert number == golden["entry"]["entry"]
+        close(cost, golden["entry"]["cost"])
+        assert profile == golden["release"]["profile"]
+
+
+def test_the_releases_of_a_ledger_read_back(tmp_path):
+    place = tmp_path / "patients.ledger"
+    shutil.copy(HERE / "patients.ledger", place)
+    with Ledger(place) as ledger:
+        found = [Release.from_json(entry.release) for entry in ledger.entries("patients")]
+    for release, golden in zip(found, ENTRIES, strict=True):
+        assert release.to_dict()["value"] == golden["release"]["value"]
