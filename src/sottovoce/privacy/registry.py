@@ -1,4 +1,4 @@
-"""Registries: words and what they stand for. A static table says where each word lives; nothing is imported until asked.
+"""Registries: words and what they stand for. A static table says where each word lives; nothing is imported before.
 
 What was written yesterday is read by a process that imported nothing, and an unknown word is an error.
 """

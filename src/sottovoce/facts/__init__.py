@@ -1,0 +1,18 @@
+"""Facts: what is public about a table, said once by a person and never read off the data."""
+
+from sottovoce.facts.columns import Category, Column, Count, Day, Flag, Number, Person
+from sottovoce.facts.facts import Facts
+from sottovoce.facts.files import facts_template, read_facts
+
+__all__ = [
+    "Category",
+    "Column",
+    "Count",
+    "Day",
+    "Facts",
+    "Flag",
+    "Number",
+    "Person",
+    "facts_template",
+    "read_facts",
+]

@@ -1,0 +1,75 @@
+"""Facts in a TOML file beside the data, and the template that a person fills in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from sottovoce.facts.facts import Facts
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["facts_template", "read_facts"]
+
+_FILL = "?"
+"""What a template leaves to a person."""
+
+
+def read_facts(path: str | os.PathLike[str]) -> Facts:
+    """Read facts from a TOML file: one table a column, its ``kind`` first."""
+    place = Path(path)
+    try:
+        state = tomllib.loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidValue(f"cannot read the facts in {place}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"{place} is not TOML: {error}") from None
+    for name, column in state.items():
+        if isinstance(column, Mapping):
+            open_ = [key for key, value in column.items() if value in (_FILL, [_FILL])]
+            if open_:
+                raise InvalidValue(
+                    f"{place}: {name} still needs {', '.join(open_)}; fill it in, or leave the column out"
+                )
+    return Facts.from_dict(state)
+
+
+def facts_template(schema: Mapping[str, str]) -> str:
+    """Return a TOML file to fill in, from the names and types of the columns alone.
+
+    >>> print(facts_template({"age": "int64", "ward": "string"}), end="")
+    # What is public about this table. Fill in every "?", and leave out the columns that nobody may ask about.
+    # Nothing here may be read off the data: write what you knew before you saw it.
+    <BLANKLINE>
+    [age] # int64; number (low, high), count (high), category (categories), person
+    kind = "number"
+    low = "?"
+    high = "?"
+    <BLANKLINE>
+    [ward] # string; category (categories), number (low, high), day (first, last), flag, person
+    kind = "category"
+    categories = ["?"]
+    """
+    lines = [
+        '# What is public about this table. Fill in every "?", and leave out the columns that nobody may ask about.',
+        "# Nothing here may be read off the data: write what you knew before you saw it.",
+    ]
+    for name, kind in schema.items():
+        shown = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+        lines += ["", *_column(shown, kind)]
+    return "\n".join(lines) + "\n"
+
+
+def _column(name: str, kind: str) -> list[str]:
+    if kind.startswith("bool"):
+        return [f"[{name}] # {kind}", 'kind = "flag"']
+    if kind.startswith(("date", "timestamp")):
+        return [f"[{name}] # {kind}", 'kind = "day"', f'first = "{_FILL}"', f'last = "{_FILL}"']
+    if kind.startswith(("int", "uint", "float", "decimal")):
+        choices = "number (low, high), count (high), category (categories), person"
+        return [f"[{name}] # {kind}; {choices}", 'kind = "number"', f'low = "{_FILL}"', f'high = "{_FILL}"']
+    choices = "category (categories), number (low, high), day (first, last), flag, person"
+    return [f"[{name}] # {kind}; {choices}", 'kind = "category"', f'categories = ["{_FILL}"]']
