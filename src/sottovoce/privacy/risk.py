@@ -1,0 +1,106 @@
+r"""What a profile means for a person: how well anyone can do who guesses from a release.
+
+All follow from the trade-off curve β(α): with a false-alarm rate of α, no test of "was it this data set or its
+neighbour?" misses less often than β(α). Guessing who a record belongs to, what it says, or the whole of it, with a
+chance of success α beforehand, is such a test (Kulynych et al. 2025), so it succeeds with at most 1 − β(α).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize
+
+from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.profile import Profile
+
+__all__ = ["advantage", "predictive_value", "success", "trade_off"]
+
+_POINTS = 161
+"""Tangents of the trade-off curve that are compared before the best one is refined."""
+
+
+def advantage(profile: Profile) -> float:
+    """Return the largest advantage over chance of any guess between two neighbours: δ(0).
+
+    >>> from sottovoce.privacy.pure import PureProfile
+    >>> round(advantage(PureProfile(1.0)), 4)
+    0.4621
+    """
+    return min(1.0, float(profile.delta(0.0)))
+
+
+@overload
+def trade_off(profile: Profile, false_alarms: float) -> float: ...
+@overload
+def trade_off(profile: Profile, false_alarms: ArrayLike) -> Floats: ...
+def trade_off(profile: Profile, false_alarms: ArrayLike) -> float | Floats:
+    r"""Return β(α), below which no test with false-alarm rate α can bring its misses.
+
+    .. math:: \beta(\alpha) = \max\Big(0,\ \sup_{\varepsilon \ge 0} 1 - \delta(\varepsilon) - e^{\varepsilon}\alpha,\
+              \sup_{\varepsilon \ge 0} e^{-\varepsilon}\big(1 - \delta(\varepsilon) - \alpha\big)\Big)
+
+    Every ε gives a true bound, so what is returned is never above the curve, however finely it is looked at.
+
+    >>> from sottovoce.privacy.gaussian import GaussianProfile
+    >>> round(trade_off(GaussianProfile(1.0), 0.05), 4)
+    0.7405
+    """
+    alphas = as_floats("false_alarms", false_alarms, 0.0, below=math.nextafter(1.0, 2.0))
+    found = np.array([_beta(profile, float(alpha)) for alpha in np.atleast_1d(alphas)])
+    return float(found[0]) if alphas.ndim == 0 else found
+
+
+def success(profile: Profile, baseline: float) -> float:
+    """Return the largest chance of a guess that succeeds with probability `baseline` without the release.
+
+    Whether it singles a person out, infers an attribute or reconstructs a record.
+
+    >>> from sottovoce.privacy.gaussian import GaussianProfile
+    >>> round(success(GaussianProfile(0.5), 0.01), 4)
+    0.0339
+    """
+    return 1.0 - trade_off(profile, float(as_floats("baseline", baseline, 0.0)))
+
+
+def predictive_value(profile: Profile, prior: float, false_alarms: float) -> float:
+    """Return how sure an alarm can be: Pr[in the data | alarm], for a prior and a false-alarm rate.
+
+    >>> from sottovoce.privacy.pure import PureProfile
+    >>> round(predictive_value(PureProfile(1.0), 0.5, 0.1), 4)
+    0.7311
+    """
+    prior = float(as_floats("prior", prior, 0.0, below=1.0))
+    hits = 1.0 - trade_off(profile, float(as_floats("false_alarms", false_alarms, 0.0)))
+    if prior == 0 or hits == 0:
+        return prior
+    return prior * hits / (prior * hits + (1 - prior) * false_alarms)
+
+
+def _beta(profile: Profile, alpha: float) -> float:
+    if alpha >= 1:
+        return 0.0
+
+    def bounds(epsilon: Floats) -> Floats:
+        delta = np.minimum(profile.delta(epsilon), 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            first = 1 - delta - (np.exp(epsilon) * alpha if alpha > 0 else 0.0)
+            return np.asarray(np.maximum(first, np.exp(-epsilon) * (1 - delta - alpha)))
+
+    pure = profile.pure()
+    top = min(pure if math.isfinite(pure) else 60.0, max(60.0, 2 * -math.log(max(alpha, 1e-300))))
+    grid = np.concatenate([[0.0], np.geomspace(min(1e-6, top / 2) if top > 0 else 1e-6, max(top, 2e-6), _POINTS)])
+    if math.isfinite(pure):
+        grid = np.append(grid, pure)
+    values = bounds(grid)
+    best = int(np.argmax(values))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+    if high > low:
+        found = optimize.minimize_scalar(
+            lambda e: -float(bounds(np.array([e]))[0]), bounds=(float(low), float(high)), method="bounded"
+        )
+        return float(min(max(0.0, values[best], -float(found.fun)), 1.0 - alpha))
+    return float(min(max(0.0, values[best]), 1.0 - alpha))
