@@ -61,7 +61,7 @@ def imagined(reading: Reading, n: int, mean: Any) -> Statistics:
             wanted = f"{dimension} coordinates within the radius {radius:g}"
     if not fits:
         raise InvalidValue(f"mean must be {wanted}. Got {mean.tolist()}")
-    return Statistics(n, n * mean)
+    return Statistics(n, n * mean, n * float(mean[0] - reading.low) if isinstance(reading, ClippedSum) else None)
 
 
 def mean_width(interval: tuple[Any, Any]) -> float:

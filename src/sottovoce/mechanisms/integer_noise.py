@@ -19,7 +19,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.randomness import is_secure
 
-__all__ = ["IntegerNoise", "NoiseKind"]
+__all__ = ["IntegerNoise", "Integers", "NoiseKind"]
 
 NoiseKind = Literal["laplace", "gaussian"]
 Integers = NDArray[np.int64]

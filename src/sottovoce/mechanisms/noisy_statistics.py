@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.feasible import project, whole_counts
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
-from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
+from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.noise_aware import latent_counts, latent_total
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
@@ -24,8 +24,9 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.conjugate import check_count, check_statistics
+from sottovoce.systems.conjugate import above_low, check_count, check_statistics
 from sottovoce.systems.distributions import Distribution
+from sottovoce.systems.grid import check_span
 from sottovoce.systems.normal_mean import NormalMean
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
 from sottovoce.systems.system import System
@@ -34,6 +35,8 @@ __all__ = ["NoisyStatistics"]
 
 _FINE = 2.0**-20
 """Grid step of a sum of fractions, beside the width of a record."""
+_MOST_STEPS = 2.0**50
+"""The most noise, in steps: sums and noise together then stay far inside 64 bits."""
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 
 
@@ -83,6 +86,8 @@ class NoisyStatistics(Mechanism):
         object.__setattr__(self, "scale", float(self.scale))
         if not 0 < self.scale < math.inf:
             raise InvalidValue(f"scale must be > 0 and finite. Got {self.scale!r}")
+        if self.scale / self.grid > _MOST_STEPS:
+            raise InvalidValue(f"scale must be at most 2**50 steps of {self.grid:g}. Got {self.scale!r}")
 
     @cached_property
     def grid(self) -> float:
@@ -129,10 +134,10 @@ class NoisyStatistics(Mechanism):
 
     def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
         """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""
-        statistics = check_statistics(self.system.reading, statistics)
-        counts = np.rint(statistics.total / self.grid).astype(np.int64)
+        reading = self.system.reading
+        counts = _counts(reading, check_statistics(reading, statistics), self.grid)
         noisy = self._steps.add(np.tile(counts, draws), rng).reshape(draws, counts.size)
-        return np.asarray(noisy * self.grid)
+        return _total(reading, self.n, noisy, self.grid)
 
     def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> NoisyPosterior:
         """Return the posterior that goes with a noisy statistic already released: post-processing, free of
@@ -140,7 +145,9 @@ class NoisyStatistics(Mechanism):
         """
         reading = self.system.reading
         noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
-        statistics = Statistics(self.n, project(reading, self.n, noisy))
+        total = project(reading, self.n, noisy)
+        above = float(total[0] - self.n * reading.low) if isinstance(reading, ClippedSum) else None
+        statistics = Statistics(self.n, total, above)
         plug_in = self.system.posterior(statistics)
         aware = self._noise_aware(statistics, noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
         return NoisyPosterior(noisy, statistics, aware, plug_in)
@@ -162,10 +169,11 @@ class NoisyStatistics(Mechanism):
         statistics = imagined(self.system.reading, self.n, mean)
         exact: Any = self.system.posterior(statistics)
         rng = seeded_rng(0)
-        counts = np.rint(statistics.total / self.grid).astype(np.int64)
+        reading = self.system.reading
+        counts = _counts(reading, statistics, self.grid)
         divergences, widths = [], []
         for _ in range(8 if isinstance(self.system.reading, CategoryCounts) else 32):
-            value: Any = self.posterior_from(self._steps.add(counts, rng) * self.grid, rng)
+            value: Any = self.posterior_from(_total(reading, self.n, self._steps.add(counts, rng), self.grid), rng)
             divergences.append(value.noise_aware.kl(exact))
             widths.append(mean_width(value.interval(level)))
         return Forecast(
@@ -179,6 +187,17 @@ class NoisyStatistics(Mechanism):
         return {"noise": self.noise, "scale": self.scale, "grid": self.grid}
 
 
+def _counts(reading: Reading, statistics: Statistics, grid: float) -> Integers:
+    """Return statistics in grid steps; a clipped sum in steps above n·low, which keeps its digits far from zero."""
+    near: Any = statistics.total if not isinstance(reading, ClippedSum) else [above_low(reading, statistics)]
+    return np.rint(np.asarray(near) / grid).astype(np.int64)
+
+
+def _total(reading: Reading, n: int, steps: Integers, grid: float) -> Floats:
+    """Return the totals that go with noisy steps: post-processing."""
+    return np.asarray(steps * grid + (n * reading.low if isinstance(reading, ClippedSum) else 0.0))
+
+
 def _grid(reading: Reading, n: int) -> float:
     """Return the grid step: 1 for whole statistics, else fine beside a record and far above the error of a
     sum.
@@ -190,7 +209,7 @@ def _grid(reading: Reading, n: int) -> float:
         case CategoryCounts() | ClippedSum(integer=True):
             return 1.0
         case ClippedSum(low, high):
-            width, largest = high - low, max(abs(low), abs(high))
+            width = largest = check_span(low, high)
         case BallSum(_, radius):
             width, largest = 2 * radius, radius
     error = 2.0**-53 * 2 * math.log2(n + 2) * max(n, 1) * largest
@@ -207,7 +226,7 @@ def _profile(reading: Reading, n: int, noise: NoiseKind, scale: float) -> Profil
             squares, width, cells = 2.0, 1, 2
         case ClippedSum(low, high, integer):
             # Rounding to the grid keeps a distance of whole steps; one more step covers the error of the sum.
-            width = round(high - low) if integer else math.ceil((high - low) / grid) + 1
+            width = round(high - low) if integer else math.ceil(check_span(low, high) / grid) + 1
             squares, cells = float(width) ** 2, 1
         case BallSum(dimension, radius):
             # Rounding moves each coordinate by at most half a step, and so does the error of the sum.

@@ -9,9 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.mechanisms.grid import from_origin, to_grid
+from sottovoce.mechanisms.mechanism import Mechanism, coarse_bits, coarsen
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.profile import Profile
+from sottovoce.systems.distributions.base import number
+from sottovoce.systems.normal_mean import NormalMean
 from sottovoce.systems.statistics import Statistics
 
 __all__ = ["PosteriorSample"]
@@ -31,8 +34,13 @@ class PosteriorSample(Mechanism):
         return self.system.profile(self.n, *self._weights)
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
+        size = None if draws == 1 else draws
+        if isinstance(self.system, NormalMean):
+            near = self.system.from_origin()
+            samples = near.posterior(from_origin(self.system, statistics), *self._weights).sample(size, rng)
+            return number(to_grid(samples, near.spread(self.n, *self._weights)) + self.system.origin)
         posterior: Any = self.system.posterior(statistics, *self._weights)
-        return coarsen(posterior.sample(None if draws == 1 else draws, rng))
+        return coarsen(posterior.sample(size, rng), coarse_bits(self.n))
 
     def with_known_records(self, records: Any) -> Self:
         """Return the mechanism as an attacker sees it who knows these records already.

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -26,7 +24,7 @@ class StatisticalQuery(PosteriorSample):
     """Answer "what is the mean of φ(x)?" with a sample of the Beta posterior, φ any map into [0, 1].
 
     φ is called on one record at a time, so that no record can touch another's answer, and what it returns
-    is clipped to [0, 1].
+    is clipped to [0, 1]; where it fails, or returns no number, the record counts as 0.
     The data counts `data_weight` times (Geumlek et al. 2017, §3.3).
 
     Examples
@@ -73,10 +71,16 @@ class StatisticalQuery(PosteriorSample):
                 f"Got a {type(records).__name__}"
             )
         try:
-            answers = np.fromiter((float(self.predicate(record)) for record in records), dtype=np.float64)
-        except Exception:
-            raise InvalidData("the predicate failed on some record; it must return a number for every record") from None
-        return self.system.statistics(answers)
+            each = list(records)
+        except TypeError:
+            raise InvalidData(f"a query goes through a list of records. Got a {type(records).__name__}") from None
+        return self.system.statistics([self._answer(record) for record in each])
+
+    def _answer(self, record: Any) -> Any:
+        try:
+            return self.predicate(record)
+        except Exception:  # a failure would tell that such a record exists; it counts as 0 instead
+            return None
 
     def _parameters(self) -> dict[str, Any]:
         name = getattr(self.predicate, "__name__", type(self.predicate).__name__)

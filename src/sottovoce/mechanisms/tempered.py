@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -10,13 +11,16 @@ import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.mechanisms.grid import from_origin, to_grid
+from sottovoce.mechanisms.mechanism import Mechanism, coarse_bits, coarsen
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions import ScalarDistribution
+from sottovoce.systems.distributions.base import number
+from sottovoce.systems.normal_mean import NormalMean
 from sottovoce.systems.statistics import Statistics
 
 __all__ = ["TemperedPosterior"]
@@ -81,8 +85,15 @@ class TemperedPosterior(Mechanism):
         return cls(system, n, 1 / coldness, truncation)
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
+        size = None if draws == 1 else draws
+        if isinstance(self.system, NormalMean):
+            near, origin, ends = self.system.from_origin(), self.system.origin, self.truncation
+            window = (ends[0] - origin, ends[1] - origin)
+            tempered = near.tempered(from_origin(self.system, statistics), self.temperature, window)
+            width = min(near.spread(self.n) * math.sqrt(self.temperature), window[1] - window[0])
+            return number(np.clip(to_grid(tempered.sample(size, rng), width) + origin, *ends))
         tempered = self.system.tempered(statistics, self.temperature, self.truncation)
-        return coarsen(tempered.sample(None if draws == 1 else draws, rng))
+        return coarsen(tempered.sample(size, rng), coarse_bits(self.n))
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -15,6 +16,8 @@ from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
 from sottovoce.systems.distributions import Normal, NormalVector
 from sottovoce.systems.distributions.base import frozen, positive
 from sottovoce.systems.distributions.truncated import Truncated
+from sottovoce.systems.grid import check_span
+from sottovoce.systems.records import check_sums
 from sottovoce.systems.statistics import BallSum, ClippedSum, Statistics
 
 __all__ = ["NormalMean"]
@@ -64,10 +67,12 @@ class NormalMean(Conjugate):
         centre = as_floats("prior_mean", self.prior_mean, -np.inf)
         if self.bounds is not None and self.radius is None and self.dimension is None:
             object.__setattr__(self, "bounds", _interval(self.bounds))
+            check_sums(ClippedSum(*self.bounds), 0)
             if centre.ndim:
                 raise InvalidValue("prior_mean must be one number where records are numbers")
         elif self.bounds is None and self.radius is not None and self.dimension is not None:
             object.__setattr__(self, "radius", positive("radius", self.radius))
+            check_span(0.0, self.radius, "the middle of the ball and its edge")
             if isinstance(self.dimension, bool) or int(self.dimension) != self.dimension or self.dimension < 1:
                 raise InvalidValue(f"dimension must be a whole number >= 1. Got {self.dimension!r}")
             if centre.ndim > 1 or (centre.ndim and centre.size != self.dimension):
@@ -87,12 +92,27 @@ class NormalMean(Conjugate):
     @property
     def diameter(self) -> float:
         """How far two records can lie apart."""
-        return self.bounds[1] - self.bounds[0] if self.bounds is not None else 2 * float(self.radius or 0)
+        return check_span(*self.bounds) if self.bounds is not None else 2 * float(self.radius or 0)
+
+    @property
+    def origin(self) -> float:
+        """Where the reading measures from: the lower bound, or the middle of the ball."""
+        return self.bounds[0] if self.bounds is not None else 0.0
+
+    def from_origin(self) -> Self:
+        """Return the system in numbers measured from `origin`, so that none is large beside what a record moves."""
+        if self.bounds is None or self.origin == 0:
+            return self
+        return replace(self, bounds=(0.0, self.diameter), prior_mean=self.prior_mean - self.origin)
 
     def precision(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> float:
         """Return P = v/τ² + wn/σ², the same for every data set."""
         w, v = check_weights(data_weight, prior_weight)
         return v / self.prior_variance + w * n / self.variance
+
+    def spread(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> float:
+        """Return the posterior's standard deviation, the same for every data set and so public."""
+        return 1 / math.sqrt(self.precision(n, data_weight, prior_weight))
 
     def _centre(self, n: int, totals: Any, data_weight: float, prior_weight: float) -> Any:
         pull = prior_weight * self.prior_mean / self.prior_variance + data_weight * totals / self.variance
@@ -118,11 +138,11 @@ class NormalMean(Conjugate):
         if check_count(n) == 0:
             return ()
         if self.bounds is not None:
-            ends = [np.array([n * self.bounds[0] + step]) for step in (0.0, self.diameter)]
+            ends = [Statistics(n, n * self.origin + step, step) for step in (0.0, self.diameter)]
         else:
             first = np.eye(int(self.dimension or 0))[0] * float(self.radius or 0)
-            ends = [-first, first]
-        p, q = (self.posterior(Statistics(n, end), data_weight, prior_weight) for end in ends)
+            ends = [Statistics(n, -first), Statistics(n, first)]
+        p, q = (self.posterior(end, data_weight, prior_weight) for end in ends)
         return (p, q), (q, p)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
@@ -169,6 +189,5 @@ def _interval(value: Any) -> tuple[float, float]:
         low, high = (float(end) for end in value)
     except (TypeError, ValueError):
         raise InvalidValue(f"expected a pair (low, high) of numbers. Got {value!r}") from None
-    if not -np.inf < low < high < np.inf:
-        raise InvalidValue(f"a pair (low, high) needs low < high, both finite. Got {value!r}")
+    check_span(low, high, "a pair (low, high)")
     return low, high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,23 +17,35 @@ class Statistics:
     """The number of records n and the sum ΣS(x) over them, one entry a coordinate.
 
     A `ClippedSum` gives one coordinate, `CategoryCounts` one a category, a `BallSum` one a dimension.
+
+    Attributes
+    ----------
+    n, total
+        The number of records and their sum.
+    above
+        For a `ClippedSum` the sum of S(x) - low, where it is known to its own last digits: near 10⁹ the double next to
+        a total lies further off than one record can move it.
     """
 
     n: int
     total: Floats
+    above: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "total", np.atleast_1d(np.asarray(self.total, dtype=np.float64)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Statistics) and self.n == other.n and np.array_equal(self.total, other.total)
+        if not isinstance(other, Statistics) or self.n != other.n:
+            return False
+        known = self.above is None or other.above is None or self.above == other.above
+        return known and np.array_equal(self.total, other.total)
 
     __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
 class ClippedSum:
-    """S(x) = x clipped to [low, high]; `integer` where records are whole numbers (clipped, then floored)."""
+    """S(x) = x clipped to [low, high] and put on a public grid; `integer` where records are whole (rounded down)."""
 
     low: float
     high: float
@@ -42,7 +54,7 @@ class ClippedSum:
 
 @dataclass(frozen=True)
 class CategoryCounts:
-    """S(x) = the indicator of x's category, in the order given. A record of no known category is refused."""
+    """S(x) = the indicator of x's category, in the order given. A record of no known category counts as the first."""
 
     categories: tuple[Hashable, ...]
 

@@ -12,6 +12,7 @@ from typing import Any
 import ibis
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.systems.records import ball_limit
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import LARGEST, SMALLEST
 
@@ -31,13 +32,8 @@ class Ball:
 
     @property
     def limit(self) -> float:
-        """The norm that rows are scaled to: short of `radius` by more than all rounding can add.
-
-        The norm of d doubles is off by a relative (d + 2)·2⁻⁵³ at most, the scaled coordinates by two more
-        roundings, and putting them, or their products, on a grid of 2⁻⁵¹ moves a row by √d·2⁻⁵¹ (a matrix by
-        d·2⁻⁵¹).
-        """
-        return self.radius * (1 - (self.dimension + 8) * 2.0**-49)
+        """The norm that rows are scaled to: short of `radius` by more than all rounding can add."""
+        return ball_limit(self.dimension, self.radius)
 
     def project(self, engine: Engine, table: Any, columns: Sequence[Any], *, kept: Any = None, **others: Any) -> Any:
         """Return a table with the coordinates w0, w1, … of each row, scaled down to `limit` where longer.

@@ -47,7 +47,13 @@ def clipped_sum(engine: Engine, table: Any, column: Any, reading: ClippedSum, mi
     """Plan n and the sum of a column clipped to [low, high]."""
     steps, grid = clipped(engine, column, reading, missing)
     query = table.aggregate(n=table.count().cast("string"), s=engine.total(steps))
-    return Plan(query, lambda row: Statistics(row[0], np.array([grid.value(row[1])])))
+
+    def decode(row: tuple[int, ...]) -> Statistics:
+        n, total = row
+        above = float(total / grid.unit - n * Fraction(reading.low))
+        return Statistics(n, np.array([grid.value(total)]), above)
+
+    return Plan(query, decode)
 
 
 def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, Grid]:
@@ -130,7 +136,8 @@ def condition_count(table: Any, kept: Any, reading: ClippedSum | CategoryCounts)
         n, ones = row
         if isinstance(reading, CategoryCounts):
             return Statistics(n, np.array([ones if category else n - ones for category in reading.categories]))
-        return Statistics(n, np.array([float(ones * one + (n - ones) * zero)]))
+        total = ones * one + (n - ones) * zero
+        return Statistics(n, np.array([float(total)]), float(total - n * Fraction(reading.low)))
 
     return Plan(query, decode)
 
