@@ -5,9 +5,8 @@ from __future__ import annotations
 import ipaddress
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from sottovoce.mechanisms.choices import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
@@ -55,7 +54,7 @@ class DatasetConfig:
     budget: Promise
     columns: Mapping[str, ColumnConfig]
     order: float | None = None
-    types: Mapping[str, str] = MappingProxyType({})
+    types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     description: str = ""
     mechanisms: tuple[str, ...] = tuple(MECHANISMS)

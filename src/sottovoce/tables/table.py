@@ -12,7 +12,7 @@ from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Cr
 from sottovoce.tables.columns import field, is_text, numeric
 from sottovoce.tables.conditions import condition
 from sottovoce.tables.cross_counts import CellPlan, cross_counts
-from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows
+from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows, guarded
 from sottovoce.tables.origin import Origin
 from sottovoce.tables.predicate import columns_of, parse_predicate
 from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
@@ -169,7 +169,14 @@ class Table:
         self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
     ) -> Plan | CellPlan:
         self._check_open()
-        reading = getattr(reading, "reading", reading)
+        return guarded(
+            lambda: self._planned(getattr(reading, "reading", reading), column, where, missing),
+            f"this question does not fit the columns of {self.name}",
+        )
+
+    def _planned(
+        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
+    ) -> Plan | CellPlan:
         names = _names(column)
         records = self._reading_of([*names, *([] if where is None else columns_of(parse_predicate(where)))])
         kept = None if where is None else condition(self._engine, records, where)
