@@ -85,11 +85,11 @@ class Watched:
         raise AssertionError("a table that came open is left open")
 
 
-def test_a_release_is_answered_charged_and_recorded(curator: Curator) -> None:
+def test_a_release_is_answered_charged_and_recorded(curator: Curator, data: Path) -> None:
     release = curator.release(MECHANISM, column="smoker")
     assert 0 < release.value < 1
     (entry,) = curator.history()
-    assert (entry.state, entry.who, entry.dataset) == (State.COMMITTED, "ada", "patients.parquet")
+    assert (entry.state, entry.who, entry.dataset) == (State.COMMITTED, "ada", str(data.resolve()))
     assert entry.profile == release.profile == MECHANISM.profile
     assert entry.request["column"] == "smoker"
     assert entry.request["mechanism"] == MECHANISM.to_dict()
@@ -256,7 +256,7 @@ class TestPublicFacts:
 
     def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match="'others' has no budget"):
-            Curator(data, place, dataset="others")
+            Curator(pq.read_table(data), place, dataset="others")
         with pytest.raises(LedgerUnavailable, match="there is no ledger"):
             Curator(data, tmp_path / "none.ledger")
         assert not (tmp_path / "none.ledger").exists()
@@ -396,7 +396,7 @@ class TestSeveralPeople:
         assert isinstance(made, Draft)
         answer = curator.record(made)
         (entry,) = curator.history()
-        assert (entry.id, entry.dataset, entry.who) == (answer.entry, "patients.parquet/ada", "ada")
+        assert (entry.id, entry.dataset, entry.who) == (answer.entry, f"{curator.dataset}/ada", "ada")
         assert entry.request["query"] == "theta"
         assert entry.cost == entry.whole_cost == float(COST)
         assert curator.remaining(ada).epsilon == pytest.approx(0.3 - float(COST))
@@ -432,7 +432,7 @@ class TestSeveralPeople:
         assert [entry.state for entry in curator.history()] == [State.LOST]
 
     def test_a_part_of_other_data_is_refused(self, curator: Curator, data: Path, place: Path) -> None:
-        with Curator(data, ledger=place, budget=BUDGET, dataset="other") as other:
+        with Curator(pq.read_table(data), ledger=place, budget=BUDGET, dataset="other") as other:
             part = other.open_part("ada", BUDGET)
         with pytest.raises(InvalidValue, match="no part of"):
             curator.draft(MECHANISM, "smoker", part=part)

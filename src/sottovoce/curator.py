@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import secrets
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
@@ -13,6 +15,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation
+from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.promises import Promise
@@ -74,7 +77,10 @@ class Curator:
         What all releases together keep. Opens the budget the first time; later it may be left out, and must be
         the same where it is given.
     dataset
-        What the ledger calls the data; a file's name or a table's address unless given.
+        What the ledger calls the data; its resolved path or address unless given. By whatever name, the data of one
+        file or table have one budget in a ledger.
+    types
+        For CSV, the types of columns that are not text; see `open_table`.
     order
         The Rényi order at which an ``ApproxDP`` budget is counted, fixed when it is opened.
     who
@@ -106,6 +112,7 @@ class Curator:
         budget: Promise | None = None,
         *,
         dataset: str | None = None,
+        types: Mapping[str, str] | None = None,
         order: float | None = None,
         who: str | None = None,
         keep_values: bool = True,
@@ -114,25 +121,30 @@ class Curator:
         self._keep = keep_values
         self._turn = threading.Lock()
         with contextlib.ExitStack() as opened:
-            self._table, name = _open(data, opened)
-            if not (dataset or name):
+            self._table = _open(data, types, opened)
+            self._origin: Any = getattr(self._table, "origin", None)
+            if not (dataset or self._origin):
                 raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
-            self.dataset = str(dataset or name)
+            self.dataset = str(dataset or self._origin.identity)
             if isinstance(ledger, Ledger):
                 self._ledger = ledger
             else:
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None))
-            self.budget = self._budget(budget, order)
+            self.budget = self._budget(budget, order, named=dataset is not None)
+            source = self.budget.source
+            self._seen = None if source is None or self._origin is None else self._fingerprint(source["salt"])
             self._opened = opened.pop_all()
 
-    def _budget(self, promise: Promise | None, order: float | None) -> Budget:
+    def _budget(self, promise: Promise | None, order: float | None, *, named: bool) -> Budget:
         n, schema = self._table.count(), self._table.schema
-        found = self._ledger.find_budget(self.dataset)
+        if n == 0:
+            raise InvalidData(f"{self.dataset!r} has no records")
+        found = self._ledger.find_budget(self.dataset) or self._same_data(named=named)
         if found is None:
             if promise is None:
                 raise InvalidValue(f"{self.dataset!r} has no budget in {self._ledger.url}; say budget=... to open it")
             facts: dict[str, Any] = {"n": n, "schema": schema, "order": order, "who": self.who}
-            return self._ledger.open_budget(self.dataset, promise, **facts)
+            return self._ledger.open_budget(self.dataset, promise, **facts, source=self._source())
         if promise is not None and promise != found.promise:
             raise InvalidValue(f"the budget of {self.dataset!r} is {found.promise} and never changes. Got {promise}")
         if order is not None and order != found.filter["order"]:
@@ -145,7 +157,69 @@ class Curator:
             raise InvalidData(
                 f"{self.dataset!r} had the columns {dict(found.schema)} when its budget was opened. Got {schema}"
             )
+        if found.source is not None and self._origin is not None:
+            self._check_source(found.source)
         return found
+
+    def _same_data(self, *, named: bool) -> Budget | None:
+        """Return the budget that this data has under another name, or refuse a second one."""
+        if self._origin is None:
+            return None
+        for other in self._ledger.budgets():
+            if other.source is None:
+                # Budgets once went by the bare name of a file; a path of that name may be the same data.
+                if named or other.whole is not None or other.dataset != os.path.basename(self._origin.identity):
+                    continue
+                raise InvalidValue(
+                    f"the ledger has a budget for {other.dataset!r}, which may be the same data; say "
+                    f"dataset={other.dataset!r} to go on with it, or dataset=... to give this data a name of its own"
+                )
+            if not named and other.source["identity"] == self._origin.identity:
+                self.dataset = other.dataset
+                return other
+            if {*other.source["parts"]} & {*self._origin.parts}:
+                raise InvalidValue(
+                    f"{self._origin.identity} shares records with {other.dataset!r}, which has a budget in this ledger; "
+                    "a second one would let out more than either says"
+                )
+        return None
+
+    def _source(self) -> dict[str, Any] | None:
+        """Return where the data lie and their fingerprint, salted: the size of a file tells of its records."""
+        if self._origin is None:
+            return None
+        salt = secrets.token_hex(16)
+        print_ = self._fingerprint(salt)
+        return {"identity": self._origin.identity, "parts": list(self._origin.parts), "salt": salt, "print": print_}
+
+    def _fingerprint(self, salt: str) -> str:
+        return digest(canonical([salt, self._table.schema, self._origin.fingerprint()]))
+
+    def _check_source(self, known: Mapping[str, Any]) -> None:
+        """Refuse other data under the name of a budget; warn where the same data moved or was written again."""
+        moved = known["identity"] != self._origin.identity
+        changed = known["print"] != self._fingerprint(known["salt"])
+        if moved and (changed or not self._origin.fingerprint()):  # of a database, the address is all that is known
+            raise InvalidData(
+                f"the budget of {self.dataset!r} was opened for {known['identity']}. Got {self._origin.identity}; "
+                "other data have a budget of their own, under another name"
+            )
+        if moved or changed:
+            what = "lies in another place" if moved else "was written again"
+            warnings.warn(
+                f"{self.dataset!r} {what} since its budget was opened; its records must still be of the same people",
+                stacklevel=4,
+            )
+
+    def _data(self) -> str | None:
+        """Return what an entry notes of the data as they are now; refuse data written again under an open table."""
+        source = self.budget.source
+        if self._origin is None or source is None:
+            return None
+        now = self._fingerprint(source["salt"])
+        if now != self._seen:
+            raise InvalidData(f"{self.dataset!r} was written again since it was opened; open it again")
+        return digest(canonical([self._origin.identity, now]))
 
     def release(
         self,
@@ -223,6 +297,8 @@ class Curator:
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
+        if (data := self._data()) is not None:  # a key then answers for this data alone
+            question["data"] = data
         granted = self._ledger.reserve(
             budget,
             mechanism.cost(draws),
@@ -336,14 +412,15 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _open(data: Any, opened: contextlib.ExitStack) -> tuple[Records, str | None]:
-    """Open the data; return it with its name, if it bears one. What came open is left open."""
+def _open(data: Any, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:
+    """Open the data. What came open is left open."""
     if isinstance(data, Records):
-        return data, None
+        if types:
+            raise InvalidValue("types= is for data that is not open yet; give it to open_table")
+        return data
     from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
 
-    table = opened.enter_context(open_table(data))
-    return table, table.name if isinstance(data, str | os.PathLike) else None
+    return opened.enter_context(open_table(data, types=types))
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -70,13 +71,18 @@ def main() -> None:
     as_json = "--json" in sys.argv
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except typer.Exit as leave:
         code = leave.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except TyperException as wrong:  # an unknown command or option
         code = fail(InvalidValue(str(wrong)), as_json=as_json) if str(wrong) else 2  # the help was shown
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as leave:
+        if isinstance(leave, SystemExit) and not isinstance(leave.__context__, BrokenPipeError):
+            raise
+        # `| head -1` has read enough, for which Rich would leave with code 1; what is left to write goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:  # every error becomes one line and an exit code
         code = fail(error, as_json=as_json)

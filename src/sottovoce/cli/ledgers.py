@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.cli.specs import parse_types
 from sottovoce.ledger import Entry, Ledger
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
@@ -26,13 +27,15 @@ def open_budget(
     data: Annotated[str, typer.Option(help="The data whose budget this is.")],
     budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
+    types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
     order: Annotated[float | None, typer.Option(help="Rényi order that an approx budget is counted at.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Open the budget of a data set, creating the ledger if need be."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
 
-    with Curator(data, place, parse_promise(budget), dataset=dataset, order=order) as curator:
+    options: dict[str, Any] = {"dataset": dataset, "types": parse_types(types), "order": order}
+    with Curator(data, place, parse_promise(budget), **options) as curator:
         opened = curator.budget
     if as_json:
         emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))

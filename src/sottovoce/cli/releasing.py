@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.specs import model_from, parse_system, read_spec, releasing_mechanism
+from sottovoce.cli.specs import model_from, parse_system, parse_types, read_spec, releasing_mechanism
 from sottovoce.gibbs import NoisyTables
 from sottovoce.mechanisms.choices import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
@@ -26,6 +27,9 @@ def release(
     ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None,
     budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
+    types: Annotated[
+        str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64; the others are text.")
+    ] = None,
     where: Annotated[
         str | None, typer.Option(help="A condition; records it does not hold for count as missing.")
     ] = None,
@@ -40,6 +44,7 @@ def release(
 ) -> None:
     """Release a posterior from a table. The budget is charged, durably, before any record is read."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+    from sottovoce.tables import open_table  # noqa: PLC0415
 
     given = read_spec(spec)
 
@@ -57,21 +62,26 @@ def release(
     model = parse_system(system) if system is not None else model_from(given["system"])
     limit = option("budget", budget)
     columns = option("column", column or None)
-    with Curator(
-        source,
-        place,
-        None if limit is None else parse_promise(limit),
-        dataset=option("dataset", dataset),
-        who=option("who", who),
-    ) as curator:
-        name = option("mechanism", mechanism)
-        built = releasing_mechanism(name, model, curator.budget.n, parse_promise(promise))
+    with contextlib.ExitStack() as opened:
+        records = opened.enter_context(open_table(source, types=parse_types(option("types", types))))
+        built = releasing_mechanism(option("mechanism", mechanism), model, records.count(), parse_promise(promise))
         columns = getattr(built, "columns", None) if columns is None else columns
+        columns = columns[0] if isinstance(columns, list) and len(columns) == 1 else columns
+        asked: dict[str, Any] = {"where": option("where", where), "missing": _number_or_text(option("missing", missing))}
+        records.check(model, columns, **asked)  # a question that makes no sense opens no budget
+        curator = opened.enter_context(
+            Curator(
+                records,
+                place,
+                None if limit is None else parse_promise(limit),
+                dataset=option("dataset", dataset),
+                who=option("who", who),
+            )
+        )
         made = curator.release(
             built,
-            columns[0] if isinstance(columns, list) and len(columns) == 1 else columns,
-            where=option("where", where),
-            missing=_number_or_text(option("missing", missing)),
+            columns,
+            **asked,
             draws=draws,
             idempotency_key=option("key", key),
             accept_unproven=accept_unproven,

@@ -15,7 +15,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
 
-__all__ = ["model_from", "parse_system", "read_spec", "releasing_mechanism"]
+__all__ = ["model_from", "parse_system", "parse_types", "read_spec", "releasing_mechanism"]
 
 
 def model_from(state: Mapping[str, Any]) -> System | CountTables:
@@ -53,6 +53,20 @@ def parse_system(text: str) -> System:
             raise InvalidValue(f"cannot read {part!r} in {text!r}; write name=value, lists as a/b/c")
         numbers[name.strip().replace("-", "_")] = _value(value.strip())
     return system_from({"kind": word, **numbers})
+
+
+def parse_types(text: str | Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Read the types of a CSV file's columns from their command-line form, or take a file's table as it is.
+
+    >>> parse_types("age=int64,weight=float64")
+    {'age': 'int64', 'weight': 'float64'}
+    """
+    if not isinstance(text, str):
+        return text
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and kind.strip() for name, _, kind in pairs):
+        raise InvalidValue(f"cannot read the types {text!r}; write name=type,name=type")
+    return {name.strip(): kind.strip() for name, _, kind in pairs}
 
 
 def _value(text: str) -> Any:

@@ -162,12 +162,14 @@ class Ledger:
         order: float | None = None,
         who: str = "",
         whole: Budget | None = None,
+        source: Mapping[str, Any] | None = None,
     ) -> Budget:
         """Open a data set's only budget, or return it where it was opened with the very same facts.
 
         `order` is the Rényi order the privacy filter counts in; it is fixed here, before anything is spent.
         With `whole`, the budget is a part of that one: whatever it is charged, the whole is charged in the same
         transaction, each by its own filter, so that parts held by several people never add up past the whole.
+        `source` says where the data lie, in plain values; it is kept with the budget and is none of those facts.
         """
         privacy_filter = PrivacyFilter(promise, order)
         facts = {"promise": promise.to_dict(), "n": int(n), "schema": dict(schema)}
@@ -182,7 +184,8 @@ class Ledger:
             found = queries.find_budget(transaction, dataset)
             if found is None:
                 columns = {"budget": transaction.head.count + 1, "key": dataset, "spent": "0"}
-                transaction.append("open", facts | {"who": who, "at": now()}, **columns)
+                noted = {} if source is None else {"source": dict(source)}
+                transaction.append("open", facts | noted | {"who": who, "at": now()}, **columns)
                 found = queries.find_budget(transaction, dataset)
         if found is None or found.facts() != facts:
             raise InvalidValue(

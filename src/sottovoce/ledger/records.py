@@ -49,6 +49,8 @@ class Budget:
         Who opened it, and when (UTC).
     whole
         For a part of another budget, the number of that one: what a part is charged, its whole is charged too.
+    source
+        Where the data lay when it was opened, where that is known.
     """
 
     id: int
@@ -61,6 +63,7 @@ class Budget:
     who: str
     at: str
     whole: int | None = None
+    source: Mapping[str, Any] | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return all that was fixed at opening, in plain values."""
@@ -174,6 +177,7 @@ def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
         who=content["who"],
         at=content["at"],
         whole=content.get("whole"),
+        source=content.get("source"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sottovoce.mechanisms.choices import MECHANISMS
@@ -44,13 +44,17 @@ class ColumnConfig:
 
 @dataclass(frozen=True)
 class DatasetConfig:
-    """A data set: where it is, what all analysts together may learn, what may be asked."""
+    """A data set: where it is, what all analysts together may learn, what may be asked.
+
+    `types` are those of a CSV file's columns, as for `open_table`.
+    """
 
     name: str
     source: str
     budget: Promise
     columns: Mapping[str, ColumnConfig]
     order: float | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     description: str = ""
     mechanisms: tuple[str, ...] = tuple(MECHANISMS)
@@ -186,6 +190,7 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
         source=section.address("source"),
         budget=_promise(section, "budget"),
         order=None if order is None else float(order),
+        types=_types(section),
         title=section.text("title", name),
         description=section.text("description", ""),
         mechanisms=section.texts("mechanisms", tuple(MECHANISMS), among=MECHANISMS),
@@ -196,6 +201,13 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
     if not dataset.columns:
         raise InvalidValue(f"[{section.where}] has no columns; add a table such as [{section.where}.columns.smoker]")
     return dataset
+
+
+def _types(section: Section) -> dict[str, str]:
+    types = section.mapping("types")
+    if not all(isinstance(kind, str) for kind in types.values()):
+        raise section.fail("types", 'a table of types by column, such as { age = "int64" }', types)
+    return types
 
 
 def _column(name: str, section: Section) -> ColumnConfig:

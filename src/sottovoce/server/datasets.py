@@ -31,6 +31,7 @@ class _Remembered:
     def __init__(self, table: Any) -> None:
         self._table, self._turn = table, threading.Lock()
         self.schema: dict[str, str] = table.schema
+        self.origin = table.origin
         self._count: int = table.count()
         self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
         self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._statistics)
@@ -69,7 +70,7 @@ class Dataset:
     def __init__(self, config: DatasetConfig, ledger: Ledger, analysts: Sequence[AnalystConfig]) -> None:
         self.config = config
         with contextlib.ExitStack() as opened:
-            table = _Remembered(opened.enter_context(open_table(config.source)))
+            table = _Remembered(opened.enter_context(open_table(config.source, types=config.types)))
             _check_columns(config, table.schema)
             options: dict[str, Any] = {"dataset": config.name, "order": config.order, "who": "server"}
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))

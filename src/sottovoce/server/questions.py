@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from sottovoce.server.queries import check_query, parse_query
 from sottovoce.server.queries.tree import Query
 from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
-from sottovoce.tables.predicate import And, Column, Compare, Condition, IsMissing, Not, OneOf, Or, parse_predicate
+from sottovoce.tables.predicate import columns_of, parse_predicate
 
 __all__ = ["Model", "Prepared", "Question", "build", "calibrated", "model_of", "target_of"]
 
@@ -175,24 +175,9 @@ def _check_condition(where: str, dataset: DatasetConfig) -> None:
         raise InvalidValue(f"{dataset.name} answers no conditions; leave where out")
     open_ = {name for name, column in dataset.columns.items() if not column.of}
     open_ |= {name for column in dataset.columns.values() for name in column.of}
-    for name in _columns(parse_predicate(where)):
+    for name in columns_of(parse_predicate(where)):
         if name not in open_:
             raise NotFound(f"{dataset.name} has no column {name!r}; it has {', '.join(sorted(open_))}")
-
-
-def _columns(condition: Condition) -> Iterator[str]:
-    match condition:
-        case Column(name):
-            yield name
-        case OneOf(column=Column(name)) | IsMissing(column=Column(name)):
-            yield name
-        case Not(part):
-            yield from _columns(part)
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from _columns(part)
-        case Compare(_, left, right):
-            yield from (side.name for side in (left, right) if isinstance(side, Column))
 
 
 def calibrated(name: str, system: System, n: int, target: Promise) -> Mechanism:

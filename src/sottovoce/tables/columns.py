@@ -8,6 +8,7 @@ from typing import Any
 import ibis
 
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.tables.engine import Engine, number
 
 __all__ = ["field", "is_text", "numeric"]
 
@@ -28,18 +29,55 @@ def is_text(table: Any, name: str) -> bool:
     return bool(field(table, name).type().is_string())
 
 
-def numeric(table: Any, name: str) -> Any:
+def numeric(engine: Engine, table: Any, name: str) -> Any:
     """Return a column as integers (whole numbers and truth values) or doubles, its missing values null.
 
-    NaN stays as it is: whoever compares it must say what it means.
+    NaN stays as it is: whoever compares it must say what it means. Text of no given type is the number it reads as,
+    1 or 0 for true or false, and missing otherwise.
     """
     column = field(table, name)
     kind = column.type()
+    if kind.is_string() and name in engine.untyped:
+        word = column.strip().lower()
+        truth = ibis.cases((word == "true", 1.0), (word == "false", 0.0), else_=ibis.null("float64"))
+        return ibis.coalesce(column.try_cast("float64"), truth)
     if kind.is_boolean():
         return ibis.cases((column, 1), (~column, 0), else_=ibis.null("int64"))
     if kind.is_integer():
-        return column
-    if kind.is_floating() or kind.is_decimal():
+        return _signed(column)
+    if kind.is_decimal():
+        return _double(column)
+    if kind.is_floating():
         return column.cast("float64")
     word = "text" if kind.is_string() else str(kind)
     raise InvalidData(f"column {name!r} holds {word}, not numbers; say what to count with a condition (where=...)")
+
+
+def _signed(column: Any) -> Any:
+    """Return whole numbers as int64: an unsigned column cannot be compared with a number below 0 in every engine.
+
+    Numbers from 2⁶³ on become 2⁶³ - 1, which lies beyond every bound that there is.
+    """
+    kind = column.type()
+    if not kind.is_unsigned_integer():
+        return column
+    if kind.nbytes == 8:
+        largest = 2**63 - 1
+        column = ibis.cases((column < largest, column), (column >= largest, largest), else_=ibis.null(kind))
+    return column.cast("int64")
+
+
+def _double(column: Any) -> Any:
+    """Return decimals as doubles; those without a limit (PostgreSQL's) cut off where the cast would fail."""
+    if column.type().precision is not None:
+        return column.cast("float64")
+    huge, tiny = (ibis.literal(text).cast("decimal") for text in ("1e300", "1e-300"))
+    size = column.abs()
+    return ibis.cases(
+        (column == ibis.literal("NaN").cast("decimal"), ibis.null("float64")),
+        (size.between(tiny, huge), column.cast("float64")),
+        (column > huge, number(1e300)),
+        (column < -huge, number(-1e300)),
+        (size < tiny, number(0.0)),
+        else_=ibis.null("float64"),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.errors import InvalidData, SottovoceError
 
 try:
     import ibis
@@ -40,11 +41,15 @@ class Engine:
     unnests
         The planner copies a nested expression into every place that uses it, which a limit on the nested
         query stops.
+    untyped
+        The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
+        asks for numbers.
     """
 
     rounds: bool = False
     widens: bool = False
     unnests: bool = False
+    untyped: frozenset[str] = frozenset()
 
     def integer(self, value: Any) -> Any:
         """Return the integer nearest to a double of size up to 2⁵¹."""
@@ -69,9 +74,9 @@ ENGINES = {
 }
 
 
-def engine_of(connection: Any) -> Engine:
+def engine_of(connection: Any, untyped: frozenset[str] = frozenset()) -> Engine:
     """Return the traits of a connection's engine; the careful ones where it is not known."""
-    return ENGINES.get(connection.name, Engine())
+    return dataclasses.replace(ENGINES.get(connection.name, Engine()), untyped=untyped)
 
 
 def number(value: float) -> Any:
@@ -88,15 +93,27 @@ def guarded(work: Callable[[], T], complaint: str) -> T:
     own.
 
     An engine's message may quote a private value ("could not convert 'Smith' to INT"), so neither it nor the
-    exception that carries it goes any further than its class.
+    exception that carries it goes any further than its class. An interruption stays one.
     """
     try:
         return work()
-    except MemoryError:
+    except (MemoryError, SottovoceError):
         raise
     except Exception as failure:  # every driver has its own family
         kind = type(failure).__name__
+        interrupted = _interrupts(failure)
+    if interrupted:
+        raise KeyboardInterrupt
     raise InvalidData(f"{complaint} ({kind})")
+
+
+def _interrupts(failure: BaseException) -> bool:
+    """Return whether an engine failed because someone pressed Ctrl-C: some wrap that in an error of their own."""
+    links = (failure, failure.__cause__, failure.__context__)
+    said = str(failure)
+    return any(isinstance(link, KeyboardInterrupt) for link in links) or said.startswith(
+        ("Query interrupted", "KeyboardInterrupt", "INTERRUPT Error")
+    )
 
 
 def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:

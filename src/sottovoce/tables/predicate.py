@@ -6,6 +6,7 @@ Text becomes a tree of the values below and nothing else: no function calls, no 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sottovoce.privacy.errors import InvalidValue
@@ -21,6 +22,8 @@ __all__ = [
     "Not",
     "OneOf",
     "Or",
+    "checked_text",
+    "columns_of",
     "parse_predicate",
 ]
 
@@ -206,7 +209,7 @@ class _Parser(TokenReader):
             case "quoted":
                 return Column(token[1:-1])
             case "text":
-                return Literal(token[1:-1].replace(token[0] * 2, token[0]))
+                return Literal(checked_text(token[1:-1].replace(token[0] * 2, token[0])))
             case "number":
                 return Literal(_number(token))
             case _:
@@ -215,7 +218,7 @@ class _Parser(TokenReader):
 
 def _number(token: str) -> int | float:
     if re.fullmatch(r"[-+]?\d+", token):
-        whole = int(token)
+        whole = int(token) if len(token) <= 400 else 2**63  # Python reads no more than some thousand digits
         if not -(2**63) <= whole < 2**63:
             raise InvalidValue(f"whole numbers in a condition have 64 bits. Got {token}")
         return whole
@@ -223,3 +226,24 @@ def _number(token: str) -> int | float:
     if value in (float("inf"), float("-inf")):
         raise InvalidValue(f"numbers in a condition are finite. Got {token}")
     return value
+
+
+def checked_text(text: str) -> str:
+    """Return a text that every engine can hold, or raise `InvalidValue`: no NUL, no half of a character."""
+    if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise InvalidValue("a text must be without NUL characters and surrogates, which no engine holds")
+    return text
+
+
+def columns_of(condition: Condition) -> Iterator[str]:
+    """Yield the columns that a condition names, again where it names one twice."""
+    match condition:
+        case Column(name) | OneOf(column=Column(name)) | IsMissing(column=Column(name)):
+            yield name
+        case Not(part):
+            yield from columns_of(part)
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from columns_of(part)
+        case Compare(_, left, right):
+            yield from (side.name for side in (left, right) if isinstance(side, Column))

@@ -45,11 +45,11 @@ def quadratic_sums(
     Each row, the intercept's 1 (last) included, is scaled down to `data_norm`; each target is clipped to its
     bounds.
     """
-    parts = [numeric(table, name) for name in columns] + [ibis.literal(1)] * intercept
+    parts = [numeric(engine, table, name) for name in columns] + [ibis.literal(1)] * intercept
     ball = Ball(len(parts), data_norm)
     low, high = target_bounds
     size = max(abs(low), abs(high))
-    goal, goal_grid = clipped(engine, numeric(table, target).cast("float64"), ClippedSum(low, high), None)
+    goal, goal_grid = clipped(engine, numeric(engine, table, target).cast("float64"), ClippedSum(low, high), None)
     squares, crosses = Grid.covering(data_norm * data_norm), Grid.covering(data_norm * size)
     rows = ball.project(engine, table, parts, y=goal)
     pairs = list(combinations_with_replacement(range(len(parts)), 2))

@@ -21,6 +21,7 @@ from sottovoce.tables.ball import Ball
 from sottovoce.tables.columns import field, numeric
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import Grid
+from sottovoce.tables.predicate import checked_text
 
 __all__ = [
     "Plan",
@@ -152,7 +153,7 @@ def category_literals(column: Any, categories: Sequence[Any]) -> tuple[Any, list
 
 def _category(column: Any, category: Any) -> Any:
     if isinstance(category, str) and column.type().is_string():
-        return ibis.literal(category)
+        return ibis.literal(checked_text(category))
     if isinstance(category, bool | int | float | np.number | np.bool_) and not column.type().is_string():
         exact = float(category)
         if exact.is_integer() and abs(exact) < 2**53:
@@ -170,7 +171,7 @@ def ball_sum(engine: Engine, table: Any, columns: Sequence[str], kept: Any, read
     for name in columns:
         field(table, name)
     ball = Ball(reading.dimension, reading.radius)
-    rows = ball.project(engine, table, [numeric(table, name) for name in columns], kept=kept)
+    rows = ball.project(engine, table, [numeric(engine, table, name) for name in columns], kept=kept)
     grid = Grid.covering(reading.radius)
     steps = [engine.integer(rows[f"w{i}"] * number(grid.scale)) for i in range(reading.dimension)]
     query = rows.aggregate(n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import glob
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import ibis
@@ -14,9 +15,12 @@ import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.engine import guarded
+from sottovoce.tables.origin import database_origin, file_origin, named_files
 from sottovoce.tables.table import Table
 
 __all__ = ["open_table"]
+
+T = TypeVar("T")
 
 SETTINGS = {
     "memory_limit": "1GB",
@@ -47,13 +51,14 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None) -> Table:
     Parameters
     ----------
     source
-        A path to Parquet (a file, a folder, a pattern with ``*``), CSV (``.csv``, ``.csv.gz``, with names in
-        the first line) or Arrow (``.arrow``, ``.feather``, ``.ipc``); a pandas, polars or pyarrow frame; a
+        A path to Parquet (a file, a folder, a pattern with ``*``), CSV (``.csv``, ``.tsv``, also ``.gz``, with names
+        in the first line) or Arrow (``.arrow``, ``.feather``, ``.ipc``); a pandas, polars or pyarrow frame; a
         Spark data frame; an Ibis table; or an address such as ``postgresql://user@host/db?table=patients``
         (any address that Ibis knows, with ``table=`` and, if need be, ``schema=`` added).
     types
         For CSV only: the type of each column that is not text, such as ``{"age": "int64"}``. A cell that does
-        not fit counts as missing. Without it the types are worked out from the whole file.
+        not fit counts as missing. A column without a type is text, whatever it holds, and is read as numbers where a
+        question asks for numbers.
 
     Examples
     --------
@@ -74,69 +79,105 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None) -> Table:
         opened = _spark(source)
     else:
         opened = _frame(source)
-    if types is not None:
+    if types:
+        opened.close()
         raise InvalidData("types= is for CSV files; every other source has types of its own")
     return opened
 
 
 def _path(path: str, types: Mapping[str, str] | None) -> Table:
-    name = Path(path).name
     place = Path(path)
+    name = place.name
     kind = next((kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)), None)
-    if place.is_dir():
-        kind, path = "Parquet", f"{glob.escape(path)}/**/*.parquet"
-    elif place.exists():
-        path = path if kind == "Arrow" else glob.escape(path)
+    kind = "Parquet" if place.is_dir() else kind
     if kind is None:
         raise InvalidData(f"cannot tell what {name} holds; name it " + ", ".join(ENDINGS))
-    if types is not None and kind != "CSV":
+    if types and kind != "CSV":
         raise InvalidData("types= is for CSV files; every other source has types of its own")
-    pattern = place.is_dir() or (kind != "Arrow" and any(sign in path for sign in "*?["))
-    if not place.is_file() and not pattern:
+    files = named_files(path)
+    if not files or not all(Path(file).is_file() for file in files):
         raise InvalidData(f"there is no {kind} file at {place}")
     connection = ibis.duckdb.connect(**SETTINGS)
-    complaint = f"{name} cannot be read as {kind}; it is not there, damaged or of another kind"
-    readers: dict[str, Callable[[], Any]] = {
-        "Parquet": lambda: connection.read_parquet(path),
-        "CSV": lambda: _csv(connection, path, types),
-        "Arrow": lambda: _register(connection, _arrow_file(path)),
+    complaint = f"{name} cannot be read as {kind}; it is damaged or of another kind"
+    readers: dict[str, Callable[[], Found]] = {
+        "Parquet": lambda: _parquet(connection, files),
+        "CSV": lambda: _csv(connection, files, types or {}),
+        "Arrow": lambda: Found(_register(connection, _arrow_files(files))),
     }
-    return Table(name, _or_close(connection, readers[kind], complaint), connection, connection.disconnect)
+    found = _or_close(connection, readers[kind], complaint)
+    origin = file_origin(path, files)
+    return Table(name, found.records, connection, connection.disconnect, found.texts, found.untyped, origin)
 
 
-def _or_close(connection: Any, work: Callable[[], Any], complaint: str) -> Any:
+@dataclass(frozen=True)
+class Found:
+    """A table's records; the same records read another way where a question looks at text; its columns of no type."""
+
+    records: Any
+    texts: Any = None
+    untyped: frozenset[str] = frozenset()
+
+
+def _or_close(connection: Any, work: Callable[[], T], complaint: str) -> T:
     try:
         return guarded(work, complaint)
-    except InvalidData:
+    except BaseException:
         connection.disconnect()
         raise
 
 
-def _csv(connection: Any, path: str, types: Mapping[str, str] | None) -> Any:
-    if types is None:
-        # A sample could miss the one cell that is not a number, and the query would fail on it later.
-        return connection.read_csv(path, header=True, sample_size=-1)
-    text = connection.read_csv(path, header=True, all_varchar=True)
-    unknown = [name for name in types if name not in text.columns]
-    if unknown:
-        raise InvalidData(f"types= names columns that are not there: {', '.join(unknown)}")
-    return text.mutate(**{name: text[name].try_cast(kind) for name, kind in types.items()})
+def _csv(connection: Any, files: Sequence[str], types: Mapping[str, str]) -> Found:
+    from sottovoce.tables.text_files import read_csv  # noqa: PLC0415 - it brings pandas and 45 MB along
+
+    records = read_csv(connection, files, types)
+    return Found(records, untyped=frozenset(records.columns) - types.keys())
 
 
-def _arrow_file(path: str) -> Any:
+def _parquet(connection: Any, files: Sequence[str]) -> Found:
+    """Read numbers with DuckDB, and text with Arrow: DuckDB gives up at the first text that is not UTF-8."""
+    import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    known = readable(connection, pq.read_schema(files[0]))
+    records = connection.read_parquet([glob.escape(file) for file in files]).select(known.names)
+    texts = [name for name, kind in records.schema().items() if kind.is_string()]
+    if not texts:
+        return Found(records)
+    coded = ds.ParquetFileFormat(dictionary_columns=texts)
+    return Found(records, _register(connection, ds.dataset(list(files), schema=known, format=coded)))
+
+
+def _arrow_files(files: Sequence[str]) -> Any:
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
 
-    return ds.dataset(path, format="ipc")
+    return ds.dataset(list(files), format="ipc")
+
+
+def readable(connection: Any, schema: pa.Schema) -> pa.Schema:
+    """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
+    return pa.schema([field for field in schema if _holds(connection, field)])
+
+
+def _holds(connection: Any, field: pa.Field) -> bool:
+    try:
+        connection.con.register("probe", pa.schema([field]).empty_table())
+        connection.con.unregister("probe")
+    except Exception:  # a type of this field's kind is not known; no record is looked at
+        return False
+    return True
 
 
 def _register(connection: Any, data: Any) -> Any:
+    known = readable(connection, data.schema)
+    if len(known) < len(data.schema):
+        data = data.select(known.names) if isinstance(data, pa.Table) else data.replace_schema(known)
     connection.con.register("records", data)
     return connection.table("records")
 
 
 def _frame(source: Any) -> Table:
     kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
-    data = guarded(lambda: _arrow(source), f"{kind} could not be read; a column mixes types")
+    data, untyped = guarded(lambda: _arrow(source), f"{kind} could not be read; its columns are of unknown types")
     if data is None:
         raise InvalidData(
             f"cannot read a table from {kind}; give a path, an address, an Ibis table, "
@@ -144,20 +185,49 @@ def _frame(source: Any) -> Table:
         )
     connection = ibis.duckdb.connect(**SETTINGS)
     records = _or_close(connection, lambda: _register(connection, data), f"{kind} could not be read")
-    return Table(f"the {type(source).__name__}", records, connection, connection.disconnect)
+    return Table(f"the {type(source).__name__}", records, connection, connection.disconnect, untyped=untyped)
 
 
-def _arrow(source: Any) -> Any:
+def _arrow(source: Any) -> tuple[Any, frozenset[str]]:
+    typed: frozenset[str] = frozenset()
     if isinstance(source, pa.Table) or type(source).__module__ == "pyarrow._dataset":
-        return source
+        return source, typed
     if isinstance(source, pa.RecordBatch):
-        return pa.Table.from_batches([source])
+        return pa.Table.from_batches([source]), typed
     package = type(source).__module__.partition(".")[0]
     if package == "pandas" and hasattr(source, "columns"):
-        return pa.Table.from_pandas(source, preserve_index=False)
+        return _pandas(source)
     if package == "polars" and type(source).__name__ == "DataFrame":
-        return source.to_arrow()
-    return None
+        return source.to_arrow(), typed
+    return None, typed
+
+
+def _pandas(frame: Any) -> tuple[pa.Table, frozenset[str]]:
+    """Convert a frame; a column of objects is text of no type, for Arrow would work a type out from its values."""
+    loose = [place for place, kind in enumerate(frame.dtypes) if kind == object]
+    names = [str(name) for name in frame.columns]
+    arrays = [
+        _text(frame.iloc[:, place]) if place in loose else pa.array(frame.iloc[:, place], from_pandas=True)
+        for place in range(len(names))
+    ]
+    if len(set(names)) < len(names):
+        raise InvalidData("the frame names a column twice")
+    return pa.table(dict(zip(names, arrays, strict=True))), frozenset(names[place] for place in loose)
+
+
+def _text(values: Any) -> pa.Array:
+    try:
+        return pa.array(values, pa.string(), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.array([_word(value) for value in values], pa.string())
+
+
+def _word(value: Any) -> str | None:
+    try:
+        word = None if value is None or value != value else str(value)  # noqa: PLR0124 - NaN is not itself
+        return word if word is None else word.encode("utf-8", "replace").decode()
+    except Exception:  # an object that cannot even be compared or written is a missing value
+        return None
 
 
 def _spark(frame: Any) -> Table:
@@ -188,4 +258,7 @@ def _address(address: str) -> Table:
         lambda: connection.table(table, database=schema),
         f"there is no table {table!r} at {place}",
     )
-    return Table(f"{place}?table={table}", records, connection, connection.disconnect)
+    if scheme == "postgresql" and schema is None:
+        schema = guarded(lambda: str(connection.current_database), f"{place} does not say which schema is its own")
+    origin = database_origin(parts, table, schema)
+    return Table(f"{place}?table={table}", records, connection, connection.disconnect, origin=origin)

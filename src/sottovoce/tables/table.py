@@ -12,7 +12,9 @@ from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Cr
 from sottovoce.tables.columns import field, is_text, numeric
 from sottovoce.tables.conditions import condition
 from sottovoce.tables.cross_counts import CellPlan, cross_counts
-from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows
+from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows, guarded
+from sottovoce.tables.origin import Origin
+from sottovoce.tables.predicate import columns_of, parse_predicate
 from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
 from sottovoce.tables.readings import Plan, ball_sum, category_counts, clipped_sum, condition_count
 
@@ -42,10 +44,20 @@ class Table:
     Statistics(n=3, total=array([2.]))
     """
 
-    def __init__(self, name: str, records: Any, connection: Any, release: Callable[[], object] = lambda: None) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        records: Any,
+        connection: Any,
+        release: Callable[[], object] = lambda: None,
+        texts: Any = None,
+        untyped: frozenset[str] = frozenset(),
+        origin: Origin | None = None,
+    ) -> None:
+        self.name, self.origin = name, origin
         self._records, self._connection, self._release = records, connection, release
-        self._engine = engine_of(connection)
+        self._texts = records if texts is None else texts
+        self._engine = engine_of(connection, untyped)
         self._open = True
 
     @property
@@ -157,18 +169,29 @@ class Table:
         self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
     ) -> Plan | CellPlan:
         self._check_open()
-        reading = getattr(reading, "reading", reading)
-        kept = None if where is None else condition(self._records, where)
+        return guarded(
+            lambda: self._planned(getattr(reading, "reading", reading), column, where, missing),
+            f"this question does not fit the columns of {self.name}",
+        )
+
+    def _planned(
+        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
+    ) -> Plan | CellPlan:
+        names = _names(column)
+        records = self._reading_of([*names, *([] if where is None else columns_of(parse_predicate(where)))])
+        kept = None if where is None else condition(self._engine, records, where)
         if isinstance(reading, BallSum):
             if missing is not None:
                 raise InvalidValue("a missing coordinate counts as 0; a ball takes no other value for it")
-            names = _names(column)
-            return ball_sum(self._engine, self._records, names, kept, reading)
+            return ball_sum(self._engine, records, names, kept, reading)
         if isinstance(reading, CrossCounts):
             if missing is not None:
                 raise InvalidValue("each list of categories says itself what a missing value counts as")
-            values = [self._value([name], None, text=True) for name in _names(column)]
-            return cross_counts(self._engine, self._records, values, kept, reading)
+            if len(names) != len(reading.columns):
+                raise InvalidData(f"this reading takes {len(reading.columns)} columns, in order. Got {len(names)}")
+            pairs = zip(names, reading.columns, strict=True)
+            values = [self._value(records, [name], None, categories) for name, categories in pairs]
+            return cross_counts(self._engine, records, values, kept, reading)
         if not isinstance(reading, ClippedSum | CategoryCounts):
             raise InvalidValue(
                 f"a reading is a ClippedSum, CategoryCounts, BallSum or CrossCounts, or a system. "
@@ -179,18 +202,24 @@ class Table:
                 raise InvalidData("say what to read: a column, a condition (where=...), or both")
             if missing is not None:
                 raise InvalidValue("a condition is 0 or 1 and never missing, so it takes no value for missing")
-            return condition_count(self._records, kept, reading)
-        value = self._value(_names(column), kept, text=isinstance(reading, CategoryCounts))
+            return condition_count(records, kept, reading)
         if isinstance(reading, ClippedSum):
-            return clipped_sum(self._engine, self._records, value, reading, missing)
-        return category_counts(self._engine, self._records, value, reading, missing)
+            return clipped_sum(self._engine, records, self._value(records, names, kept), reading, missing)
+        value = self._value(records, names, kept, reading.categories)
+        return category_counts(self._engine, records, value, reading, missing)
 
-    def _value(self, names: list[str], kept: Any, *, text: bool) -> Any:
+    def _reading_of(self, names: Sequence[str]) -> Any:
+        """Return the records as they are read where a question looks at these columns."""
+        return self._texts if any(is_text(self._records, name) for name in names) else self._records
+
+    def _value(self, records: Any, names: list[str], kept: Any, categories: Sequence[Any] | None = None) -> Any:
         if len(names) != 1:
             raise InvalidData(f"this reading takes one column. Got {len(names)}")
         [name] = names
-        as_text = text and is_text(self._records, name)
-        value = field(self._records, name) if as_text else numeric(self._records, name)
+        # A column of no given type is text where its categories are texts, and numbers where they are not.
+        typed = name not in self._engine.untyped or any(isinstance(category, str) for category in categories or ())
+        as_text = categories is not None and typed and is_text(records, name)
+        value = field(records, name) if as_text else numeric(self._engine, records, name)
         return value if kept is None else ibis.cases((kept, value), else_=ibis.null(value.type()))
 
     def _check_open(self) -> None:

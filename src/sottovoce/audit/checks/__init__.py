@@ -13,16 +13,19 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 
 _IDEAS = (
     *("divergences", "samplers", "noise", "calibration", "accounting"),
-    *("spending", "secrecy", "local", "latent", "low_bits", "chains"),
+    *("spending", "secrecy", "local", "latent", "low_bits", "chains", "reading"),
 )
+_NEEDS = {"chains": ("jax", "sklearn"), "reading": ("ibis", "pyarrow")}
 
 
 def known_checks() -> dict[str, Callable[[], CheckResult]]:
-    """Return every check by name. Those of the regressions are left out where JAX is not installed."""
+    """Return every check by name. Those of the regressions are left out where JAX is not installed, those of tables
+    where Ibis is not.
+    """
     ideas = [
         importlib.import_module(f"{__name__}.{idea}").__name__
         for idea in _IDEAS
-        if idea != "chains" or (find_spec("jax") and find_spec("sklearn"))
+        if all(find_spec(package) for package in _NEEDS.get(idea, ()))
     ]
     # In the order of the ideas, whatever was imported first; what users registered comes last.
     place = {module: k for k, module in enumerate(ideas)}

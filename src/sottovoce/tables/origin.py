@@ -1,0 +1,85 @@
+"""Where a table comes from: what tells two data sets apart, whatever they are called."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult
+
+__all__ = ["Origin", "database_origin", "file_origin", "named_files"]
+
+_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "clickhouse": 9000}
+_FILES = frozenset({"duckdb", "sqlite"})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The one name of some data, and the files it lies in.
+
+    Attributes
+    ----------
+    identity
+        A resolved path, or a database's address with its table and without user and password.
+    parts
+        The resolved files, or the identity itself: two tables that share a part share records.
+    """
+
+    identity: str
+    parts: tuple[str, ...]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the size in bytes and the time of the last change (in nanoseconds) of files; nothing of a database.
+
+        The records themselves are not read for it.
+        """
+        found = [os.stat(part) for part in self.parts if os.path.exists(part)]
+        if not found:
+            return {}
+        return {"size": sum(file.st_size for file in found), "modified": max(file.st_mtime_ns for file in found)}
+
+
+def named_files(path: str) -> list[str]:
+    """Return the files that a path names: itself, the Parquet files of a folder, or what fits a pattern.
+
+    A name that exists is no pattern, whatever signs it holds.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return sorted(file for file in glob.glob(f"{glob.escape(path)}/**/*.parquet", recursive=True))
+    if place.exists() or not glob.has_magic(path):
+        return [path]
+    return sorted(file for file in glob.glob(path, recursive=True) if Path(file).is_file())
+
+
+def file_origin(path: str, files: Sequence[str]) -> Origin:
+    """Return the origin of a path that names these files.
+
+    One file is the same data by whatever link, folder or pattern it is reached; several go by the resolved folder or
+    pattern.
+    """
+    parts = tuple(sorted({os.path.realpath(file) for file in files}))
+    return Origin(parts[0] if len(parts) == 1 else os.path.realpath(path), parts)
+
+
+def database_origin(parts: SplitResult, table: str, schema: str | None) -> Origin:
+    """Return the origin of a table in a database.
+
+    >>> from urllib.parse import urlsplit
+    >>> database_origin(urlsplit("postgresql://me:secret@127.0.0.1/db"), "people", "public").identity
+    'postgresql://localhost:5432/db?table=public.people'
+    """
+    scheme = parts.scheme.partition("+")[0]
+    whole = table if not schema else f"{schema}.{table}"
+    if scheme in _FILES:
+        path = os.path.realpath(f"{parts.netloc}{parts.path}")
+        identity = f"{scheme}://{path}?table={whole}"
+        return Origin(identity, (identity,))
+    host = (parts.hostname or "localhost").lower()
+    host = "localhost" if host in ("127.0.0.1", "::1") else host
+    port = parts.port or _PORTS.get(scheme)
+    identity = f"{scheme}://{host}{'' if port is None else f':{port}'}{parts.path}?table={whole}"
+    return Origin(identity, (identity,))
