@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.feasible import project, whole_counts
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers, NoiseKind
@@ -27,9 +28,8 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.conjugate import above_low, check_count, check_statistics
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.grid import check_span
-from sottovoce.systems.normal_mean import NormalMean
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
-from sottovoce.systems.system import System
+from sottovoce.systems.system import ClippedSystem, System
 
 __all__ = ["NoisyStatistics"]
 
@@ -158,9 +158,16 @@ class NoisyStatistics(Mechanism):
         if isinstance(reading, CategoryCounts):
             start = whole_counts(statistics.total, self.n)
             return latent_counts(system.alpha, noisy, start=start, noise=self._steps, rng=rng)
-        if isinstance(system, NormalMean) and self.noise == "gaussian":
+        if isinstance(reading, BallSum):
             return system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
+        if isinstance(system, ClippedSystem):
+            return self._clipped.posterior(float(noisy[0]))
         return latent_total(system, reading, self.n, float(noisy[0]), noise=self._steps, grid=self.grid)
+
+    @cached_property
+    def _clipped(self) -> ClippedTotal:
+        system: Any = self.system
+        return ClippedTotal(system, system.reading, self.n, self._steps, self.grid)
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect if the records had this mean, averaged over draws of the noise; reads no

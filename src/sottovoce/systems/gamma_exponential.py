@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import special
 
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats
@@ -16,7 +15,7 @@ from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
 from sottovoce.systems.distributions import Gamma
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
-from sottovoce.systems.gamma_poisson import positive_interval
+from sottovoce.systems.gamma_poisson import log_rate_prior, log_rate_span, positive_interval
 from sottovoce.systems.statistics import ClippedSum, Statistics
 
 __all__ = ["GammaExponential"]
@@ -87,9 +86,36 @@ class GammaExponential(Conjugate):
     def _with_prior(self, prior: Gamma) -> Self:
         return replace(self, shape=prior.shape, rate=prior.rate)
 
-    def log_evidence(self, n: int, totals: Floats) -> Floats:
-        """Return the logarithm of the density of each total under the prior, up to a constant."""
-        return np.asarray(special.xlogy(n - 1, totals) - (self.shape + n) * np.log(self.rate + totals))
+    logarithmic: ClassVar[bool] = True
+
+    def log_prior(self, u: Floats) -> Floats:
+        """Return the logarithm of the prior density of u = log θ, up to a constant."""
+        return log_rate_prior(self.shape, self.rate, u)
+
+    def span(self) -> tuple[float, float]:
+        """Return a range of log θ that holds every posterior."""
+        return log_rate_span(self.shape, self.rate, self.high)
+
+    def clipped_moments(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of min(x, high) for each log θ."""
+        x = np.exp(u) * self.high
+        small = x < 1e-3
+        y = np.where(small, 1.0, x)
+        with np.errstate(over="ignore"):
+            first = np.where(small, 1 - x / 2 + x * x / 6, -np.expm1(-y) / y)
+            plain = (1 - np.exp(-2 * y) - 2 * y * np.exp(-y)) / y**2
+        second = np.where(small, x / 3 - x * x / 3, plain)
+        return self.high * first, self.high**2 * np.maximum(second, 0.0)
+
+    def clipped_chances(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the chances that a waiting time is clipped to zero, which none is, and to `high`."""
+        return np.zeros_like(u), np.exp(-np.exp(u) * self.high)
+
+    def characteristic(self, u: Floats, t: Floats) -> Any:
+        """Return E[e^(it·min(x, high))] = (θ - it·e^(-(θ-it)·high)) / (θ - it) for each log θ and t."""
+        rate = np.exp(u)[:, None]
+        decay = rate - 1j * t
+        return (rate - 1j * t * np.exp(-decay * self.high)) / decay
 
     def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
         """Return the interval (low, high) of the rate; there is no default."""

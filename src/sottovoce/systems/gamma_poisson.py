@@ -17,9 +17,13 @@ from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
 from sottovoce.systems.distributions import Gamma
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
+from sottovoce.systems.normal_mean import clipped_normal_characteristic
 from sottovoce.systems.statistics import ClippedSum, Statistics
 
-__all__ = ["GammaPoisson", "positive_interval"]
+__all__ = ["GammaPoisson", "log_rate_prior", "log_rate_span", "positive_interval"]
+
+_MANY = 2.0**14
+"""Counts with a mean beyond this are taken for normal ones when a total is read through noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +92,43 @@ class GammaPoisson(Conjugate):
     def _with_prior(self, prior: Gamma) -> Self:
         return replace(self, shape=prior.shape, rate=prior.rate)
 
-    def log_evidence(self, n: int, totals: Floats) -> Floats:
-        """Return the logarithm of the negative binomial probability of each total, up to a constant."""
-        growth = totals * np.log(n / (self.rate + n))
-        return np.asarray(special.gammaln(self.shape + totals) - special.gammaln(totals + 1) + growth)
+    logarithmic: ClassVar[bool] = True
+
+    def log_prior(self, u: Floats) -> Floats:
+        """Return the logarithm of the prior density of u = log θ, up to a constant."""
+        return log_rate_prior(self.shape, self.rate, u)
+
+    def span(self) -> tuple[float, float]:
+        """Return a range of log θ that holds every posterior."""
+        return log_rate_span(self.shape, self.rate, float(self.high))
+
+    def clipped_moments(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of min(x, high) for each log θ."""
+        rate, top = np.exp(u), self.high
+        above = special.pdtrc(top, rate)
+        most, more = special.pdtr(top - 1, rate), special.pdtr(top - 2, rate) if top > 1 else 0.0
+        with np.errstate(invalid="ignore"):
+            first = np.where(most > 0, rate * most, 0.0) + top * above
+            second = np.where(most > 0, rate * (rate * more + most), 0.0) + top * top * above
+        return first, np.maximum(second - first**2, 0.0)
+
+    def clipped_chances(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the chances that a count is clipped to zero, which none is, and to `high`."""
+        return np.zeros_like(u), np.asarray(special.pdtrc(self.high, np.exp(u)))
+
+    def characteristic(self, u: Floats, t: Floats) -> Any:
+        """Return E[e^(it·min(x, high))] for each log θ and t."""
+        rate = np.exp(u)
+        if rate.max() > _MANY:  # a Poisson count this large is normal
+            return clipped_normal_characteristic(rate, np.sqrt(rate), (0.0, float(self.high)), t)
+        spread = 9 * np.sqrt(rate.max()) + 30
+        first = max(int(rate.min() - spread), 0)
+        counts = np.arange(first, min(self.high, int(rate.max() + spread) + 1))
+        waves = np.exp(1j * t * np.append(counts, self.high)[:, None])
+        with np.errstate(divide="ignore"):
+            log_chances = special.xlogy(counts, rate[:, None]) - rate[:, None] - special.gammaln(counts + 1)
+        chances = np.append(np.exp(log_chances), special.pdtrc(self.high - 1, rate)[:, None], axis=1)
+        return chances @ waves
 
     def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
         """Return the interval (low, high) of the rate; there is no default."""
@@ -118,3 +155,16 @@ def positive_interval(value: Any) -> tuple[float, float]:
     if not 0 < low < high < np.inf:
         raise InvalidValue(f"the truncation of a rate needs 0 < low < high. Got {value!r}")
     return low, high
+
+
+def log_rate_prior(shape: float, rate: float, u: Floats) -> Floats:
+    """Return the logarithm of a Gamma prior's density of u = log θ, up to a constant."""
+    with np.errstate(over="ignore"):
+        return np.asarray(shape * u - rate * np.exp(u))
+
+
+def log_rate_span(shape: float, rate: float, high: float) -> tuple[float, float]:
+    """Return a range of log θ that holds all of the prior, and more than all that records up to `high` can say."""
+    middle, scale = np.log(shape / rate), abs(np.log(high))
+    reach = scale + 60 / min(shape, 1.0)
+    return max(float(min(middle, 0.0) - reach), -690.0), min(float(max(middle, 0.0) + scale + 60), 690.0)

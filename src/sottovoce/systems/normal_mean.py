@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -20,7 +21,7 @@ from sottovoce.systems.grid import check_span
 from sottovoce.systems.records import check_sums
 from sottovoce.systems.statistics import BallSum, ClippedSum, Statistics
 
-__all__ = ["NormalMean"]
+__all__ = ["NormalMean", "clipped_normal_characteristic"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +153,43 @@ class NormalMean(Conjugate):
     def _with_prior(self, prior: Normal | NormalVector) -> Self:
         return replace(self, prior_mean=prior.centre, prior_variance=prior.spread)
 
-    def log_evidence(self, n: int, totals: Floats) -> Floats:
-        """Return the logarithm of the density of each total under the prior, up to a constant."""
-        spread = n * self.variance + n * n * self.prior_variance
-        return np.asarray(-((totals - n * self.prior_mean) ** 2) / (2 * spread))
+    logarithmic: ClassVar[bool] = False
+
+    def log_prior(self, u: Floats) -> Floats:
+        """Return the logarithm of the prior density, up to a constant."""
+        return np.asarray(-((u - self.prior_mean) ** 2) / (2 * self.prior_variance))
+
+    def span(self) -> tuple[float, float]:
+        """Return a range of the mean that holds every posterior of numbers."""
+        low, high = self._ends
+        reach = 12 * np.sqrt(self.prior_variance)
+        return float(min(low, np.min(self.prior_mean)) - reach), float(max(high, np.max(self.prior_mean)) + reach)
+
+    def clipped_moments(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of a number clipped to the bounds, for each mean u."""
+        spread = np.sqrt(self.variance)
+        a, b = ((end - u) / spread for end in self._ends)
+        below, above = special.ndtr(a), special.ndtr(-b)
+        inner = np.where(a > 0, special.ndtr(-a) - above, special.ndtr(b) - below)
+        at_a, at_b = _bell(a), _bell(b)
+        first = a * below + b * above + at_a - at_b
+        second = a * a * below + b * b * above + inner + a * at_a - b * at_b
+        low, high = self._ends
+        return np.clip(u + spread * first, low, high), self.variance * np.maximum(second - first**2, 0.0)
+
+    def clipped_chances(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the chances that a number is clipped to the low and to the high bound."""
+        low, high = self._ends
+        spread = np.sqrt(self.variance)
+        return special.ndtr((low - u) / spread), special.ndtr((u - high) / spread)
+
+    def characteristic(self, u: Floats, t: Floats) -> Any:
+        """Return E[e^(itx)] of a number x clipped to the bounds, for each mean u and t."""
+        return clipped_normal_characteristic(u, np.sqrt(self.variance), self._ends, t)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return self.bounds or (-float(self.radius or 0), float(self.radius or 0))
 
     def through_noise(self, n: int, total: Floats, noise_variance: float) -> Normal | NormalVector:
         """Return the posterior given a total that carries Gaussian noise: N(nθ, nσ² + s²), still
@@ -191,3 +225,23 @@ def _interval(value: Any) -> tuple[float, float]:
         raise InvalidValue(f"expected a pair (low, high) of numbers. Got {value!r}") from None
     check_span(low, high, "a pair (low, high)")
     return low, high
+
+
+def clipped_normal_characteristic(mean: Floats, spread: Any, bounds: tuple[float, float], t: Floats) -> Any:
+    """Return E[e^(itx)] of x ~ N(mean, spread²) clipped to the bounds, a row for each mean, a column for each t."""
+    mean, spread = np.asarray(mean)[:, None], np.broadcast_to(spread, np.shape(mean))[:, None]
+    s = spread * t
+    a, b = ((end - mean) / spread for end in bounds)
+    ends = np.exp(1j * s * a) * special.ndtr(a) + np.exp(1j * s * b) * special.ndtr(-b)
+    return np.exp(1j * mean * t) * (ends + _tail(a, s) - _tail(b, s))
+
+
+def _bell(z: Floats) -> Floats:
+    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+
+
+def _tail(x: Floats, s: Floats) -> Any:
+    """Return the integral of e^(isz) over a standard normal z > x, by Faddeeva's function."""
+    far = np.abs(x)
+    upper = np.exp(-far * far / 2 + 1j * s * far) * special.wofz((s + 1j * far) / np.sqrt(2)) / 2
+    return np.where(x >= 0, upper, np.exp(-s * s / 2) - np.conj(upper))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol, Self, runtime_checkable
 
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.distributions import Distribution, ScalarDistribution
 from sottovoce.systems.statistics import Reading, Statistics
 
-__all__ = ["NoiseAwareSystem", "System", "TemperableSystem"]
+__all__ = ["ClippedSystem", "NoiseAwareSystem", "System", "TemperableSystem"]
 
 
 @runtime_checkable
@@ -82,3 +83,29 @@ class NoiseAwareSystem(System, Protocol):
         self, n: int, totals: Any, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> ScalarDistribution:
         """Return the posteriors of an array of totals, side by side."""
+
+
+@runtime_checkable
+class ClippedSystem(Protocol):
+    """What the law of a *clipped* record must tell, so that a noisy total of them can be read without bias.
+
+    The unknown is asked for in a coordinate u in which its prior reaches everywhere: a mean itself, the
+    logarithm of a rate.
+    """
+
+    logarithmic: bool
+
+    def log_prior(self, u: Floats) -> Floats:
+        """Return the logarithm of the prior density of u, up to a constant."""
+
+    def span(self) -> tuple[float, float]:
+        """Return a range of u that holds every posterior worth the name."""
+
+    def clipped_moments(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of a clipped record for each u."""
+
+    def clipped_chances(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the chances that a record of fractions is clipped to the low and to the high bound."""
+
+    def characteristic(self, u: Floats, t: Floats) -> Any:
+        """Return E[e^(itx)] of a clipped record x, a row for each u and a column for each t."""
