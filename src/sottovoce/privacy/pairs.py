@@ -16,16 +16,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, log1pmx, log_gamma_gap, log_gamma_step
+from sottovoce.privacy.tail_integrals import BetaTail, Curved, GammaTail, Gap, Linear, log_integral
 
 __all__ = ["BetaPairs", "GammaRatePairs", "GammaShapePairs", "Pairs", "pairs_from_dict"]
 
-_T = np.linspace(-4.6, 4.6, 231)
-_U = np.exp(_T - np.exp(-_T))  # a double-exponential rule for integrals over (0, ∞) that decay
-_DU = _U * (1 + np.exp(-_T)) * (_T[1] - _T[0])
+_LIFT = 1e-12  # more than the relative error of a quadrature
+_EDGE = 1e-290  # a step below this is taken for this: wider is worse, so the claim only grows
+_PLAIN = 1e3  # the largest shape for which the incomplete functions are fast, and right to a relative 2e-13
 
 
 class Pairs(Protocol):
@@ -53,31 +55,24 @@ def _positive(owner: object, *names: str) -> None:
         object.__setattr__(owner, name, value)
 
 
+def _slack(x: Floats, step: float, value: Floats) -> Floats:
+    """Return a bound on the error of `log_gamma_step`: the log-ratio is lifted by it, which only adds to δ."""
+    parts = np.abs(special.gammaln(x)) + np.abs(special.gammaln(x + step))
+    return np.asarray(1e-15 * (np.abs(value) + np.where(step > 0.1 * x, parts, 0.0)))
+
+
 def _log_tail(
-    log_p: Floats, log_q: Floats, epsilon: Floats, integral: Callable[[np.ndarray[Any, Any]], Floats]
+    log_p: Floats, log_q: Floats, epsilon: Floats, trusted: NDArray[np.bool_], integral: Callable[[Any], Floats]
 ) -> Floats:
-    """Return log(P - e^ε Q), by `integral` at the places where the digits are gone."""
-    with np.errstate(invalid="ignore", divide="ignore"):
+    """Return log(P - e^ε Q), by `integral` where digits are gone, lifted by what rounding can take away."""
+    with np.errstate(all="ignore"):
         out = log_p + np.log(-np.expm1(np.minimum(epsilon + log_q - log_p, 0.0)))
-        lost = ~(out > log_p - 5.0) | (log_p < -600.0)
+        lost = ~(trusted & (out > log_p - 5.0))
+        lift = 2e-13 * np.exp(np.where(lost, 0.0, log_p - out))
     if lost.any():
         out[lost] = integral(lost)
-    return out
-
-
-def _log_integral(
-    log_height: Floats, rate: Floats, change: Callable[[Floats], Floats], gap: Callable[[Floats], Floats]
-) -> Floats:
-    """Return log of ∫ exp(log_height + change(u)) (1 - e^(-gap(u))) du over u > 0.
-
-    `rate` is about one over the distance on which the integrand lives.
-    """
-    u = _U / rate[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        terms = np.exp(change(u)) * -np.expm1(-gap(u))
-    total = np.nan_to_num(terms, nan=0.0) @ _DU / rate
-    with np.errstate(divide="ignore"):
-        return np.asarray(log_height + np.log(total))
+    out = np.maximum(out, -1e307)
+    return np.minimum(out + (_LIFT + lift + 4e-15 * np.abs(out)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -171,33 +166,26 @@ class BetaPairs:
 
 def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats) -> Floats:
     """Return log δ(ε) of P = Beta(a+w, b) against Q = Beta(a, b+w), where L = w·logit θ + constant."""
-    x = (epsilon - log_gamma_step(b, w) + log_gamma_step(a, w)) / w  # the threshold of logit θ
-    a, b, epsilon = np.broadcast_arrays(a, b, epsilon)
-    miss = special.expit(-x)
+    w = max(w, _EDGE)
+    rise, fall = log_gamma_step(a, w), log_gamma_step(b, w)
+    lifted = epsilon * (1 - 1e-15) - _slack(a, w, rise) - _slack(b, w, fall)
+    a, b, epsilon, x = np.broadcast_arrays(a, b, epsilon, (lifted - fall + rise) / w)  # x: the threshold of logit θ
+    trusted = (np.maximum(a, b) + w <= _PLAIN) & (np.abs(x) < 600.0)
+    log_p, log_q = np.full(x.shape, -np.inf), np.full(x.shape, -np.inf)
+    # A threshold is stationary: what rounding 1 - θ does to it changes δ by a square. Far below it is no longer small.
+    up, down = trusted & (x > -8.0), trusted & (x <= -8.0)
     with np.errstate(divide="ignore"):
-        log_p = np.log(special.betainc(b, a + w, miss))
-        log_q = np.log(special.betainc(b + w, a, miss))
+        for out, p, q in ((log_p, a + w, b), (log_q, a, b + w)):
+            out[up] = np.log(special.betainc(q[up], p[up], special.expit(-x[up])))
+            out[down] = np.log1p(-special.betainc(p[down], q[down], special.expit(x[down])))
+    # The complement has absolute digits only.
+    trusted = (up & (log_p > -600.0)) | (down & (log_p > -4.0) & (epsilon < 4.0))
 
-    def integral(at: np.ndarray[Any, Any]) -> Floats:
-        p, q, t = a[at] + w, b[at], x[at]
-        hit = special.expit(t)
-        height = p * t - (p + q) * np.logaddexp(0, t) - _log_beta(p, q)
-        rate = np.maximum((p + q) * hit - p, 0.0) + np.sqrt((p + q) * hit * special.expit(-t)) + 1e-300
-        p, total = p[:, None], (p + q)[:, None]
-        log_hit, log_miss = special.log_expit(t)[:, None], special.log_expit(-t)[:, None]
-        return _log_integral(
-            height,
-            rate,
-            lambda u: p * u - total * np.logaddexp(log_miss, log_hit + u),
-            lambda u: w * u,
-        )
+    def integral(at: NDArray[np.bool_]) -> Floats:
+        p, q = a[at][:, None] + w, b[at][:, None]
+        return log_integral(BetaTail.of(p, q, x[at][:, None]), Linear(np.full(p.shape, w)))
 
-    return _log_tail(log_p, log_q, epsilon, integral)
-
-
-def _log_beta(p: Floats, q: Floats) -> Floats:
-    small, large = np.minimum(p, q), np.maximum(p, q)
-    return np.asarray(special.gammaln(small) - log_gamma_step(large, small))
+    return _log_tail(log_p, log_q, epsilon, trusted, integral)
 
 
 @dataclass(frozen=True)
@@ -227,23 +215,14 @@ class GammaShapePairs:
 
     def log_delta(self, epsilon: Floats) -> Floats:
         """Return the larger log δ(ε) of the two directions."""
-        flat, a, w = epsilon.ravel(), self.shape, self.step
-        step = float(log_gamma_step(a, w))
-        with np.errstate(divide="ignore"):
-            x = np.minimum((flat + step) / w, 700.0)  # upwards: L = w·log θ - step; beyond, nothing is left
-            up = _log_tail(
-                np.log(special.gammaincc(a + w, np.exp(x))),
-                np.log(special.gammaincc(a, np.exp(x))),
-                flat,
-                lambda at: _log_gamma_integral(a + w, x[at], 1.0, lambda u: w * u),
-            )
-            y = (step - flat) / w  # downwards: L = step - w·log θ
-            down = _log_tail(
-                np.log(special.gammainc(a, np.exp(y))),
-                np.log(special.gammainc(a + w, np.exp(y))),
-                flat,
-                lambda at: _log_gamma_integral(a, y[at], -1.0, lambda u: w * u),
-            )
+        flat, a, w = epsilon.ravel(), self.shape, max(self.step, _EDGE)
+        step = log_gamma_step(a, w)
+        lifted = flat * (1 - 1e-15) - _slack(np.asarray(a), w, step)
+        x = np.minimum((lifted + step) / w, 700.0)  # upwards: L = w·log θ - step; beyond, nothing is left
+        y = (step - lifted) / w  # downwards: L = step - w·log θ
+        gap = Linear(np.full((flat.size, 1), w))
+        up = _gamma_log_delta(a + w, a, x, x, flat, 1.0, gap)
+        down = _gamma_log_delta(a, a + w, y, y, flat, -1.0, gap)
         return np.maximum(up, down).reshape(epsilon.shape)
 
 
@@ -283,41 +262,33 @@ class GammaRatePairs:
 
     def log_delta(self, epsilon: Floats) -> Floats:
         """Return the larger log δ(ε) of the two directions."""
-        flat, k = epsilon.ravel(), self.shape
-        span, ratio = self.high - self.low, k * float(np.log1p((self.high - self.low) / self.low))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = (flat + ratio) / span  # upwards, P has the low rate: L = span·θ - ratio
-            up = _log_tail(
-                np.log(special.gammaincc(k, self.low * t)),
-                np.log(special.gammaincc(k, self.high * t)),
-                flat,
-                lambda at: _log_gamma_integral(
-                    k, np.log(self.low * t[at]), 1.0, lambda u: span * t[at, None] * np.expm1(u)
-                ),
-            )
-            reach = flat < ratio  # downwards L = ratio - span·θ never passes ratio
-            s = np.where(reach, ratio - flat, ratio) / span
-            down = _log_tail(
-                np.log(special.gammainc(k, self.high * s)),
-                np.log(special.gammainc(k, self.low * s)),
-                flat,
-                lambda at: _log_gamma_integral(
-                    k, np.log(self.high * s[at]), -1.0, lambda u: span * s[at, None] * -np.expm1(-u)
-                ),
-            )
-        return np.maximum(up, np.where(reach, down, -np.inf)).reshape(epsilon.shape)
+        flat, k, span = epsilon.ravel(), self.shape, self.high - self.low
+        ratio = k * float(np.log1p(span / self.low))
+        lifted = flat - 1e-15 * (flat + ratio)
+        low, high = np.log(self.low / span), np.log(self.high / span)
+        up = lifted + ratio  # upwards, P has the low rate: L = span·θ - ratio
+        best = _gamma_log_delta(k, k, low + np.log(up), high + np.log(up), flat, 1.0, Curved(up[:, None], 1.0))
+        reach = lifted < ratio  # downwards L = ratio - span·θ never passes ratio
+        if reach.any():
+            left = (ratio - lifted)[reach]
+            gap = Curved(left[:, None], -1.0)
+            down = _gamma_log_delta(k, k, high + np.log(left), low + np.log(left), flat[reach], -1.0, gap)
+            best[reach] = np.maximum(best[reach], down)
+        return best.reshape(epsilon.shape)
 
 
-def _log_gamma_integral(k: float, x: Floats, sign: float, gap: Callable[[Floats], Floats]) -> Floats:
-    """Integrate (1 - e^-gap) over log θ from x in the direction `sign`, θ ~ Gamma(k)."""
-    theta = np.exp(x)
-    rate = np.maximum(sign * (theta - k), 0.0) + np.sqrt(theta) * (sign > 0) + np.sqrt(k) + 1e-300
-    return _log_integral(
-        k * x - theta - float(special.gammaln(k)),
-        rate,
-        lambda u: sign * k * u - theta[:, None] * np.expm1(sign * u),
-        gap,
-    )
+def _gamma_log_delta(k: float, j: float, x: Floats, y: Floats, epsilon: Floats, sign: float, gap: Gap) -> Floats:
+    """Return log δ(ε) of P against Q, which are Gamma(k) beyond the threshold log θ = x and Gamma(j) beyond y."""
+    trusted = (max(k, j) <= _PLAIN) & (np.maximum(np.abs(x), np.abs(y)) < 600.0)
+    beyond = special.gammaincc if sign > 0 else special.gammainc
+    with np.errstate(divide="ignore", over="ignore"):
+        log_p, log_q = np.log(beyond(k, np.exp(x))), np.log(beyond(j, np.exp(y)))
+
+    def integral(at: NDArray[np.bool_]) -> Floats:
+        edge = x[at][:, None]
+        return log_integral(GammaTail.of(np.full(edge.shape, k), edge, sign), gap.take(at))
+
+    return _log_tail(log_p, log_q, epsilon, trusted & (log_p > -600.0), integral)
 
 
 _FAMILIES: dict[str, Callable[..., Pairs]] = {p.family: p for p in (BetaPairs, GammaShapePairs, GammaRatePairs)}

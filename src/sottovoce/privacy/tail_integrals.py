@@ -1,0 +1,226 @@
+r"""Hockey-stick integrals of Beta and Gamma densities: every term positive, at every scale.
+
+.. math:: \delta = \int_0^\infty f(u) \big(1 - e^{-\mathrm{gap}(u)}\big)\,du,
+
+where u is the distance from the threshold of log(θ/(1-θ)) or log θ, f the density of that scalar, and the gap what the
+log-ratio gains on the way. Density and gap are log-concave. The integral is walked from the mode both ways in panels
+as long as the integrand is smooth, so that a tail that falls at the rate 1e-6 is followed as far as one that falls
+at the rate 1e6; the walk ends where log-concavity bounds what is left, and that bound is added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, log1pmx
+
+__all__ = ["BetaTail", "Curved", "GammaTail", "Gap", "Linear", "Tail", "log_integral"]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_LEFT = np.log(1e-15)  # what may be left of the sum where a walk ends
+_PANELS = 4000
+_FAR = 1e290
+_FULL = 40.0  # a gap from which 1 - e^-gap is 1
+
+
+class _Cells(Protocol):
+    """Columns of numbers, one row a cell."""
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Return some of the cells."""
+
+    def length(self, u: Floats) -> Floats:
+        """Return how far from u on, either way, a polynomial of moderate degree follows the function."""
+
+
+class Tail(_Cells, Protocol):
+    """A log-concave density, seen from a threshold."""
+
+    ahead: Floats
+    """How far the mode lies beyond the threshold; negative if behind."""
+
+    def log_density(self, u: Floats) -> Floats:
+        """Return the log-density at the distance u."""
+
+
+class Gap(_Cells, Protocol):
+    """What the log-ratio gains with the distance: concave, or with a logarithm of 1 - e^-gap that is."""
+
+    def __call__(self, u: Floats) -> Floats:
+        """Return the gap at the distance u."""
+
+
+@dataclass(frozen=True)
+class BetaTail:
+    """The logit of a Beta(p, q), upwards from a threshold."""
+
+    p: Floats
+    q: Floats
+    ahead: Floats
+    top: Floats
+
+    @classmethod
+    def of(cls, p: Floats, q: Floats, threshold: Floats) -> BetaTail:
+        top = _mode_height(p) + _mode_height(q) - _mode_height(p + q)
+        return cls(p, q, np.log(p) - np.log(q) - threshold, top)
+
+    def take(self, rows: NDArray[Any]) -> BetaTail:
+        return BetaTail(self.p[rows], self.q[rows], self.ahead[rows], self.top[rows])
+
+    def log_density(self, u: Floats) -> Floats:
+        """Return -n·(log(1 + (p/n)(e^d - 1)) - (p/n)d) and the height of the mode, where d counts from the mode.
+
+        Above logit 0 the same is written from the other end, so that neither p/n nor q/n is ever near one.
+        """
+        p, q, total = self.p, self.q, self.p + self.q
+        d = u - self.ahead
+        above = d > np.log(q) - np.log(p)
+        share, d = np.where(above, q, p) / total, np.where(above, -d, d)
+        fall = log1pmx(share * np.expm1(d)) + share * expm1mx(d)
+        return np.asarray(self.top - total * fall)
+
+    def length(self, u: Floats) -> Floats:
+        z = u - self.ahead + (np.log(self.p) - np.log(self.q))
+        total, near = self.p + self.q, special.expit(-np.abs(z))
+        slope = np.where(z > 0, self.q, self.p) - total * near
+        return _smooth(z, slope, total * near * (1 - near))
+
+
+@dataclass(frozen=True)
+class GammaTail:
+    """The logarithm of a Gamma(k), from a threshold upwards (`sign` 1) or downwards (-1)."""
+
+    k: Floats
+    ahead: Floats
+    top: Floats
+    sign: float
+
+    @classmethod
+    def of(cls, k: Floats, threshold: Floats, sign: float) -> GammaTail:
+        return cls(k, sign * (np.log(k) - threshold), _mode_height(k), sign)
+
+    def take(self, rows: NDArray[Any]) -> GammaTail:
+        return GammaTail(self.k[rows], self.ahead[rows], self.top[rows], self.sign)
+
+    def log_density(self, u: Floats) -> Floats:
+        """Return -k(e^d - 1 - d) and the height of the mode, where d counts from the mode."""
+        return np.asarray(self.top - self.k * expm1mx(self.sign * (u - self.ahead)))
+
+    def length(self, u: Floats) -> Floats:
+        d = np.minimum(self.sign * (u - self.ahead), 700.0)
+        return _smooth(d + np.log(self.k), self.k * np.expm1(d), self.k * np.exp(d))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The gap w·u of a pair that differs in its shape."""
+
+    w: Floats
+
+    def take(self, rows: NDArray[Any]) -> Linear:
+        return Linear(self.w[rows])
+
+    def __call__(self, u: Floats) -> Floats:
+        return self.w * u
+
+    def length(self, u: Floats) -> Floats:
+        return np.where(self.w * u < _FULL, 10.0 / self.w, _FAR)
+
+
+@dataclass(frozen=True)
+class Curved:
+    """The gap c(e^u - 1) of a pair that differs in its rate, or c(1 - e^-u) downwards."""
+
+    c: Floats
+    sign: float
+
+    def take(self, rows: NDArray[Any]) -> Curved:
+        return Curved(self.c[rows], self.sign)
+
+    def __call__(self, u: Floats) -> Floats:
+        return self.sign * self.c * np.expm1(np.minimum(self.sign * u, 700.0))
+
+    def length(self, u: Floats) -> Floats:
+        steep = 10.0 / (self.c * np.exp(np.minimum(self.sign * u, 700.0)))
+        turn = 8.0 if self.sign > 0 else np.maximum(2.0, u / 2)
+        return np.where(self(u) < _FULL, np.minimum(steep, turn), _FAR)
+
+
+def _smooth(z: Floats, slope: Floats, curve: Floats) -> Floats:
+    """Return the length on which a log-density with this slope and curvature at z is smooth.
+
+    The logistic function has its poles at ±πi, and e^z turns steep on a length of one: both at z near 0 only.
+    """
+    by_slope, by_curve = 10.0 / (np.abs(slope) + 1e-300), 4.0 / np.sqrt(curve + 1e-300)
+    return np.minimum(np.minimum(by_slope, by_curve), np.minimum(np.maximum(2.0, np.abs(z) / 2), _FAR))
+
+
+def _mode_height(k: Floats) -> Floats:
+    """Return the log-density of log θ at its mode, θ ~ Gamma(k): k log k - k - lnΓ(k)."""
+    large = np.maximum(k, 10.0)
+    square = 1 / (large * large)
+    series = 1 / 1188.0 - square * (691 / 360360.0 - square / 156.0)
+    for c in (-1 / 1680.0, 1 / 1260.0, -1 / 360.0, 1 / 12.0):
+        series = c + square * series
+    small = np.minimum(k, 10.0)
+    plain = special.xlogy(small, small) - small - special.gammaln(small)
+    return np.where(k > 10, 0.5 * np.log(large / (2 * np.pi)) - series / large, plain)
+
+
+def log_integral(tail: Tail, gap: Gap) -> Floats:
+    """Return the logarithm of each cell's integral; +inf, which claims nothing, if a walk does not end."""
+    with np.errstate(all="ignore"):
+        start = np.maximum(tail.ahead, 0.0)
+        here, top = tail.log_density(np.zeros_like(start)), tail.log_density(tail.ahead)
+        # So deep in a tail no digit of the density's change is left; it falls at least as fast as it fell on average.
+        total = (here - np.log((top - here) / -tail.ahead))[:, 0]
+        near = np.flatnonzero((here > -1e10) | (tail.ahead >= 0))
+        if near.size:
+            total[near] = _near(tail.take(near), gap.take(near), start[near])
+    return np.where(np.isnan(total), np.inf, total)
+
+
+def _near(tail: Tail, gap: Gap, start: Floats) -> Floats:
+    total = _walk(tail, gap, start, 1.0)
+    inside = np.flatnonzero(start[:, 0] > 0)
+    if inside.size:
+        back = _walk(tail.take(inside), gap.take(inside), start[inside], -1.0)
+        total[inside] = np.logaddexp(total[inside], back)
+    return total
+
+
+def _walk(tail: Tail, gap: Gap, u: Floats, way: float) -> Floats:
+    """Return the logarithm of the part of each integral from u on, upwards or back to zero."""
+    out, rows = np.full(u.shape[0], np.inf), np.arange(u.shape[0])
+    total = np.full(u.shape, -np.inf)
+
+    def value(at: Floats) -> Floats:
+        return tail.log_density(at) + log1mexp(-gap(at))
+
+    before = value(u)
+    for _ in range(_PANELS):
+        step = np.minimum(tail.length(u), gap.length(u))
+        end = np.maximum(u - step, 0.0) if way < 0 else u + step
+        step = np.abs(end - u)
+        logs = value(u + way * step * _NODES)
+        top = logs.max(axis=1, keepdims=True)
+        total = np.logaddexp(total, np.log(np.exp(logs - top) @ _WEIGHTS)[:, None] + top + np.log(step))
+        after = value(end)
+        # The logarithm falls at least as fast from here on as it fell over this panel.
+        left = after + np.log(step) - np.log(before - after)
+        done = ((left < total + _LEFT) | (after == -np.inf))[:, 0]
+        if done.any():
+            out[rows[done]] = np.logaddexp(total, np.where(np.isfinite(left), left, -np.inf))[done, 0]
+            if done.all():
+                break
+            rest = np.flatnonzero(~done)
+            rows, total, tail, gap = rows[rest], total[rest], tail.take(rest), gap.take(rest)
+            end, after = end[rest], after[rest]
+        u, before = end, after
+    return out
