@@ -14,7 +14,7 @@ from typing import Any
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.records import Budget, Entry, State
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
-from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.filter import PrivacyFilter, checked_cost
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
@@ -41,6 +41,7 @@ def what_is_left(budget: Budget, spent: Fraction) -> Promise:
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     """Return the exact total after a charge, or refuse it."""
+    cost = checked_cost(cost)
     if math.isfinite(cost) and (total := spent + Fraction(cost)) <= Fraction(budget.limit):
         return total
     why = _drawn_down(budget, spent).refusal(cost)

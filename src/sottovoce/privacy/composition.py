@@ -6,8 +6,9 @@ A sequence chosen as the answers come in needs a `PrivacyFilter` instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -16,18 +17,26 @@ from scipy import special
 
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.laplace import DiscreteLaplaceProfile
+from sottovoce.privacy.losses import Tilted, discretise, tilted_sums
+from sottovoce.privacy.numbers import Floats, decreasing_root, shown, sum_up, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
 __all__ = ["ComposedProfile", "compose"]
 
-_TAIL = 1e-15
-"""Mass of the privacy loss that each convolution may move to infinity; it is added to δ."""
-_FAR = 1e-18
-"""The same for each part by itself."""
+_FAR = 1e-22
+"""Mass of the privacy loss of all parts together that may move to infinity; it is added to δ."""
+_NODES = 2**18
+"""How many nodes a part, and the standard deviation of the sum, may have on the grid."""
+_MOST = 10**12
+"""The largest number of repetitions."""
+_MOST_KINDS = 100
+"""How many different parts are convolved; beyond, pure levels are pooled and the Rényi curves add."""
+_MOST_BINOMIAL = 10**6
+"""The largest number of equal responses that is summed term by term."""
 
 
 def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) -> Profile:
@@ -39,28 +48,57 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
     >>> compose([GaussianProfile(3.0), GaussianProfile(4.0)]).gdp()
     5.0
     """
-    if not profiles:
-        raise InvalidValue("there is nothing to compose; give at least one profile")
     parts: dict[Profile, int] = {}
-    for profile, count in zip(profiles, counts or [1] * len(profiles), strict=True):
-        inner = (
-            zip(profile.parts, profile.counts, strict=True) if isinstance(profile, ComposedProfile) else [(profile, 1)]
-        )
+    for profile, count in _pairs(profiles, [1] * _length(profiles) if counts is None else counts):
+        inner = profile._each() if isinstance(profile, ComposedProfile) else [(profile, 1)]
         for part, times in inner:
             parts[part] = parts.get(part, 0) + times * count
     basis = Basis.weakest(part.basis for part in parts)
-    gaussians = {p: k for p, k in parts.items() if isinstance(p, GaussianProfile)}
-    zcdps = {p: k for p, k in parts.items() if isinstance(p, ZeroConcentratedProfile)}
-    rest = {p: k for p, k in parts.items() if p not in gaussians and p not in zcdps}
+    loud = {p: k for p, k in parts.items() if p.pure() != 0} or dict([next(iter(parts.items()))])
+    gaussians = {p: k for p, k in loud.items() if isinstance(p, GaussianProfile)}
+    zcdps = {p: k for p, k in loud.items() if isinstance(p, ZeroConcentratedProfile)}
+    rest = {p: k for p, k in loud.items() if p not in gaussians and p not in zcdps}
     if gaussians:
-        mu = math.sqrt(math.fsum(k * p.mu**2 for p, k in gaussians.items()))
+        mu = _root_of_squares((k, p.mu) for p, k in gaussians.items())
         rest[GaussianProfile(mu, basis=Basis.weakest(p.basis for p in gaussians))] = 1
     if zcdps:
-        rho = math.fsum(k * p.rho for p, k in zcdps.items())
+        rho = sum_up((k, p.rho) for p, k in zcdps.items())
         rest[ZeroConcentratedProfile(rho, basis=Basis.weakest(p.basis for p in zcdps))] = 1
-    if len(rest) == 1 and next(iter(rest.values())) == 1:
-        return next(iter(rest))
+    if len(rest) == 1 and (next(iter(rest.values())) == 1 or len(loud) == 1 and not next(iter(loud)).pure()):
+        only = next(iter(rest))
+        return only if only.basis is basis else replace(only, basis=basis)
     return ComposedProfile(tuple(rest), tuple(rest.values()), basis=basis)
+
+
+def _length(profiles: Any) -> int:
+    if isinstance(profiles, Profile | str | bytes) or not hasattr(profiles, "__len__"):
+        raise IncompatibleNotions(f"a list of profiles composes. Got {shown(profiles)}")
+    return len(profiles)
+
+
+def _pairs(profiles: Any, counts: Any) -> list[tuple[Profile, int]]:
+    """Return the profiles with their counts, checked."""
+    if not _length(profiles):
+        raise InvalidValue("there is nothing to compose; give at least one profile")
+    if not hasattr(counts, "__len__") or len(counts) != len(profiles):
+        raise InvalidValue(f"give one count for each of the {len(profiles)} profiles. Got {shown(counts)}")
+    for profile in profiles:
+        if not isinstance(profile, Profile):
+            raise IncompatibleNotions(f"only profiles compose. Got {shown(profile)}")
+    return [(profile, whole("a count", count, 1, _MOST)) for profile, count in zip(profiles, counts, strict=True)]
+
+
+def _root_of_squares(terms: Iterable[tuple[int, float]]) -> float:
+    """Return √Σ count·value², the exact root rounded up; no square over- or underflows."""
+    kept = [(k, x) for k, x in terms if x]
+    most = max((x for _, x in kept), default=0.0)
+    if not 0 < most < math.inf:
+        return most
+    exact = sum((k * Fraction(x) ** 2 for k, x in kept), Fraction(0))
+    root = most * math.sqrt(math.fsum(k * (x / most) ** 2 for k, x in kept)) * (1 - 1e-15)
+    while root < math.inf and Fraction(root) ** 2 < exact:
+        root = math.nextafter(root, math.inf)
+    return root
 
 
 @dataclass(frozen=True)
@@ -71,7 +109,12 @@ class ComposedProfile(Profile):
     parts: tuple[Profile, ...]
     counts: tuple[int, ...]
 
-    def _each(self) -> zip[tuple[Profile, int]]:
+    def __post_init__(self) -> None:
+        pairs = _pairs(self.parts, self.counts)
+        object.__setattr__(self, "parts", tuple(part for part, _ in pairs))
+        object.__setattr__(self, "counts", tuple(count for _, count in pairs))
+
+    def _each(self) -> Iterator[tuple[Profile, int]]:
         return zip(self.parts, self.counts, strict=True)
 
     @property
@@ -80,70 +123,97 @@ class ComposedProfile(Profile):
         return min(p.pole for p in self.parts)
 
     def pure(self) -> float:
-        """Return the sum of the parts' pure levels."""
-        return math.fsum(k * p.pure() for p, k in self._each())
+        """Return the sum of the parts' pure levels, rounded up."""
+        return sum_up((k, p.pure()) for p, k in self._each())
 
     def zcdp(self) -> float:
-        """Return the sum of the parts' ρ."""
-        return math.fsum(k * p.zcdp() for p, k in self._each())
+        """Return the sum of the parts' ρ, rounded up."""
+        return sum_up((k, p.zcdp()) for p, k in self._each())
 
     def gdp(self) -> float:
         """Return the root of the sum of the parts' μ²."""
-        return math.sqrt(math.fsum(k * p.gdp() ** 2 for p, k in self._each()))
+        return _root_of_squares((k, p.gdp()) for p, k in self._each())
+
+    @cached_property
+    def _pooled(self) -> list[tuple[Profile, int]]:
+        """The parts; where they are many, pure levels are rounded up to a few, which only adds loss."""
+        levels = np.array([p.level for p in self.parts if isinstance(p, PureProfile) and p.level > 0])
+        if len(self.parts) <= _MOST_KINDS or levels.size < 2:
+            return list(self._each())
+        low, high = float(levels.min()), float(levels.max())
+        ratio = max(0.03, math.log(high / low) / (_MOST_KINDS - 10))
+        pool: dict[Profile, int] = {}
+        for part, count in self._each():
+            if isinstance(part, PureProfile) and part.level > 0:
+                up = low * math.exp(ratio * math.ceil(math.log(part.level / low) / ratio)) * (1 + 1e-12)
+                part = PureProfile(min(max(up, part.level), high))
+            pool[part] = pool.get(part, 0) + count
+        return list(pool.items())
 
     def _renyi(self, order: Floats) -> Floats:
-        return np.asarray(np.sum([k * p._renyi(order) for p, k in self._each()], axis=0))
+        total = np.zeros(np.shape(order))
+        for part, count in self._pooled:
+            total = total + count * part._renyi(order)
+        return np.asarray(total)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        out = np.where(epsilon >= self.pure(), -np.inf, renyi_log_delta(self._renyi, epsilon, self.pole))
-        with np.errstate(divide="ignore"):
-            if self._binomial is not None:
-                losses, probabilities = self._binomial
-                excess = -np.expm1(np.minimum(epsilon[..., None] - losses, 0.0))
-                out = np.minimum(out, np.log(excess @ probabilities))
-            elif self._losses is not None:
-                mass = np.array([self._losses.get_delta_for_epsilon(e) for e in epsilon.ravel().tolist()])
-                out = np.minimum(out, np.log(mass).reshape(epsilon.shape))
-        return out
+        out = np.minimum(renyi_log_delta(self._renyi, epsilon, self.pole), self._convolved(epsilon))
+        return np.where(epsilon >= self.pure(), -np.inf, out)
 
     def _epsilon(self, log_delta: Floats) -> Floats:
-        if self._binomial is not None:
-            return super()._epsilon(log_delta)
         out = np.minimum(renyi_epsilon(self._renyi, log_delta, self.pole), self.pure())
-        if self._losses is not None:
-            least = [self._losses.get_epsilon_for_delta(math.exp(d)) for d in log_delta.ravel().tolist()]
-            out = np.minimum(out, np.array(least).reshape(log_delta.shape))
+        out = np.where(np.isneginf(log_delta), self.pure(), out)
+        finite = np.isfinite(log_delta) & np.isfinite(out)
+        if finite.any():
+            high = out[finite]
+            least = decreasing_root(self._convolved, log_delta[finite], np.zeros(high.shape), high)
+            out[finite] = np.where(self._convolved(np.zeros(1)) <= log_delta[finite], 0.0, least)
         return np.asarray(out)
+
+    def _convolved(self, epsilon: Floats) -> Floats:
+        """Return log δ(ε) of the law of the summed loss; zero where that is not known."""
+        if self._binomial is None:
+            bounds = [tilted.log_delta(epsilon) for tilted in self._tilted]
+            return np.asarray(np.min([np.zeros(epsilon.shape), *bounds], axis=0))
+        losses, probabilities = self._binomial
+        flat = [float(-np.expm1(np.minimum(e - losses, 0.0)) @ probabilities) for e in epsilon.ravel().tolist()]
+        with np.errstate(divide="ignore"):
+            return np.log(np.minimum(flat, 1.0)).reshape(epsilon.shape)
 
     @cached_property
     def _binomial(self) -> tuple[Floats, Floats] | None:
-        """The privacy loss of k equal pure parts: k-fold randomized response (Kairouz et al. 2015)."""
+        """The privacy loss of k equal responses, which dominate pure parts (Kairouz et al. 2015), rounded up."""
         part, count = self.parts[0], self.counts[0]
-        if len(self.parts) > 1 or not isinstance(part, PureProfile):
+        response = isinstance(part, PureProfile) or (isinstance(part, DiscreteLaplaceProfile) and part.sensitivity == 1)
+        if len(self.parts) > 1 or count > _MOST_BINOMIAL or not response:
             return None
-        hits = np.arange(count + 1)
-        log_choose = special.gammaln(count + 1) - special.gammaln(hits + 1) - special.gammaln(count - hits + 1)
-        logs = log_choose + hits * special.log_expit(part.level) + (count - hits) * special.log_expit(-part.level)
-        return np.asarray(part.level * (2.0 * hits - count)), np.asarray(np.exp(logs))
+        level, hits = part.pure(), np.arange(count + 1.0)
+        terms = [
+            np.full(hits.shape, special.gammaln(count + 1.0)),
+            -special.gammaln(hits + 1),
+            -special.gammaln(count - hits + 1),
+            hits * special.log_expit(level),
+            (count - hits) * special.log_expit(-level),
+        ]
+        rounding = 1e-15 * (1 + np.sum(np.abs(terms), axis=0))
+        losses = level * (2 * hits - count)
+        return losses + 4e-16 * np.abs(losses), np.exp(np.sum(terms, axis=0) + rounding)
 
     @cached_property
-    def _losses(self) -> Any:
-        """The composed privacy-loss distribution; None where a part has no δ(ε) of its own."""
-        from dp_accounting.pld import pld_pmf  # noqa: PLC0415 - half of the import time of the whole package
-
-        if not all(p.has_own_delta for p in self.parts):
-            return None
-        reach = [_reach(p) for p in self.parts]
+    def _tilted(self) -> list[Tilted]:
+        """Bounds by the composed privacy-loss distribution; none where a part has no δ(ε) of its own."""
+        parts = [(part, count) for part, count in self._pooled if part.pure() > 0]
+        if not parts or len(parts) > _MOST_KINDS or not all(part.has_own_delta for part, _ in parts):
+            return []
+        counts = [count for _, count in parts]
+        far = math.log(_FAR) - math.log(sum(counts))
+        reach = [min(part.pure(), float(part._epsilon(np.array([far]))[0])) for part, _ in parts]
         if not all(map(math.isfinite, reach)):
-            return None
-        step = min(1e-4, *(math.sqrt(float(p.renyi(min(2.0, (1 + p.pole) / 2)))) / 50 for p in self.parts))
-        step = max(step, max(reach) / 5e5)
-        total = None
-        for (part, count), far in zip(self._each(), reach, strict=True):
-            pmf = _discretise(part, far, step)
-            pmf = pmf.self_compose(count, _TAIL) if count > 1 else pmf
-            total = pmf if total is None else pld_pmf.compose_pmfs(total, pmf, _TAIL)
-        return total
+            return []
+        sizes = [math.sqrt(float(part.renyi(min(2.0, (1 + part.pole) / 2)))) for part, _ in parts]
+        step = _step(sizes, counts, reach)
+        losses = [discretise(part, step, most) for (part, _), most in zip(parts, reach, strict=True)]
+        return tilted_sums(losses, counts, step)
 
     def _state(self) -> dict[str, Any]:
         return {"parts": [p.to_dict() for p in self.parts], "counts": list(self.counts)}
@@ -153,21 +223,11 @@ class ComposedProfile(Profile):
         return cls(tuple(Profile.from_dict(p) for p in state["parts"]), tuple(state["counts"]), basis=basis)
 
 
-def _reach(profile: Profile) -> float:
-    """Return an ε beyond which the profile's δ is negligible."""
-    return min(profile.pure(), float(profile.epsilon(_FAR)))
+def _step(sizes: Sequence[float], counts: Sequence[int], reach: Sequence[float]) -> float:
+    """Return the width of the grid: fine beside every part and beside the sum, coarse enough to transform.
 
-
-def _discretise(profile: Profile, reach: float, step: float) -> Any:
-    """Return a pessimistic privacy-loss distribution of δ(ε) (Doroshenko et al. 2022, connect the dots)."""
-    top = max(math.ceil(reach / step), 1)
-    grid = np.arange(-top, top + 1)
-    positive = np.exp(profile._log_delta(step * np.arange(top + 1.0)))
-    # The set of neighbouring pairs is closed under swapping, which fixes the curve left of zero.
-    decay = np.exp(-step * np.arange(top, 0, -1))
-    negative = 1 - decay + decay * positive[:0:-1]
-    deltas = np.clip(np.concatenate([negative, positive]), 0.0, 1.0)
-    deltas = np.maximum.accumulate(deltas[::-1])[::-1]  # rounding must not make the curve rise: lift it
-    from dp_accounting.pld import pld_pmf  # noqa: PLC0415
-
-    return pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, deltas)
+    Chords add about h²/8 to the loss of each part.
+    """
+    total = math.sqrt(math.fsum(k * size**2 for size, k in zip(sizes, counts, strict=True)))
+    fine = min(5e-4 * max(total, 1.0), math.sqrt(1e-4 * total / sum(counts)), min(sizes) / 30)
+    return max(fine, max(reach) / _NODES, 8 * total / _NODES, 1e-12)

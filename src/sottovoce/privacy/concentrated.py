@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.profile import Basis, Profile
 
 __all__ = ["RenyiProfile", "ZeroConcentratedProfile"]
@@ -28,7 +28,7 @@ class ZeroConcentratedProfile(Profile):
     rho: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", float(as_floats("rho", self.rho, 0.0)))
+        object.__setattr__(self, "rho", real("rho", self.rho))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         return renyi_log_delta(self._renyi, epsilon)
@@ -37,7 +37,7 @@ class ZeroConcentratedProfile(Profile):
         return renyi_epsilon(self._renyi, log_delta) if self.rho else np.zeros(log_delta.shape)
 
     def _renyi(self, order: Floats) -> Floats:
-        return self.rho * order
+        return np.maximum(self.rho * order, min(self.rho, 5e-324))
 
     def pure(self) -> float:
         """Return infinity, or zero for ρ = 0."""

@@ -70,7 +70,8 @@ def _log_delta_at(renyi: Floats, order: Floats, epsilon: Floats) -> Floats:
     tail = gap * (renyi - epsilon) + gap * np.log1p(-1 / order) - np.log(order)
     moment = _log_expm1(gap * renyi) - np.log(order) - _log_expm1(gap * epsilon)
     distance = 0.5 * np.log(-np.expm1(-renyi))
-    best = np.fmin(np.fmin(tail, moment), distance)
+    # What the large terms may lose in their difference is added back.
+    best = np.fmin(np.fmin(tail, moment) + 1e-15 * (1 + gap * (renyi + epsilon)), distance)
     return np.where(np.isfinite(renyi), best, 0.0)
 
 
@@ -79,7 +80,8 @@ def _epsilon_at(renyi: Floats, order: Floats, log_delta: Floats) -> Floats:
     tail = renyi + np.log1p(-1 / order) - (log_delta + np.log(order)) / gap
     moment = np.logaddexp(0.0, _log_expm1(gap * renyi) - np.log(order) - log_delta) / gap
     distance = np.where(0.5 * np.log(-np.expm1(-renyi)) <= log_delta, 0.0, np.inf)
-    best = np.fmin(np.fmin(tail, moment), distance)
+    lost = 1e-15 * (renyi + (1 + np.abs(log_delta)) / gap)
+    best = np.fmin(np.fmin(tail, moment) + lost, distance)
     return np.where(np.isfinite(renyi), best, np.inf)
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from scipy import optimize
 
 from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
+from sottovoce.privacy.numbers import as_floats, ceil_float, real, shown
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP, check_order
 
-__all__ = ["PrivacyFilter", "renyi_allowance"]
+__all__ = ["PrivacyFilter", "checked_cost", "renyi_allowance"]
 
 
 def renyi_allowance(budget: ApproxDP, order: float) -> float:
@@ -33,6 +34,19 @@ def _best_order(budget: ApproxDP) -> float:
         method="bounded",
     )
     return 1 + math.exp(float(result.x))
+
+
+def checked_cost(cost: float) -> float:
+    """Return a cost that may be charged: a number >= 0, or infinity, which never fits."""
+    number = math.inf if isinstance(cost, float) and cost == math.inf else real("cost", cost, -math.inf)
+    if number < 0:
+        raise InvalidValue(f"a cost below zero would give budget back; the profile is wrong. Got {number}")
+    return number
+
+
+def _root_down(value: float) -> float:
+    root = math.sqrt(value)
+    return math.nextafter(root, 0.0) if root * root > value else root
 
 
 @dataclass
@@ -69,15 +83,19 @@ class PrivacyFilter:
     budget: Promise
     order: float | None = None
     costs: list[float] = field(default_factory=list, repr=False)
+    _counted: int = field(default=0, init=False, repr=False, compare=False)
+    _total: Fraction = field(default=Fraction(0), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        self.costs = as_floats("costs", self.costs, 0.0).ravel().tolist()
         match self.budget:
             case ApproxDP(epsilon, 0.0):
                 self.budget = PureDP(epsilon)
             case ApproxDP():
-                self.order = float(self.order) if self.order is not None else _best_order(self.budget)
-                if not 1 < self.order < math.inf:
-                    raise InvalidValue(f"order must be > 1 and finite. Got {self.order}")
+                self.order = real("order", self.order, 1.0) if self.order is not None else _best_order(self.budget)
+                check_order(self.order)
+                if self.order == 1:
+                    raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
                 if renyi_allowance(self.budget, self.order) <= 0:
                     raise InvalidValue(
                         f"nothing fits a budget of {self.budget} at order {self.order:g}; "
@@ -86,9 +104,13 @@ class PrivacyFilter:
             case PureDP() | RenyiDP() | ZeroConcentratedDP() | GaussianDP():
                 pass
             case _:
-                raise IncompatibleNotions(f"a budget is a promise such as ApproxDP(1.0, 1e-6). Got {self.budget!r}")
+                raise IncompatibleNotions(
+                    f"a budget is a promise such as ApproxDP(1.0, 1e-6). Got {shown(self.budget)}"
+                )
         if self.order is not None and not isinstance(self.budget, ApproxDP):
-            raise InvalidValue(f"order goes with an ApproxDP budget only. Got order={self.order} for {self.budget}")
+            raise InvalidValue(f"order goes with an ApproxDP budget only. Got {shown(self.order)} for {self.budget}")
+        if not math.isfinite(self.limit):
+            raise InvalidValue(f"a budget of {self.budget} is none: it would never be used up")
 
     @property
     def limit(self) -> float:
@@ -99,20 +121,33 @@ class PrivacyFilter:
             case ZeroConcentratedDP(rho):
                 return rho
             case GaussianDP(mu):
-                return mu**2
+                return mu * mu
             case ApproxDP() if self.order is not None:
                 return renyi_allowance(self.budget, self.order)
         raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
 
     @property
     def spent(self) -> float:
-        """What has been spent, summed without rounding loss."""
-        return math.fsum(self.costs)
+        """What has been spent: the exact sum, rounded up."""
+        return ceil_float(self._exact())
+
+    def _exact(self) -> Fraction:
+        """Return the exact sum of the costs; each is added once."""
+        self._total += sum(map(Fraction, self.costs[self._counted :]))
+        self._counted = len(self.costs)
+        return self._total
+
+    def _left(self) -> float:
+        """Return what is left, rounded down."""
+        return max(-ceil_float(self._exact() - Fraction(self.limit)), 0.0)
 
     def cost(self, profile: Profile) -> float:
         """Return what a release with this profile costs; infinite where the profile gives no such privacy."""
         if not isinstance(profile, Profile):
-            raise IncompatibleNotions(f"only profiles cost anything. Got {profile!r}")
+            raise IncompatibleNotions(f"only profiles cost anything. Got {shown(profile)}")
+        return checked_cost(self._number(profile))
+
+    def _number(self, profile: Profile) -> float:
         match self.budget:
             case PureDP():
                 return profile.pure()
@@ -121,7 +156,7 @@ class PrivacyFilter:
             case ZeroConcentratedDP():
                 return profile.zcdp()
             case GaussianDP():
-                return profile.gdp() ** 2
+                return profile.gdp() * profile.gdp()
             case ApproxDP() if self.order is not None:
                 return float(profile.renyi(self.order))
         raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
@@ -132,7 +167,8 @@ class PrivacyFilter:
 
     def fits(self, cost: float) -> bool:
         """Say whether this cost still fits, with no rounding in the caller's favour."""
-        return math.isfinite(cost) and sum(map(Fraction, [*self.costs, cost])) <= Fraction(self.limit)
+        number = checked_cost(cost)
+        return math.isfinite(number) and self._exact() + Fraction(number) <= Fraction(self.limit)
 
     def spend(self, profile: Profile) -> None:
         """Draw the budget down, or raise `BudgetExceeded` and leave it as it is."""
@@ -143,7 +179,7 @@ class PrivacyFilter:
 
     def refusal(self, cost: float) -> str:
         """Return the sentence that says why a cost does not fit."""
-        left = max(self.limit - self.spent, 0.0)
+        left = self._left()
         at = f" at Rényi order {self.order:g}" if self.order is not None else ""
         if math.isinf(cost):
             hint = "open the budget with a lower order" if self.order is not None else "use another mechanism"
@@ -152,15 +188,15 @@ class PrivacyFilter:
         return f"the release costs {cost:.6g}{at} and {kept}"
 
     def remaining(self) -> Promise:
-        """Return the promise that is left, in the notion the filter counts in."""
-        left = max(self.limit - self.spent, 0.0)
+        """Return the promise that is left, in the notion the filter counts in, rounded down."""
+        left = self._left()
         match self.budget:
             case RenyiDP(order, _):
                 return RenyiDP(order, left)
             case ZeroConcentratedDP():
                 return ZeroConcentratedDP(left)
             case GaussianDP():
-                return GaussianDP(math.sqrt(left))
+                return GaussianDP(_root_down(left))
             case ApproxDP() if self.order is not None:
                 return RenyiDP(self.order, left)
         return PureDP(left)
@@ -172,4 +208,6 @@ class PrivacyFilter:
     @staticmethod
     def from_dict(state: Mapping[str, Any], costs: Iterable[float] = ()) -> PrivacyFilter:
         """Read a filter back, with the costs already spent."""
+        if not isinstance(state, Mapping) or not {"budget", "order"} <= set(state):
+            raise InvalidValue(f"a filter is read from its budget and its order. Got {shown(state)}")
         return PrivacyFilter(Promise.from_dict(state["budget"]), state["order"], list(costs))

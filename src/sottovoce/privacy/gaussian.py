@@ -8,11 +8,13 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, as_floats, log1mexp
+from sottovoce.privacy.numbers import Floats, log1mexp, real
 from sottovoce.privacy.profile import Basis, Profile
 
 __all__ = ["GaussianProfile"]
 
+_LARGEST = 1e150
+"""Beyond this the square is no double, and nothing is private."""
 _ROOT2 = np.sqrt(2.0)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -37,7 +39,7 @@ class GaussianProfile(Profile):
     basis: Basis = field(default=Basis.EXACT, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", float(as_floats("mu", self.mu, 0.0)))
+        object.__setattr__(self, "mu", real("mu", self.mu, below=_LARGEST))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.mu == 0:
@@ -55,7 +57,7 @@ class GaussianProfile(Profile):
         return out
 
     def _renyi(self, order: Floats) -> Floats:
-        return order * (self.mu**2 / 2)
+        return np.maximum(order * self.zcdp(), min(self.mu, 5e-324))
 
     def pure(self) -> float:
         """Return infinity, or zero for μ = 0."""
@@ -63,7 +65,7 @@ class GaussianProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = μ²/2."""
-        return self.mu**2 / 2
+        return self.mu**2 / 2 or min(self.mu, 5e-324)
 
     def gdp(self) -> float:
         """Return μ."""

@@ -9,14 +9,21 @@ import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, expm1mx, log1mexp, round_up
+from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import atoms_renyi
 
 __all__ = ["DiscreteLaplaceProfile", "LaplaceProfile"]
 
+_LARGEST = 1e150
+"""Beyond this the noise is none."""
 _FEW = 2048
 """Up to this many atoms of the privacy loss are summed one by one."""
+
+
+def _check_level(level: float) -> None:
+    if not level < _LARGEST:
+        raise InvalidValue(f"sensitivity / scale must be < {_LARGEST:g}. Got {level:g}")
 
 
 @dataclass(frozen=True)
@@ -39,10 +46,9 @@ class LaplaceProfile(Profile):
     basis: Basis = field(default=Basis.EXACT, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("scale", "sensitivity"):
-            object.__setattr__(self, name, float(as_floats(name, getattr(self, name), 0.0)))
-        if self.scale == 0:
-            raise InvalidValue("scale must be > 0. Got 0.0")
+        object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
+        object.__setattr__(self, "sensitivity", real("sensitivity", self.sensitivity))
+        _check_level(self.sensitivity / self.scale)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         return log1mexp(np.minimum((epsilon - self.pure()) / 2, 0.0))
@@ -57,7 +63,8 @@ class LaplaceProfile(Profile):
             little = up * expm1mx(gap * t) + down * expm1mx(-order * t)
             large = np.logaddexp(np.log(up) + gap * t, np.log(down) - order * t)
             value = np.where(little < 1, np.log1p(little), large) / gap
-        return np.where(order == 1, expm1mx(np.asarray(-t)), value)
+        most = order * self.zcdp()  # R(λ)/λ only falls
+        return np.fmin(np.where(order == 1, self.zcdp(), value), np.minimum(most, t))
 
     def pure(self) -> float:
         """Return sensitivity / scale."""
@@ -89,13 +96,9 @@ class DiscreteLaplaceProfile(Profile):
     basis: Basis = field(default=Basis.EXACT, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", float(as_floats("scale", self.scale, 0.0)))
-        if self.scale == 0:
-            raise InvalidValue("scale must be > 0. Got 0.0")
-        whole = float(as_floats("sensitivity", self.sensitivity, 1.0))
-        if whole != int(whole):
-            raise InvalidValue(f"sensitivity must be a whole number; put the value on a grid first. Got {whole}")
-        object.__setattr__(self, "sensitivity", int(whole))
+        object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
+        object.__setattr__(self, "sensitivity", whole("sensitivity", self.sensitivity, 1, floats=True))
+        _check_level(self.sensitivity / self.scale)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         t, steps = 1 / self.scale, self.sensitivity

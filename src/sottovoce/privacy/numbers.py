@@ -1,9 +1,13 @@
-"""Small numerical tools that keep their digits: log-space sums, roots, differences of log-gammas."""
+"""Numbers: the one reader of what a user gives as a number, and small tools that keep their digits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import numbers
+import operator
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,13 +19,18 @@ from sottovoce.privacy.errors import InvalidValue
 __all__ = [
     "Floats",
     "as_floats",
+    "ceil_float",
     "decreasing_root",
     "expm1mx",
     "log1mexp",
     "log1pmx",
     "log_gamma_gap",
     "log_gamma_step",
+    "real",
     "round_up",
+    "shown",
+    "sum_up",
+    "whole",
 ]
 
 Floats = NDArray[np.float64]
@@ -34,10 +43,7 @@ def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float =
     """Return `value` as floats in [low, below), or raise `InvalidValue` naming it."""
     if isinstance(value, float) and low <= value < below and value != np.inf:
         return np.array(value)  # the common case, without the price of the general one
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidValue(f"{name} must be a real number or an array of them. Got {value!r}") from None
+    array = _floats(name, value)
     if array.size and not np.all(np.isfinite(array)):
         raise InvalidValue(f"{name} must be finite. Got {_first(array, ~np.isfinite(array))}")
     if array.size and array.min() < low:
@@ -47,8 +53,100 @@ def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float =
     return array
 
 
+def real(name: str, value: Any, low: float = 0.0, *, below: float = np.inf, above: float = -np.inf) -> float:
+    """Return one real number in [low, below) and beyond `above`, or raise `InvalidValue` naming it.
+
+    >>> from fractions import Fraction
+    >>> real("epsilon", Fraction(1, 2))
+    0.5
+    """
+    array = as_floats(name, value, low, below=below)
+    if array.ndim:
+        raise InvalidValue(f"{name} must be one number. Got {shown(value)}")
+    number = float(array)
+    if number <= above:
+        raise InvalidValue(f"{name} must be > {above:g}. Got {number}")
+    return number
+
+
+def whole(name: str, value: Any, least: int = 0, most: int | None = 2**53, *, floats: bool = False) -> int:
+    """Return a whole number from `least` to `most`, or raise `InvalidValue` naming it.
+
+    A float such as 2.0 is one only where `floats` says so; True is none.
+
+    >>> whole("draws", 3, 1)
+    3
+    """
+    given = value
+    if floats and not isinstance(value, int | np.bool_):
+        value = real(name, value, -np.inf)
+        value = int(value) if value.is_integer() else None
+    try:
+        number = operator.index(value) if not isinstance(value, bool | np.bool_) else least - 1
+    except (TypeError, ValueError):
+        number = least - 1
+    if number < least:
+        raise InvalidValue(f"{name} must be a whole number >= {least}. Got {shown(given)}")
+    if most is not None and number > most:
+        raise InvalidValue(f"{name} must be a whole number <= {most}. Got {shown(number)}")
+    return number
+
+
+def shown(value: Any) -> str:
+    """Return a short text of what was got; for a number of a million digits too."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the text of a message must not raise
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def sum_up(terms: Iterable[tuple[int, float]]) -> float:
+    """Return Σ count·value over non-negative terms, the exact sum rounded up to a float.
+
+    >>> sum_up([(10, 0.1)])
+    1.0000000000000002
+    """
+    scale, total = 1074, 0  # every double is a whole number of 2^-1074
+    for count, value in terms:
+        if not math.isfinite(value):
+            return value
+        numerator, denominator = value.as_integer_ratio()
+        total += (count * numerator) << (scale + 1 - denominator.bit_length())
+    return ceil_float(Fraction(total, 1 << scale))
+
+
+def ceil_float(exact: Fraction) -> float:
+    """Return the smallest float that is not below `exact`."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
+
+
 def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
+
+
+def _floats(name: str, value: Any) -> Floats:
+    """Return real numbers as floats: NumPy's kinds, and in objects whatever is a number with a value."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "O":
+            array = np.array([_float(x) for x in array.ravel()], dtype=np.float64).reshape(array.shape)
+    except (TypeError, ValueError, ArithmeticError, MemoryError):
+        array = np.asarray("")
+    if array.dtype.kind not in "iuf" and array.size:
+        raise InvalidValue(f"{name} must be a real number or an array of them. Got {shown(value)}")
+    with np.errstate(over="ignore"):  # a long double may be too large for a double: infinite, and so refused
+        return array.astype(np.float64)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool | np.bool_):
+        return float(value)
+    raise TypeError("not a number")
 
 
 def expm1mx(x: Floats) -> Floats:

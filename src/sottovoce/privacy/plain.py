@@ -18,7 +18,7 @@ def json_object(text: str, what: str, error: type[InvalidValue] = InvalidValue) 
     """
     try:
         state = json.loads(text)
-    except json.JSONDecodeError as reason:
+    except (json.JSONDecodeError, TypeError, UnicodeDecodeError, RecursionError, ValueError) as reason:
         raise error(f"{what} is read from JSON, and this is none: {reason}") from None
     if not isinstance(state, dict):
         raise error(f"{what} is a JSON object. Got {text!r}")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
 from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.registry import Registry
@@ -181,22 +181,20 @@ class Profile(ABC):
             case GaussianDP(mu):
                 return self.gdp() - mu
             case _:
-                raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {promise!r}")
+                raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
 
     def __add__(self, other: object) -> Profile:
         from sottovoce.privacy.composition import compose  # noqa: PLC0415 - a sum may be of any kinds
 
         if not isinstance(other, Profile):
-            raise IncompatibleNotions(f"a profile composes with profiles only. Got {other!r}")
+            raise IncompatibleNotions(f"a profile composes with profiles only. Got {shown(other)}")
         return compose([self, other])
 
     def __mul__(self, count: object) -> Profile:
         from sottovoce.privacy.composition import compose  # noqa: PLC0415
 
         if isinstance(count, bool) or not isinstance(count, int | np.integer):
-            raise IncompatibleNotions(f"a profile repeats a whole number of times. Got {count!r}")
-        if count < 1:
-            raise InvalidValue(f"a profile repeats at least once. Got {count}")
+            raise IncompatibleNotions(f"a profile repeats a whole number of times. Got {shown(count)}")
         return compose([self], [int(count)])
 
     __rmul__ = __mul__
@@ -221,6 +219,8 @@ class Profile(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Profile:
         """Read a profile from `to_dict`'s form."""
+        if not isinstance(state, Mapping):
+            raise InvalidValue(f"a profile is read from a dictionary. Got {shown(state)}")
         rest = dict(state)
         word, basis = rest.pop("profile", None), rest.pop("basis", None)
         kind = PROFILES[word]

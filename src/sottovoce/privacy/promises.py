@@ -6,15 +6,17 @@ Neighbouring data sets differ in one record replaced by another; their number of
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from sottovoce.privacy.errors import InvalidPromise
+from sottovoce.privacy.errors import InvalidPromise, InvalidValue
+from sottovoce.privacy.numbers import real, shown
 from sottovoce.privacy.plain import json_object
 
-__all__ = ["ApproxDP", "GaussianDP", "Promise", "PureDP", "RenyiDP", "ZeroConcentratedDP", "parse_promise"]
+__all__ = ["ApproxDP", "GaussianDP", "Promise", "PureDP", "RenyiDP", "ZeroConcentratedDP", "check_order", "parse_promise"]
+
+_LEAST_ORDER, _MOST_ORDER = 1.000001, 1e12
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,10 @@ class Promise:
         if type(self) is Promise:
             raise InvalidPromise(f"Promise itself promises nothing; use one of {_names()}")
         for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                try:  # NumPy scalars and the like
-                    value = float(value)
-                except (TypeError, ValueError):
-                    raise InvalidPromise(f"{field.name} must be a number. Got {value!r}") from None
-            value = float(value)
-            if not math.isfinite(value):
-                raise InvalidPromise(f"{field.name} must be finite. Got {value}")
-            if value < 0:
-                raise InvalidPromise(f"{field.name} must be >= 0. Got {value}")
-            object.__setattr__(self, field.name, value)
+            try:
+                object.__setattr__(self, field.name, real(field.name, getattr(self, field.name)))
+            except InvalidValue as error:
+                raise InvalidPromise(str(error)) from None
 
     def __str__(self) -> str:
         numbers = ",".join(format(getattr(self, f.name), "g") for f in fields(self))
@@ -63,6 +57,8 @@ class Promise:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Promise:
         """Read a promise from `to_dict`'s form."""
+        if not isinstance(state, Mapping):
+            raise InvalidPromise(f"a promise is read from a dictionary. Got {shown(state)}")
         numbers = dict(state)
         word = numbers.pop("promise", None)
         kind = Promise._kinds.get(word) if isinstance(word, str) else None
@@ -70,7 +66,7 @@ class Promise:
             raise InvalidPromise(f"no promise is called {word!r}; use one of {_names()}")
         wanted = {f.name for f in fields(kind)}
         if set(numbers) != wanted:
-            raise InvalidPromise(f"{kind.__name__} needs {sorted(wanted)}. Got {sorted(numbers)}")
+            raise InvalidPromise(f"{kind.__name__} needs {sorted(wanted)}. Got {sorted(map(str, numbers))}")
         return kind(**numbers)
 
     @staticmethod
@@ -120,8 +116,15 @@ class RenyiDP(Promise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.order < 1:
-            raise InvalidPromise(f"order must be >= 1 (1 is the Kullback-Leibler limit). Got {self.order}")
+        check_order(self.order, InvalidPromise)
+
+
+def check_order(order: float, error: type[InvalidValue] = InvalidValue) -> None:
+    """Refuse an order at which differences of doubles say nothing: 1, the limit, and [1 + 1e-6, 1e12] are fine."""
+    if order != 1 and not _LEAST_ORDER <= order <= _MOST_ORDER:
+        raise error(
+            f"order must be >= 1: the limit 1 itself (Kullback-Leibler), or from 1.000001 to {_MOST_ORDER:g}. Got {order!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,8 @@ def parse_promise(text: str) -> Promise:
     >>> parse_promise("renyi:15,0.1")
     RenyiDP(order=15.0, epsilon=0.1)
     """
+    if not isinstance(text, str):
+        raise InvalidPromise(f"a promise is read from text such as 'approx:1,1e-6'. Got {shown(text)}")
     word, colon, rest = text.strip().partition(":")
     kind = Promise._kinds.get(word.strip().lower())
     if kind is None or not colon:

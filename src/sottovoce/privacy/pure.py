@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, as_floats, expm1mx, log1mexp, round_up
+from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up
 from sottovoce.privacy.profile import Profile
 
 __all__ = ["BoundedRangeProfile", "PureProfile", "atoms_renyi"]
@@ -22,11 +22,26 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
     gap = order[..., None] - 1
     # The sum above keeps its digits when it is small; plain log-sum-exp does when it is large.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        little = np.sum(np.exp(log_p) * (expm1mx(gap * loss) + gap * expm1mx(-loss)), axis=-1)
+        # p·e^(-L) is the other law's probability, at most one, however large e^(-L) is.
+        far = np.exp(log_p - loss) + np.exp(log_p) * (loss - 1)
+        each = np.where(loss < -1, far, np.exp(log_p) * expm1mx(-loss))
+        little = np.sum(np.exp(log_p) * expm1mx(gap * loss) + gap * each, axis=-1)
         large = special.logsumexp(log_p + gap * loss, axis=-1)
         value = np.where(little < 1, np.log1p(little), large) / gap[..., 0]
-    mean = np.sum(np.exp(log_p) * expm1mx(-loss), axis=-1)
-    return np.where(order == 1, mean, value)
+    return np.where(order == 1, np.sum(each, axis=-1), value)
+
+
+def _at_most(values: Floats, most: float) -> Floats:
+    """Return a divergence that is above zero where the loss is, and never above the loss itself."""
+    return np.asarray(np.clip(np.fmin(values, most), min(5e-324, most), most))
+
+
+def _log_sinhc(x: Floats) -> Floats:
+    """Return log(sinh(x)/x), to full relative precision near zero."""
+    small = x < 0.1
+    y = np.where(small, x, 0.0) ** 2
+    series = y * (1 / 6 - y * (1 / 180 - y * (1 / 2835 - y * (1 / 37800 - y / 467775))))
+    return np.where(small, series, x + log1mexp(-2 * x) - np.log(2 * x))
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,7 @@ class PureProfile(Profile):
     level: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "level", float(as_floats("level", self.level, 0.0)))
+        object.__setattr__(self, "level", real("level", self.level))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         return special.log_expit(self.level) + log1mexp(np.minimum(epsilon - self.level, 0.0))
@@ -58,7 +73,7 @@ class PureProfile(Profile):
 
     def _renyi(self, order: Floats) -> Floats:
         loss = np.array([self.level, -self.level])
-        return np.minimum(atoms_renyi(order, loss, special.log_expit(loss)), self.level)
+        return _at_most(atoms_renyi(order, loss, special.log_expit(loss)), self.level)
 
     def pure(self) -> float:
         """Return ε."""
@@ -66,11 +81,13 @@ class PureProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = ε·tanh(ε/2), the divergence at order 1."""
-        return self.level * float(np.tanh(self.level / 2))
+        return min(self.level * float(np.tanh(self.level / 2)) * (1 + 4e-16), self.level)
 
     def gdp(self) -> float:
         """Return μ: the trade-off curve has one knot, so the Gaussian one need only pass below that."""
-        return -2 * float(special.ndtri(special.expit(-self.level)))
+        if self.level < 700:
+            return -2 * float(special.ndtri(special.expit(-self.level)))
+        return -2 * float(special.ndtri_exp(-self.level))
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,7 @@ class BoundedRangeProfile(Profile):
     width: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", float(as_floats("width", self.width, 0.0)))
+        object.__setattr__(self, "width", real("width", self.width))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.width == 0:
@@ -108,17 +125,16 @@ class BoundedRangeProfile(Profile):
     def _renyi(self, order: Floats) -> Floats:
         if self.width == 0:
             return np.zeros(order.shape)
-        eta, gap = self.width, np.maximum(order - 1, 1e-12)
-        # The worst window [t-η, t] has u = e^t maximising u^(λ-1)·(A - B·u).
-        log_a = log1mexp(-eta * (gap + 1))
-        log_b = -eta + log1mexp(-eta * gap)
-        log_u = np.clip(np.log(gap) + log_a - np.log1p(gap) - log_b, 0.0, eta)
-        p = -np.expm1(log_u - eta) / -np.expm1(-eta)
-        loss = np.stack([log_u, log_u - eta], axis=-1)
-        with np.errstate(divide="ignore"):
-            log_p = np.log(np.stack([p, 1 - p], axis=-1))
-        values = atoms_renyi(gap + 1, loss, log_p)
-        return np.minimum(np.minimum(values, order * eta**2 / 8), eta)
+        eta, gap = self.width, order - 1
+        # The worst window [t-η, t] has u = e^t maximising u^(λ-1)·(A - B·u), at t = η - v. With x = η(λ-1), half of η
+        # is taken out of v where x is small, and ln(1 + 1/(λ-1)) where it is large, so that its digits are kept.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            near = eta / 2 + _log_sinhc(eta * gap / 2) - _log_sinhc(eta * order / 2)
+            away = np.log1p(1 / gap) + log1mexp(-eta * gap) - log1mexp(-eta * order)
+            v = np.clip(np.where(eta * gap < 1, near, away), 0.0, eta)
+            share = np.log(np.stack([np.expm1(-v), np.exp(-v) * np.expm1(v - eta)], axis=-1) / np.expm1(-eta))
+            values = atoms_renyi(order, np.stack([eta - v, -v], axis=-1), share)
+            return _at_most(np.fmin(values * (1 + 1e-14), order * (eta * (eta / 8))), eta)
 
     def pure(self) -> float:
         """Return η."""
@@ -126,7 +142,7 @@ class BoundedRangeProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = η²/8."""
-        return self.width**2 / 8
+        return self.width * (self.width / 8)
 
     def gdp(self) -> float:
         """Return the μ that η-privacy implies."""

@@ -1,0 +1,250 @@
+r"""Privacy-loss distributions: curves δ(ε) put on a grid from above, tilted, convolved, with the error of doing so.
+
+A convolution by fast Fourier transforms has an absolute error near 1e-16 of its largest mass, and that drowns a small
+δ. So the masses are *tilted* first, :math:`x(s) = p(s)e^{\theta s}/M(\theta)`, which puts the bulk where the loss is
+about the ε asked for; tilting back shrinks the error as much as the masses. Every step rounds towards more loss:
+
+- a curve is replaced by the chords of its lifted values, which lie above it (connect the dots, Doroshenko et al. 2022);
+- transforms are circular, and what wraps around only adds mass inside the window; mass above it is bounded by Chernoff;
+- masses below zero are cut, and the error of the transforms, in the mean square, is added to δ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft, optimize, signal
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.profile import Profile
+
+__all__ = ["Losses", "Tilted", "discretise", "tilted_sums"]
+
+_U = 2.0**-53
+_FFT = 10 * _U
+"""Relative mean-square error of a transform of length 2^k, over k: 7u by Higham (2002), Theorem 24.2, and some more."""
+_DEPTHS = (0.5, 10.0, 36.0)
+"""How far out each tilt looks: minus the logarithm of the Chernoff bound at its mean."""
+_TAIL = 40.0
+"""The same for what each window leaves out."""
+_LONGEST = 2**22
+"""The longest window that is transformed."""
+_COARSE = 2000
+"""How many nodes are enough to see where the bulk of a law lies."""
+_FARTHEST = 600.0
+"""The largest loss on a grid; e to its power, and over the smallest δ, stays a double."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """A privacy loss on a grid: mass `exp(log_mass)` at `step * index`, and `infinity` at infinity."""
+
+    index: NDArray[np.int64] | Floats
+    log_mass: Floats
+    infinity: float
+
+    @cached_property
+    def coarse(self) -> Losses:
+        """Nearly the same law on fewer nodes."""
+        block = -(-len(self.index) // _COARSE)
+        if block == 1:
+            return self
+        starts = np.arange(0, len(self.index), block)
+        most = np.maximum.reduceat(self.log_mass, starts)
+        masses = np.exp(self.log_mass - np.repeat(most, block)[: len(self.index)])
+        total = np.add.reduceat(masses, starts)
+        return Losses(np.add.reduceat(masses * self.index, starts) / total, most + np.log(total), self.infinity)
+
+
+def discretise(profile: Profile, step: float, reach: float) -> Losses:
+    """Return a loss on the grid whose δ(ε) is above the profile's at every ε, negative ones too."""
+    top = max(math.ceil(min(reach, _FARTHEST) / step), 1)
+    at = step * np.arange(top + 1.0)
+    log_delta = np.minimum(profile._log_delta(at), 0.0)
+    with np.errstate(invalid="ignore"):
+        lifted = np.where(np.isneginf(log_delta), 0.0, np.exp(log_delta * (1 - 1e-15) + 1e-15))
+    delta = np.minimum(np.maximum.accumulate(lifted[::-1])[::-1], 1.0)
+    # In e^ε the curve is convex. Rounding breaks that by a hair, so the greatest convex minorant of the lifted values
+    # stands for them. Its slopes are the mass that the other law puts above each interval.
+    weights = np.exp(at[:-1])
+    slopes = -np.diff(delta) / weights
+    above = -optimize.isotonic_regression(-slopes, weights=weights).x / np.expm1(step)
+    other = np.maximum(above - np.append(above[1:], 0.0), 0.0)
+    # A relative error of u in a slope is one of u/step in the curve.
+    lift = math.log1p(16 * _U / math.expm1(step))
+    with np.errstate(divide="ignore"):
+        positive = np.log(other) + at[1:] + lift
+        middle = np.log(max(1.0 - float(delta[0]) - 2 * float(above[0]), 0.0) + 4 * _U)
+    # Neighbours can be swapped, which fixes the left half: mass e^-s times that at s.
+    index = np.arange(-top, top + 1)
+    log_mass = np.concatenate([(positive - at[1:])[::-1], [middle], positive])
+    kept = np.isfinite(log_mass)
+    return Losses(index[kept], log_mass[kept], float(delta[-1]))
+
+
+def _cumulant(parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float) -> tuple[float, float]:
+    """Return K(θ), the logarithm of the moment generating function of the sum of the losses, and its slope."""
+    value = slope = 0.0
+    for part, count in zip(parts, counts, strict=True):
+        logs = part.log_mass + tilt * step * part.index
+        most = float(logs.max())
+        masses = np.exp(logs - most)
+        total = float(masses.sum())
+        value += count * (most + math.log(total))
+        slope += count * step * float(masses @ part.index) / total
+    return value, slope
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """Upper bounds on δ(ε) by one tilt: exact around where the tilt looks, and sound everywhere."""
+
+    step: float
+    tilt: float
+    start: int
+    sums: Floats
+    """At each node, Σ (1 - e^(ε-s)) e^(-θ(s-ε)) x(s) over the losses s above it."""
+    log_scale: float
+    log_slack: float
+    error: float
+    log_rest: float
+
+    def log_delta(self, epsilon: Floats) -> Floats:
+        """Return an upper bound on log δ(ε); zero below the window."""
+        place = np.floor(epsilon / self.step)
+        node = np.clip(place - self.start, 0, len(self.sums) - 2).astype(np.int64)
+        over = np.clip(epsilon - place * self.step, 0.0, self.step)
+        share = np.expm1(over) / math.expm1(self.step)  # δ is linear in e^ε between two nodes
+        left = (1 - share) * self.sums[node] * np.exp(self.tilt * over)
+        right = share * self.sums[node + 1] * np.exp(self.tilt * (over - self.step))
+        inside = np.where(place - self.start < len(self.sums) - 1, left + right, 0.0) + self.error
+        slack = self.log_slack + 8 * _U * (1 + self.tilt) * epsilon
+        value = np.logaddexp(self.log_scale - self.tilt * epsilon + np.log(inside) + slack, self.log_rest)
+        return np.where(place < self.start, 0.0, np.minimum(value, 0.0))
+
+
+def tilted_sums(parts: Sequence[Losses], counts: Sequence[int], step: float) -> list[Tilted]:
+    """Return the bounds on the curve of the sum of all the losses, one for each depth that fits a transform."""
+    infinity = math.fsum(count * part.infinity for part, count in zip(parts, counts, strict=True))
+    log_infinity = math.log(infinity) + 1e-15 if infinity > 0 else -math.inf
+    found = []
+    for depth in _DEPTHS:
+        tilt = _where_chernoff_says(parts, counts, step, 0.0, depth, +1)
+        bound = _one_tilt(parts, counts, step, tilt, log_infinity)
+        if bound is not None:
+            found.append(bound)
+    return found
+
+
+def _where_chernoff_says(
+    parts: Sequence[Losses], counts: Sequence[int], step: float, start: float, depth: float, sign: int
+) -> float:
+    """Return φ on one side of `start` with K(φ) - K(start) - (φ - start)·K'(φ) near -depth, or the last one tried."""
+    parts = [part.coarse for part in parts]  # any φ will do, so it is sought on a few nodes
+    origin, _ = _cumulant(parts, counts, step, start)
+
+    def short(size: float) -> bool:
+        value, slope = _cumulant(parts, counts, step, start + sign * size)
+        return value - origin - sign * size * slope > -depth
+
+    low, high, most = 0.0, 1e-3, 40.0 / step
+    while short(high) and high < most:
+        low, high = high, 2 * high
+    if low == 0.0:
+        low = high
+        while not short(low) and low > 1e-300:
+            low, high = low / 16, low
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if short(middle) else (low, middle)
+    return start + sign * high
+
+
+def _one_tilt(
+    parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float, log_infinity: float
+) -> Tilted | None:
+    """Return the bound of one tilt; None where its window is too long to transform."""
+    window = _window(parts, counts, step, tilt)
+    if window is None:
+        return None
+    first, length, log_tail = window
+    law, log_scale, mean_square, rounding = _convolve(parts, counts, step, tilt, length)
+    law = np.roll(law, -(first % length))
+    decay = math.exp(-tilt * step)
+    # Two geometric sums after another: 1 - e^-d is itself one, so every term is positive.
+    reverse = signal.lfilter([1.0], [1.0, -decay * math.exp(-step)], law[::-1])
+    twice = signal.lfilter([decay * -math.expm1(-step)], [1.0, -decay], reverse)
+    sums = np.append(np.append(0.0, twice)[-2::-1], [0.0, 0.0])
+    square = decay * decay
+    fall = -math.expm1(-2 * tilt * step)
+    wide = min(1.0 / fall, step * step * square * (1 + square) / fall**3 + 1.0) if fall > 0 else math.inf
+    return Tilted(
+        step=step,
+        tilt=tilt,
+        start=first,
+        sums=sums,
+        log_scale=log_scale,
+        log_slack=rounding + 16 * _U * (length + abs(log_scale) + 1),
+        error=mean_square * math.sqrt(min(wide, length)) + 1e-300,
+        log_rest=float(np.logaddexp(log_infinity, log_tail)),
+    )
+
+
+def _window(
+    parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float
+) -> tuple[int, int, float] | None:
+    """Return the first node, the length, and the logarithm of a bound on the mass above the window."""
+    up = _where_chernoff_says(parts, counts, step, tilt, _TAIL, +1)
+    down = _where_chernoff_says(parts, counts, step, tilt, _TAIL, -1)
+    low, high = _cumulant(parts, counts, step, down)[1], _cumulant(parts, counts, step, up)
+    ends = [sum(count * int(part.index[end]) for part, count in zip(parts, counts, strict=True)) for end in (0, -1)]
+    first, last = max(math.floor(low / step) - 1, ends[0] - 1), min(math.ceil(high[1] / step) + 1, ends[1])
+    if last - first + 2 > _LONGEST:
+        return None
+    exponent = high[0] - up * step * (last + 1)
+    log_tail = -math.inf if last == ends[1] else exponent + 16 * _U * (abs(high[0]) + abs(exponent) + 1)
+    return first, max(2 ** math.ceil(math.log2(last - first + 2)), 16), log_tail
+
+
+def _convolve(
+    parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float, length: int
+) -> tuple[Floats, float, float, float]:
+    """Return the tilted law of the sum, the logarithm of its scale, its mean-square error and its rounding."""
+    spectrum = np.ones(length // 2 + 1, dtype=np.complex128)
+    transform = _FFT * math.log2(length)
+    log_scale = spread = growth = rounding = 0.0
+    for part, count in zip(parts, counts, strict=True):
+        logs = part.log_mass + tilt * step * part.index
+        most = float(logs.max())
+        scale = most + math.log(float(np.exp(logs - most).sum()))
+        masses = np.bincount(part.index % length, weights=np.exp(logs - scale), minlength=length)
+        size = float(np.sqrt(masses @ masses))
+        spectrum *= _power(fft.rfft(masses), count)
+        log_scale += count * scale
+        spread += count * transform * size
+        growth += count * transform * size * math.sqrt(length)
+        extent = float(np.abs(part.log_mass).max() + abs(tilt) * step * np.abs(part.index).max())
+        rounding += count * 8 * _U * (1 + extent)
+    law = fft.irfft(spectrum, length)
+    size = float(np.sqrt(law @ law))
+    # Transforms in; their powers and products, each of which rounds; the transform back.
+    error = spread * math.exp(min(growth, 600.0)) + (4 * _U * sum(counts) + 2 * transform) * (size + spread)
+    return np.maximum(law, 0.0), log_scale, error, rounding
+
+
+def _power(spectrum: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """Return the power by squaring, whose relative error is at most `count` times that of one product."""
+    out = None
+    while count:
+        if count & 1:
+            out = spectrum if out is None else out * spectrum
+        count >>= 1
+        if count:
+            spectrum = spectrum * spectrum
+    assert out is not None
+    return out
