@@ -63,7 +63,7 @@ class Design:
             raise InvalidValue(f"loss must be a Loss. Got {self.loss!r}")
         positive("data_norm", self.data_norm, high=_LARGEST)
         positive("radius", self.radius, high=math.inf)
-        if not 1 / _LARGEST <= self.data_norm:
+        if not self.data_norm >= 1 / _LARGEST:
             raise InvalidValue(f"data_norm must be >= {1 / _LARGEST:g}. Got {self.data_norm}")
         if not math.isfinite(self.constants.lipschitz * self.constants.curvature):
             raise InvalidValue(f"the slope of {self.loss.name} has no bound: give a finite radius for ‖w‖")

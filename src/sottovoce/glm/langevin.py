@@ -102,7 +102,7 @@ def _check_range(values: dict[str, float], design: Design, dtype: Any) -> None:
     for name, size in sizes.items():
         if not size <= most or not values["step"] * most >= 1:
             raise InvalidValue(
-                f"{np.dtype(dtype).name} cannot hold this chain: {name} is {size:.3g}, and the step {values['step']:.3g}. "
+                f"{np.dtype(dtype).name} cannot hold this chain: {name} is {size:.3g}, the step {values['step']:.3g}. "
                 "Use double precision, or scale the columns by public numbers"
             )
 
