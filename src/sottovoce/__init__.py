@@ -28,7 +28,16 @@ if TYPE_CHECKING:
         TemperedHiddenMarkov,
         TemperedNetwork,
     )
-    from sottovoce.glm import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
+    from sottovoce.glm import (
+        LinearRegression,
+        LinearSVC,
+        LogisticRegression,
+        PoissonRegression,
+        ProbitRegression,
+        PublicEncoder,
+        PublicScaler,
+        private_pipeline,
+    )
     from sottovoce.ledger import Ledger
     from sottovoce.privacy.distinguishability import answers_left, answers_withstood, best_guess, guess_error
     from sottovoce.privacy.metric import MetricDP
@@ -59,6 +68,7 @@ _ROOMS = {
     ],
     "sottovoce.glm": [
         *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
+        *("PublicEncoder", "PublicScaler", "private_pipeline"),
     ],
     "sottovoce.ledger": ["Ledger"],
     "sottovoce.privacy.distinguishability": ["answers_left", "answers_withstood", "best_guess", "guess_error"],
@@ -78,7 +88,13 @@ _LAZY = {name: room for room, names in _ROOMS.items() for name in names}
 __all__ = [*_privacy.__all__, *_systems.__all__, *_mechanisms.__all__, *_LAZY]
 
 
+_OPEN = frozenset({"amplification", "audit", "gibbs", "glm", "ledger", "profiles", "tables"})
+"""Rooms that are reached by their own names: ``sv.glm.pac_bayes``."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _OPEN:
+        return importlib.import_module(f"sottovoce.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)

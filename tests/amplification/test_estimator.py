@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from sottovoce.amplification import SGDLogisticRegression
 from sottovoce.glm.estimators import EveryFitSpends
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -16,13 +16,15 @@ class Declared(SGDLogisticRegression):
     """The checks bring labels of their own choosing, so the harness declares those; users must do it themselves."""
 
     def fit(self, X, y, public=None):
-        given, self.classes = self.classes, None if y is None else np.unique(np.asarray(y))
+        given, self.classes = self.classes, [0, 1] if y is None else np.unique(np.asarray(y))
         try:
             return super().fit(X, y, public)
         finally:
             self.classes = given
 
 
+DEPENDS_ON_RECORDS = {"check_complex_data", "check_dtype_object", "check_classifiers_regression_target"}
+"""Checks that demand an error because of what stands in a cell: a record would then be seen in whether a fit fails."""
 GENEROUS = Declared(target=GaussianDP(1e5), data_norm=12.0, learning_rate=0.02, epochs=20)
 
 
@@ -32,7 +34,8 @@ GENEROUS = Declared(target=GaussianDP(1e5), data_norm=12.0, learning_rate=0.02, 
     [
         pytest.param(estimator, check, id=f"{check.func.__name__}-{number}")
         for number, (estimator, check) in enumerate(estimator_checks_generator(GENEROUS))
-        if "array_api" not in check.func.__name__  # scikit-learn skips it unless asked to speak other arrays
+        # scikit-learn skips array_api unless asked to speak other arrays
+        if "array_api" not in check.func.__name__ and check.func.__name__ not in DEPENDS_ON_RECORDS
     ],
 )
 def test_scikit_learn_checks(estimator, check):
@@ -86,7 +89,6 @@ def test_a_clone_warns_that_every_fit_spends():
             InvalidValue,
             "learning_rate must lie in",
         ),
-        ({"target": GaussianDP(1.0), "data_norm": 1.0, "classes": ["a", "b"]}, InvalidData, "none of the classes"),
     ],
 )
 def test_bad_input_is_refused(given, error, says):

@@ -1,6 +1,7 @@
 """Noisy statistics: the sensitivity against brute force, the noise as stated, intervals that tell the truth."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import stats
 from sottovoce.glm.design import Design
 from sottovoce.glm.losses import Logistic, Poisson, Squared
 from sottovoce.glm.noisy_quadratic import NoisyQuadratic, joint_sensitivity, quadratic_fit
-from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -73,7 +74,7 @@ def test_intervals_that_know_of_the_noise_cover_and_plain_ones_do_not():
     rng = seeded_rng(5)
     n, m, hits, plain = 400, 3.0, [], []
     design = Design(Squared(largest=6.0), n, 3, 1.0, radius=20.0)
-    mechanism = NoisyQuadratic(design, mu=1.0, prior_precision=m)
+    mechanism = NoisyQuadratic(design, mu=1.0, prior_precision=m, within_bounds=True)
     for _ in range(300):
         w = rng.standard_normal(3) / math.sqrt(m)
         X = rng.standard_normal((n, 3))
@@ -88,6 +89,33 @@ def test_intervals_that_know_of_the_noise_cover_and_plain_ones_do_not():
         plain.append(np.abs(mean - w) <= half)
     assert 0.86 < np.mean(hits) < 0.96
     assert np.mean(plain) < 0.8
+
+
+@pytest.mark.parametrize(
+    ("loss", "reason"), [(Logistic(), "stands in"), (Poisson(5.0), "stands in"), (Squared(), "clipped")]
+)
+def test_intervals_that_would_not_cover_are_refused_and_say_why(loss, reason):
+    design = Design(loss, 50, 2, 1.0, radius=1.0)
+    posterior = NoisyQuadratic(design, 1.0, 1.0).release(np.zeros((50, 2)), np.ones(50), seeded_rng(1)).value
+    with pytest.raises(InvalidValue, match=reason):
+        posterior.interval()
+    with pytest.raises(InvalidValue, match=reason):
+        posterior.scaled(np.ones(2)).interval()
+    assert reason in posterior.to_dict()["no_intervals"]
+
+
+def test_a_quadratic_in_place_of_a_logistic_loss_misses_the_more_records_there_are():
+    """Why it is refused: the interval is of the quadratic's own minimum."""
+    rng, hits = seeded_rng(6), []
+    design = Design(Logistic(), 40_000, 2, 1.0)
+    mechanism = NoisyQuadratic(design, mu=1.0, prior_precision=0.1)
+    for _ in range(40):
+        X = rng.uniform(-0.7, 0.7, (40_000, 2))
+        y = np.where(X @ [4.0, -2.0] + rng.logistic(size=40_000) > 0, 1.0, -1.0)
+        posterior = replace(mechanism.release(X, y, rng).value, no_intervals=None)
+        low, high = posterior.interval().T
+        hits.append((low <= [4.0, -2.0]) & (np.array([4.0, -2.0]) <= high))
+    assert np.mean(hits) < 0.6
 
 
 def test_any_engine_may_bring_the_statistics(records):

@@ -6,10 +6,10 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.glm.design import Design
+from sottovoce.glm.estimator_base import seed_of
 from sottovoce.glm.estimators import LogisticRegression
 from sottovoce.mechanisms.refits import warn_of_refit
 from sottovoce.mechanisms.release import Release
@@ -40,6 +40,8 @@ class SGDLogisticRegression(LogisticRegression):
         Parameters stay in the ball ‖w‖ ≤ radius; no projection where None.
     fit_intercept, intercept_scaling
         Whether each row gets one more entry, and how large it is beside `data_norm`.
+    missing
+        What a cell of X that holds no finite number counts as: a public number, or one a column.
     random_state
         None for secure randomness; a whole number for experiments.
 
@@ -71,6 +73,7 @@ class SGDLogisticRegression(LogisticRegression):
         radius: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
+        missing: Any = 0.0,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -84,6 +87,7 @@ class SGDLogisticRegression(LogisticRegression):
         self.radius = radius
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.missing = missing
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, public: tuple[Any, Any] | None = None) -> Self:
@@ -93,9 +97,9 @@ class SGDLogisticRegression(LogisticRegression):
         hide the last private records, so that less noise is needed.
         """
         promise, loss, norm = self._promise(), self._loss(), self._norm()
+        self._check_public()
         warn_of_refit(self)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        labels = self._responses(y)
+        X, labels = self._records(X, y)
         known = None if public is None else self._known(public)
         radius = math.inf if self.radius is None else float(self.radius)
         design = Design(loss, X.shape[0], X.shape[1] + self.fit_intercept, norm, radius)
@@ -109,7 +113,7 @@ class SGDLogisticRegression(LogisticRegression):
             epochs=self.epochs,
             public_steps=0 if known is None else len(known[1]),
         )
-        rng = secure_rng() if self.random_state is None else seeded_rng(_seed(self.random_state))
+        rng = secure_rng() if self.random_state is None else seeded_rng(seed_of(self.random_state))
         release = mechanism.release(self._rows(X), labels, rng, public=known)
         parts = Release(release.value[None, :], release.profile, release.mechanism, "w", release.reproducible)
         self._keep(parts, rng)
@@ -118,13 +122,6 @@ class SGDLogisticRegression(LogisticRegression):
         return self
 
     def _known(self, public: tuple[Any, Any]) -> tuple[Any, Any]:
-        X, y = validate_data(self, public[0], public[1], dtype=np.float64, reset=False)
-        if len(y) == 0:
+        if len(public[1]) == 0:
             raise InvalidValue("public holds no record; leave it out")
-        return self._rows(X), self._responses(y)
-
-
-def _seed(random_state: Any) -> int:
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return int(random_state)
+        return self._rows(self._table(public[0], reset=False)), self._responses(public[1])

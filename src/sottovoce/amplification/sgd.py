@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, thesis_mu
-from sottovoce.glm.design import Design
-from sottovoce.glm.losses import Loss, positive
+from sottovoce.glm.design import Design, check_design
+from sottovoce.glm.losses import Loss, held, positive
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
@@ -81,6 +81,7 @@ class NoisyProjectedSGD:
     box: float | None = None
 
     def __post_init__(self) -> None:
+        check_design(self.design)
         positive("noise", self.noise)
         if not (self.regularisation >= 0 and math.isfinite(self.regularisation)):
             raise InvalidValue(f"regularisation must be finite and >= 0. Got {self.regularisation}")
@@ -281,7 +282,7 @@ def _run_block(
         x, label = X[order[k]], y[order[k]]
         # Slopes are held to the Lipschitz constant so that the sensitivity is a fact. A clipped rising slope
         # still rises and is no steeper, so that the loss stays convex and as smooth.
-        slope = jnp.clip(loss.slope(W @ x, label), -n["steepest"], n["steepest"])
+        slope = held(loss.slope(W @ x, label), n["steepest"])
         W = W - n["step"] * (slope[:, None] * x + n["pull"] * W + n["noise"] * noise[k])
         W = jnp.clip(W, -n["box"], n["box"])
         norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))

@@ -21,9 +21,10 @@ from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
 from sottovoce.glm import Design, DiffusePosterior, Logistic, Loss, NoisyQuadratic
 from sottovoce.glm.losses import Constants
+from sottovoce.glm.rows import Placement
 from sottovoce.privacy.promises import ApproxDP
 
-__all__ = ["Linear", "chain_moments", "langevin_subject"]
+__all__ = ["ODD", "ODD_CASES", "Linear", "chain_moments", "langevin_subject"]
 
 _N = 4
 _ROWS = np.array([[1.0, 0.0]] * _N)
@@ -109,6 +110,64 @@ def logistic_chain() -> Subject:
     """Return a chain on the logistic loss, whose gradients differ by half of what any Lipschitz loss may do."""
     mechanism = DiffusePosterior(_design(Logistic()), prior_precision=4.0, data_weight=0.7, n_steps=20)
     return langevin_subject("Langevin, logistic loss", mechanism)
+
+
+@dataclass(frozen=True, eq=False)
+class _OddDraws:
+    """The last iterates of chains on a table whose last record is odd, in one way or in another."""
+
+    mechanism: DiffusePosterior
+    records: tuple[Any, Any]
+    precision: str
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        row, label = self.records[side]
+        X, y = np.vstack([_ROWS[:-1], row]), np.append(np.ones(_N - 1), label)
+        start, place = np.zeros((_CHAINS, 2)), Placement(precision=self.precision)
+        return _in_lots(count, lambda: self.mechanism.draw(X, y, start, rng, placement=place))
+
+
+ODD = {
+    "a row of 3.5e38 and its opposite": (([3.5e38, 0.0], 1.0), ([-3.5e38, 0.0], 1.0)),
+    "the largest numbers and no number": (([1.7e308, -1.7e308], 1.0), ([math.nan, math.inf], math.nan)),
+    "the smallest number and one far off": (([5e-324, 0.0], 1.0), ([1e155, 0.0], -1.0)),
+}
+"""Pairs of records that no table should hold, and any may."""
+
+
+def _odd(pair: str, precision: str) -> Callable[[], Subject]:
+    name = f"Langevin in {precision}, {pair}"
+
+    @case(name)
+    def build() -> Subject:
+        mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+        return Subject(name, _OddDraws(mechanism, ODD[pair], precision), mechanism.profile)
+
+    return build
+
+
+ODD_CASES = [_odd(pair, precision) for pair in ODD for precision in ("float64", "float32")]
+
+
+@dataclass(frozen=True, eq=False)
+class _OddSgdDraws:
+    """The last iterates of runs of SGD whose last record is odd."""
+
+    mechanism: NoisyProjectedSGD
+    records: tuple[Any, Any]
+
+    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
+        row, label = self.records[side]
+        X, y = np.vstack([_ROWS[:-1], row]), np.append(np.ones(_N - 1), label)
+        return _in_lots(count, lambda: self.mechanism.run(X, y, rng, chains=_CHAINS))
+
+
+@case("noisy SGD, the largest numbers and no number")
+def odd_sgd() -> Subject:
+    """Return one pass of noisy SGD, held to what it promises the last record."""
+    name = "noisy SGD, the largest numbers and no number"
+    mechanism = NoisyProjectedSGD(_design(Linear()), noise=1.5, learning_rate=0.5, regularisation=0.4)
+    return Subject(name, _OddSgdDraws(mechanism, ODD["the largest numbers and no number"]), mechanism.profile)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ import numpy as np
 from sottovoce.audit.drawing import Source
 from sottovoce.audit.events import Pilot
 from sottovoce.audit.judgement import Plan, Tally, alarming, judge, make_plan
-from sottovoce.audit.report import AuditReport
-from sottovoce.audit.scores import TESTS, Score, best_score, exact_score
+from sottovoce.audit.report import AuditReport, Verdict
+from sottovoce.audit.scores import TESTS, Score, best_score, exact_score, not_finite, rival_score
 from sottovoce.audit.subject import Subject, subject_of
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
@@ -47,7 +47,8 @@ def audit(
 ) -> AuditReport:
     """Attack a mechanism and report a lower bound on what it leaks, beside what it claims.
 
-    Part of the draws choose the test; the rest are held to it. The bounds are valid whatever the score, the pair and
+    An output that is NaN or infinite is a verdict by itself: violated. Else part of the draws choose the test, and the
+    rest are held to it. The bounds are valid whatever the score, the pair and
     the mechanism are: a better attack only raises them.
 
     Parameters
@@ -120,7 +121,7 @@ def audit(
         found.accusation,
         found.accused_at,
         found.band,
-        found.verdict,
+        Verdict.VIOLATED if result.broken else found.verdict,
         result.draws < draws,
         time.perf_counter() - started,
     )
@@ -167,10 +168,13 @@ class _Request:
     def prepare(self, outputs: Outputs, draws: int) -> tuple[Score, Plan]:
         """Return the score and the plan that a pilot suggests for `draws` more draws."""
         if self.exact and self.subject.log_ratio is not None:
-            score = exact_score(self.subject.log_ratio)
+            score, exact = exact_score(self.subject.log_ratio), True
+            rival = rival_score(score, *outputs) if self.test == "auto" else None
+            if rival is not None:
+                score, exact = rival, False
         else:
-            score = best_score(*outputs, self.test, self.seed or 0)
-        pilot = Pilot(score(outputs[0]), score(outputs[1]), self.exact)
+            score, exact = best_score(*outputs, self.test, self.seed or 0), False
+        pilot = Pilot(score(outputs[0]), score(outputs[1]), exact)
         return score, make_plan(self.subject.claim, pilot, draws, self.delta, self.error)
 
     def tell(self, done: int) -> None:
@@ -189,6 +193,8 @@ class _Result:
     draws: int
     alarm: bool
     outputs: Outputs
+    broken: bool = False
+    """Whether an output was NaN or infinite: then nothing else matters."""
 
 
 def _first_look(request: _Request, source: Source) -> _Result | None:
@@ -197,6 +203,8 @@ def _first_look(request: _Request, source: Source) -> _Result | None:
     if not request.early_stop or size < FEWEST:
         return None
     outputs = source.take(size)
+    if _broken(*outputs):
+        return _not_a_number(request, outputs, size)
     half = size // 2
     score, plan = request.prepare((outputs[0][:half], outputs[1][:half]), half)
     tally = Tally.empty(plan).plus(plan, score(outputs[0][half:]), score(outputs[1][half:]))
@@ -214,6 +222,8 @@ def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
         outputs = np.concatenate([seen[0], more[0]]), np.concatenate([seen[1], more[1]])
     else:
         outputs = seen
+    if _broken(*outputs):
+        return _not_a_number(request, outputs, request.pilot)
     _refuse_constant(*outputs)
     counted = request.draws - request.pilot
     score, plan = request.prepare(outputs, counted)
@@ -221,6 +231,8 @@ def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
     tally, error, alarm = Tally.empty(plan), 0.0, False
     for share, spend in _LOOKS:
         for x, y in source.blocks(int(share * counted) - tally.draws):
+            if _broken(x, y):
+                return _not_a_number(request, (x, y), request.pilot + tally.draws + len(x))
             tally = tally.plus(plan, score(x), score(y))
             request.tell(request.pilot + tally.draws)
         error = spend * request.error
@@ -228,6 +240,23 @@ def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
         if alarm:
             break
     return _Result(score.name, plan, tally, error, request.pilot + tally.draws, alarm, outputs)
+
+
+def _broken(first: Floats, second: Floats) -> bool:
+    return not (np.all(np.isfinite(first)) and np.all(np.isfinite(second)))
+
+
+def _not_a_number(request: _Request, outputs: Outputs, draws: int) -> _Result:
+    """Return the end of an audit that met a NaN or an infinity: no promise covers such a release.
+
+    The bounds are those of telling the data sets apart by it: which half of the draws chose is not counted.
+    """
+    first, second = (not_finite(part) for part in outputs)
+    half = max(1, len(first) // 2)
+    plan = make_plan(request.subject.claim, Pilot(first[:half], second[:half]), half, request.delta, request.error)
+    counted = slice(half if len(first) > half else 0, None)
+    tally = Tally.empty(plan).plus(plan, first[counted], second[counted])
+    return _Result("outputs that are no finite number", plan, tally, request.error, draws, True, outputs, True)
 
 
 def _refuse_constant(first: Floats, second: Floats) -> None:

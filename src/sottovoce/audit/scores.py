@@ -17,14 +17,17 @@ from scipy import special
 
 from sottovoce.audit.bounds import Mu, noise
 from sottovoce.audit.events import Pilot
+from sottovoce.audit.low_bits import lowest_bit
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["TESTS", "Score", "best_score", "exact_score"]
+__all__ = ["TESTS", "Score", "best_score", "exact_score", "low_bits", "not_finite", "power", "rival_score"]
 
 TESTS = ("auto", "exact", "learned", "scan")
 _FEW = 4096
 """Up to this many different outputs are counted one by one."""
+_BIT_COLUMNS = 8
+"""How many coordinates' last bits are looked at."""
 _TRAIN = 200_000
 """Draws of each data set that a learner sees; more would change little and take long."""
 
@@ -55,17 +58,34 @@ def best_score(first: Floats, second: Floats, test: str, seed: int) -> Score:
     """Return the score that tells the pilot's data sets apart best: taught by its first half, measured on the other."""
     half = first.shape[0] // 2
     x, y = _rows(first[:half]), _rows(second[:half])
-    candidates = _scans(x, y)
+    candidates = _scans(x, y) + low_bits(x, y)
     if test in ("auto", "learned"):
         learned = _learned(x, y, seed, required=test == "learned")
         candidates = learned if test == "learned" else candidates + learned
     if not candidates:
         raise InvalidData("no score fits these outputs; give the likelihood ratio of your mechanism")
-    held = [(s, _power(s(first[half:]), s(second[half:]))) for s in candidates]
+    held = [(s, power(s(first[half:]), s(second[half:]))) for s in candidates]
     return max(held, key=lambda pair: pair[1])[0]
 
 
-def _power(first: Floats, second: Floats) -> float:
+def rival_score(exact: Score, first: Floats, second: Floats) -> Score | None:
+    """Return a score of the lowest bits that tells the pilot's data sets apart far better than the likelihood ratio.
+
+    A likelihood ratio is that of real numbers; what floats add to them shows in their last bits, if anywhere.
+    """
+    half = first.shape[0] // 2
+    found = low_bits(_rows(first[:half]), _rows(second[:half]))
+    held = [(s, power(s(first[half:]), s(second[half:]))) for s in found]
+    best, strength = max(held, key=lambda pair: pair[1], default=(None, 0.0))
+    return best if strength > 0.2 + 1.2 * power(exact(first[half:]), exact(second[half:])) else None
+
+
+def not_finite(outputs: Any) -> Floats:
+    """Return 1 for each output that holds a NaN or an infinity, 0 for the others."""
+    return np.asarray((~np.isfinite(_rows(outputs))).any(axis=1), dtype=np.float64)
+
+
+def power(first: Floats, second: Floats) -> float:
     """Return the highest μ that some threshold shows, less three standard deviations."""
     pilot, values = Pilot(first, second), []
     for above in (True, False):
@@ -88,8 +108,31 @@ def _scans(x: Floats, y: Floats) -> list[Score]:
         scores.append(Score(f"distance of {where} from the middle", partial(_distance, k=k, middle=middle[k])))
         values = np.unique(np.concatenate([x[:, k], y[:, k]]))
         if values.size <= min(_FEW, x.shape[0] // 8):
-            scores.append(_frequencies(x[:, k], y[:, k], values, k, where))
+            scores.append(_frequencies(x[:, k], y[:, k], values, partial(_coordinate, k=k), where))
     return scores
+
+
+def low_bits(x: Floats, y: Floats) -> list[Score]:
+    """Return scores of the last bit of each coordinate: its place, and how often it occurs about each value."""
+    scores = []
+    both = np.concatenate([x, y])
+    middle, spread = np.median(both, axis=0), np.maximum(np.ptp(both, axis=0), 1e-300) / 16
+    for k in range(min(x.shape[1], _BIT_COLUMNS)):
+        where = "output" if x.shape[1] == 1 else f"coordinate {k}"
+        scores.append(Score(f"lowest bit of {where}", partial(_last_bit, k=k)))
+        seen = partial(_cell_and_bit, k=k, middle=float(middle[k]), spread=float(spread[k]))
+        cells = [seen(part) for part in (x, y)]
+        scores.append(_frequencies(*cells, np.unique(np.concatenate(cells)), seen, f"the lowest bit of {where}"))
+    return scores
+
+
+def _last_bit(outputs: Any, k: int) -> Floats:
+    return lowest_bit(_coordinate(outputs, k))
+
+
+def _cell_and_bit(outputs: Any, k: int, middle: float, spread: float) -> Floats:
+    cell = np.rint(np.clip((_coordinate(outputs, k) - middle) / spread, -16, 16))
+    return np.asarray(4096 * cell + np.clip(_last_bit(outputs, k), -1100, 1100))
 
 
 def _coordinate(outputs: Any, k: int) -> Floats:
@@ -100,12 +143,12 @@ def _distance(outputs: Any, k: int, middle: float) -> Floats:
     return np.abs(_coordinate(outputs, k) - middle)
 
 
-def _frequencies(x: Floats, y: Floats, values: Floats, k: int, where: str) -> Score:
+def _frequencies(x: Floats, y: Floats, values: Floats, seen_of: Callable[[Any], Floats], where: str) -> Score:
     seen = [np.bincount(np.searchsorted(values, c), minlength=values.size) + 0.5 for c in (x, y)]
     ratio = np.log(seen[0]) - np.log(seen[1])
 
     def of(outputs: Any) -> Floats:
-        column = _rows(outputs)[:, k]
+        column = seen_of(outputs)
         place = np.minimum(np.searchsorted(values, column), values.size - 1)
         return np.where(values[place] == column, ratio[place], 0.0)
 

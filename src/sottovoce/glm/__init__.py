@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         PoissonRegression,
         ProbitRegression,
     )
+    from sottovoce.glm.public_steps import PublicEncoder, PublicScaler, private_pipeline
 
 __all__ = [
     "MECHANISMS",
@@ -67,6 +68,8 @@ __all__ = [
     "PoissonRegression",
     "Probit",
     "ProbitRegression",
+    "PublicEncoder",
+    "PublicScaler",
     "RefinedPosterior",
     "SmoothedHinge",
     "Squared",
@@ -76,15 +79,17 @@ __all__ = [
     "mixing_steps",
     "pac_bayes",
     "posterior_predictive",
+    "private_pipeline",
 ]
 
-_ESTIMATORS = frozenset(
-    {"EveryFitSpends", "LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"}
-)
+_LAZY = dict.fromkeys(
+    ("EveryFitSpends", "LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
+    "sottovoce.glm.estimators",
+) | dict.fromkeys(("PublicEncoder", "PublicScaler", "private_pipeline"), "sottovoce.glm.public_steps")
 """Imported when first used: the rest of the room needs no scikit-learn."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ESTIMATORS:
-        return getattr(importlib.import_module("sottovoce.glm.estimators"), name)
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'sottovoce.glm' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sottovoce.glm.losses import positive, whole
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
@@ -51,6 +52,8 @@ class Chain:
     n_steps: int
 
     def __post_init__(self) -> None:
+        for name in ("convexity", "smoothness", "step"):
+            positive(name, getattr(self, name))
         m, M = self.convexity, self.smoothness
         if not (m > 0 and math.isfinite(M) and m <= M):
             raise InvalidValue(f"a chain needs 0 < convexity <= smoothness < infinity. Got {m} and {M}")
@@ -61,8 +64,7 @@ class Chain:
                 f"step must lie in (0, 2/(m+M)] = (0, {largest_step(m, M):.6g}]: beyond it a step may push "
                 f"two chains apart and nothing is certified. Got {self.step}"
             )
-        if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 1:
-            raise InvalidValue(f"n_steps must be a whole number >= 1. Got {self.n_steps!r}")
+        whole(self.n_steps, "n_steps")
 
     @property
     def mu(self) -> float:

@@ -45,10 +45,11 @@ class CustomLoss(Loss):
     title: str = "CustomLoss"
 
     def __post_init__(self) -> None:
-        for name in ("lipschitz", "curvature", "valid_reach"):
+        for name in ("lipschitz", "curvature"):
             positive(name, getattr(self, name))
-        if not self.low < self.high:
-            raise InvalidValue(f"low must be < high. Got {self.low} and {self.high}")
+        positive("valid_reach", self.valid_reach, high=math.inf)
+        if not -math.inf < self.low < self.high < math.inf:
+            raise InvalidValue(f"low must be < high, both finite. Got {self.low} and {self.high}")
         if self.two_labels and (self.low, self.high) != (-1.0, 1.0):
             raise InvalidValue(f"two labels are -1 and +1. Got {self.low} and {self.high}")
         _spot_check(self)

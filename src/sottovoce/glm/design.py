@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.glm.losses import Constants, Loss
+from sottovoce.glm.losses import Constants, Loss, positive, whole
+from sottovoce.glm.reading import column_of, fill, finite, table_of
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Design", "scale_down"]
+__all__ = ["Design", "check_design", "scale_down"]
+
+_INSIDE = 16
+"""How far inside the bound a row that was too long is put, in units of the last place of the type it will have."""
+
+_LARGEST = 1e100
+"""Bounds beyond this, or below one over it, are not of this world, and their squares leave the range of doubles."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +58,13 @@ class Design:
 
     def __post_init__(self) -> None:
         for name in ("n", "dimension"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
-        if not (self.data_norm > 0 and math.isfinite(self.data_norm)):
-            raise InvalidValue(f"data_norm must be finite and > 0. Got {self.data_norm}")
-        if not self.radius > 0:
-            raise InvalidValue(f"radius must be > 0. Got {self.radius}")
+            whole(getattr(self, name), name)
+        if not isinstance(self.loss, Loss):
+            raise InvalidValue(f"loss must be a Loss. Got {self.loss!r}")
+        positive("data_norm", self.data_norm, high=_LARGEST)
+        positive("radius", self.radius, high=math.inf)
+        if not self.data_norm >= 1 / _LARGEST:
+            raise InvalidValue(f"data_norm must be >= {1 / _LARGEST:g}. Got {self.data_norm}")
         if not math.isfinite(self.constants.lipschitz * self.constants.curvature):
             raise InvalidValue(f"the slope of {self.loss.name} has no bound: give a finite radius for ‖w‖")
 
@@ -74,45 +81,59 @@ class Design:
         """Return M = m + ρ·n·c²·sup ℓ'', a bound over all data sets."""
         return convexity + data_weight * self.n * self.data_norm**2 * self.constants.curvature
 
-    def rows(self, X: Any) -> Floats:
-        """Return X as floats of the right shape, or say what is wrong with it."""
-        rows = np.asarray(X)
-        if rows.dtype not in (np.float32, np.float64):
-            rows = _floats("X", rows)
+    def rows(self, X: Any) -> Any:
+        """Return X as a table of numbers of the right shape; a cell that holds none is NaN or infinite."""
+        rows = table_of(X, self.dimension)
         if rows.shape != (self.n, self.dimension):
             raise InvalidData(f"X must have n = {self.n} rows of {self.dimension} columns. Got shape {rows.shape}")
-        if not np.all(np.isfinite(rows)):
-            raise InvalidData("X holds a missing or infinite value; impute or drop such records first")
         return rows
 
     def clipped(self, X: Any) -> Floats:
-        """Return the checked rows in double precision, scaled down to `data_norm` where they are longer."""
-        return scale_down(np.asarray(self.rows(X), dtype=np.float64), self.data_norm)
+        """Return the rows in double precision, scaled down to `data_norm` where they are longer.
+
+        A total map of each row by itself: a cell that holds no finite number counts as 0.
+        """
+        return self.clip(self.rows(X))
+
+    def clip(self, rows: Any, dtype: Any = np.float64) -> Floats:
+        """Return some of the rows that `rows` returned, as `clipped` does, in double precision.
+
+        They may then be cast to `dtype`: a row is clipped where no number of it can overflow, and far enough inside
+        the bound that the cast does not lead out of it.
+        """
+        return scale_down(fill(finite(rows), 0.0), self.data_norm, dtype)
 
     def responses(self, y: Any) -> Floats:
-        """Return the labels: checked to be ±1 for a binary loss, clipped to the loss's range for others."""
-        labels = _floats("y", np.asarray(y))
+        """Return the labels in the loss's range, a total map of each label by itself.
+
+        Of a binary loss what is not +1 counts as −1. Of the others labels are clipped, and what is no number counts as
+        the label nearest to 0.
+        """
+        labels = column_of(y)
         if labels.shape != (self.n,):
             raise InvalidData(f"y must hold n = {self.n} labels. Got shape {labels.shape}")
-        if not np.all(np.isfinite(labels)):
-            raise InvalidData("y holds a missing or infinite value; impute or drop such records first")
         low, high = self.loss.labels
-        if self.loss.binary and not np.all((labels == low) | (labels == high)):
-            raise InvalidData(f"the labels of {self.loss.name} are {low:g} and {high:g}; y holds another")
-        return np.clip(labels, low, high)
+        if self.loss.binary:
+            return np.where(labels == high, high, low)
+        return np.clip(fill(labels, 0.0), low, high)
 
 
-def scale_down(rows: Floats, norm: float) -> Floats:
-    """Return the rows, those longer than `norm` scaled to a few units in the last place inside it."""
+def check_design(design: Any) -> None:
+    """Raise `InvalidValue` unless this is a design."""
+    if not isinstance(design, Design):
+        raise InvalidValue(f"design must be a Design. Got {type(design).__name__}")
+
+
+def scale_down(rows: Floats, norm: float, dtype: Any = np.float64) -> Floats:
+    """Return the rows, those longer than `norm` scaled to a few units in the last place inside it.
+
+    The length is taken of a row whose largest entry is 1, so that no square overflows.
+    """
     if math.isinf(norm):
         return rows
-    limit = norm * (1 - 16 * float(np.finfo(rows.dtype).eps))
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return np.asarray(rows * (limit / np.maximum(lengths, limit))[:, None])
-
-
-def _floats(name: str, values: Any) -> Floats:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData(f"{name} must hold numbers. Got dtype {np.asarray(values).dtype}") from None
+    limit = norm * (1 - _INSIDE * float(np.finfo(dtype).eps))
+    largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
+    shape = rows / np.where(largest > 0, largest, 1.0)
+    length = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]
+    scale = limit / np.where(length > 0, length, 1.0)
+    return np.where((length > 0) & (largest > scale), shape * scale, rows)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, _clone_parametrized
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sottovoce.glm.choose import choose
@@ -14,15 +17,16 @@ from sottovoce.glm.design import Design
 from sottovoce.glm.gaussian_posterior import GaussianPosterior
 from sottovoce.glm.losses import Loss
 from sottovoce.glm.noisy_quadratic import NoisyQuadratic
+from sottovoce.glm.reading import fill, finite, missing_values, table_of
 from sottovoce.glm.rows import Placement
 from sottovoce.mechanisms.refits import EveryFitSpends, warn_of_refit
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 
-__all__ = ["EveryFitSpends", "PrivateGLM"]
+__all__ = ["EveryFitSpends", "PrivateGLM", "seed_of"]
 
 _POSTERIOR_DRAWS = 256
 """How many free draws of a released whole posterior go into `samples_`."""
@@ -30,6 +34,9 @@ _POSTERIOR_DRAWS = 256
 
 class PrivateGLM(BaseEstimator):  # type: ignore[misc]
     """A generalized linear model whose fit is one private release.
+
+    No record can make a fit fail or warn: what a cell or a label holds is read by a total map (`missing`, `classes`,
+    bounds), and only the numbers of rows and columns, which are public, are checked.
 
     Parameters
     ----------
@@ -44,7 +51,7 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         ``"auto"``, ``"refined"``, ``"localised"``, ``"diffuse"``, ``"concentrated"`` or ``"noisy-statistics"``.
         ``auto`` looks at n, d and the promise only.
     prior_scale
-        A public guess of ‖w‖; 30/data_norm where None.
+        A public guess of ‖w‖; 30/data_norm where None (of `LinearRegression` 2/data_norm).
     radius
         Parameters stay in the ball ‖w‖ ≤ radius, for losses that need one; 3/data_norm where None.
     samples
@@ -53,8 +60,10 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         The length of each chain; a mixing rule where None. The promise is kept at any length.
     fit_intercept, intercept_scaling
         Whether each row gets one more entry, and how large it is beside `data_norm`.
-    precision
-        ``"float64"`` or ``"float32"``.
+    precision, accept_unproven
+        ``"float64"``, or ``"float32"`` for speed: then the claim is unproven, and you must accept that.
+    missing
+        What a cell of X that holds no finite number counts as: a public number, or one a column.
     random_state
         None for secure randomness; a whole number for experiments, and the release then says that it is reproducible.
     verbose
@@ -76,6 +85,8 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         precision: str = "float64",
+        accept_unproven: bool = False,
+        missing: Any = 0.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -91,6 +102,8 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.precision = precision
+        self.accept_unproven = accept_unproven
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
 
@@ -106,6 +119,11 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         twin: Self = _clone_parametrized(self)
         twin._is_clone = True
         return twin
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _promise(self) -> Promise:
         if self.target is not None:
@@ -138,32 +156,68 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         """Release a posterior sample of these records. Each call spends the promise."""
         promise, loss = self._promise(), self._loss()  # public matters first: nothing is read if they fail
         self._check_public()
+        place = Placement(precision=self.precision)
         warn_of_refit(self)
-        kinds = [np.float64, np.float32]
-        X, y = validate_data(self, X, y, dtype=kinds, ensure_min_samples=2, y_numeric=not loss.binary)
-        labels = self._responses(y)
-        design = self._design(loss, *X.shape)
+        rows, labels = self._records(X, y)
+        design = self._design(loss, *rows.shape)
         mechanism = choose(
-            self.mechanism, design, promise, prior_scale=self.prior_scale, samples=self.samples, n_steps=self.n_steps
+            self.mechanism,
+            design,
+            promise,
+            prior_scale=self._prior_scale(design),
+            samples=self.samples,
+            n_steps=self.n_steps,
         )
-        rng = secure_rng() if self.random_state is None else seeded_rng(_seed(self.random_state))
+        rng = secure_rng() if self.random_state is None else seeded_rng(seed_of(self.random_state))
         if isinstance(mechanism, NoisyQuadratic):
-            release = mechanism.release(self._rows(X), labels, rng)
+            release = mechanism.release(self._rows(rows), labels, rng)
         else:
+            accepted = self.accept_unproven
             with _progress(self.verbose) as advance:
-                place = Placement(precision=self.precision)
-                release = mechanism.release(self._rows(X), labels, rng, placement=place, progress=advance)
+                release = mechanism.release(
+                    self._rows(rows), labels, rng, placement=place, progress=advance, accept_unproven=accepted
+                )
         self._keep(release, rng)
         return self
 
+    def _prior_scale(self, design: Design) -> float | None:
+        """Return the public guess of ‖w‖; None for the mechanism's own."""
+        return self.prior_scale
+
+    def _records(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+        """Return the table and the loss's own labels, or say what is wrong with their shapes."""
+        rows, labels = self._table(X, reset=True), self._responses(y)
+        if getattr(y, "ndim", 1) == 2:  # scikit-learn's manners; a shape is public
+            text = "A column-vector y was passed when a 1d array was expected. Please change the shape of y"
+            warnings.warn(text, DataConversionWarning, stacklevel=3)
+        if len(rows) < 2:
+            raise InvalidData(f"a fit needs at least 2 records. Got n_samples = {len(rows)}")
+        if len(labels) != len(rows):
+            raise InvalidData(f"Found input variables with inconsistent numbers of samples: {[len(rows), len(labels)]}")
+        return rows, labels
+
+    def _table(self, X: Any, *, reset: bool) -> Floats:
+        """Return X as numbers, a public one in place of each that is missing."""
+        table = table_of(X, None if reset else self.n_features_in_)
+        # Names and the number of columns only: a check of values would tell of a record.
+        validate_data(self, X if hasattr(X, "columns") else table, reset=reset, skip_check_array=True)
+        if 0 in table.shape:
+            raise InvalidData(
+                f"Found array with {table.shape[0]} sample(s) and {table.shape[1]} feature(s) (shape={table.shape}) "
+                "while a minimum of 1 is required."
+            )
+        return fill(finite(table), missing_values(self.missing, table.shape[1]))
+
     def _keep(self, release: Release, rng: np.random.Generator) -> None:
-        self.release_, self.profile_ = release, release.profile
-        if isinstance(release.value, GaussianPosterior):
-            mean, draws = release.value.mean, release.value.sample(_POSTERIOR_DRAWS, rng)
+        """Keep the release in the units of X and y: what is public turns one into the other for free."""
+        units, shift = self._units(self.n_features_in_ + self.fit_intercept)
+        whole = isinstance(release.value, GaussianPosterior)
+        value = release.value.scaled(units, shift) if whole else release.value * units + shift
+        self.release_, self.profile_ = replace(release, value=value), release.profile
+        if isinstance(value, GaussianPosterior):
+            mean, self.samples_ = value.mean, value.sample(_POSTERIOR_DRAWS, rng)
         else:
-            mean, draws = release.value.mean(axis=0), release.value
-        self.samples_ = self._unscaled(draws)
-        mean = self._unscaled(mean[None, :])[0]
+            mean, self.samples_ = value.mean(axis=0), value
         self.coef_, self.intercept_ = self._shape(mean[: self.n_features_in_], mean[self.n_features_in_ :].sum())
 
     def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
@@ -174,24 +228,24 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
             return X
         return np.hstack([X, np.full((X.shape[0], 1), self.intercept_scaling * self._norm(), X.dtype)])
 
-    def _unscaled(self, draws: Floats) -> Floats:
-        """Return parameters whose last entry, if any, is the intercept itself."""
-        out = np.array(draws)
+    def _units(self, size: int) -> tuple[Floats, Floats]:
+        """Return the public factors and shifts that turn the mechanism's parameters into coefficients and intercept."""
+        units = np.ones(size)
         if self.fit_intercept:
-            out[:, -1] *= self.intercept_scaling * self._norm()
-        return out
+            units[-1] = self.intercept_scaling * self._norm()
+        return units, np.zeros(size)
 
     def _predictors(self, X: Any) -> Floats:
         """Return the linear predictor of each row under each sample."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = self._table(X, reset=False)
         columns = self.n_features_in_
         return np.asarray(X @ self.samples_[:, :columns].T + self.samples_[:, columns:].sum(axis=1))
 
     def _mean_predictor(self, X: Any) -> Floats:
         """Return the linear predictor of each row under the mean parameter."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = self._table(X, reset=False)
         return np.asarray(X @ np.ravel(self.coef_) + np.ravel(self.intercept_))
 
     def to_arviz(self) -> Any:
@@ -202,7 +256,8 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         ).to_arviz()
 
 
-def _seed(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
+    """Return the whole number that scikit-learn's `random_state` stands for."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     return int(random_state)

@@ -11,11 +11,12 @@ import numpy as np
 from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
-from sklearn.utils.multiclass import check_classification_targets
 
+from sottovoce.glm.design import Design
 from sottovoce.glm.estimator_base import EveryFitSpends, PrivateGLM
-from sottovoce.glm.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.glm.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
+from sottovoce.glm.reading import class_places, column_of, fill
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 
@@ -30,7 +31,7 @@ __all__ = [
 
 
 class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
-    """Two classes, given as `classes` and never read off the labels."""
+    """Two classes, given as `classes` and never read off the labels; a label that is neither counts as the first."""
 
     def __init__(
         self,
@@ -48,6 +49,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         precision: str = "float64",
+        accept_unproven: bool = False,
+        missing: Any = 0.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -64,6 +67,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
             fit_intercept=fit_intercept,
             intercept_scaling=intercept_scaling,
             precision=precision,
+            accept_unproven=accept_unproven,
+            missing=missing,
             random_state=random_state,
             verbose=verbose,
         )
@@ -87,12 +92,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         return classes
 
     def _responses(self, y: Any) -> Floats:
-        check_classification_targets(y)
-        classes = self._declared()
-        if not np.all(np.isin(y, classes)):
-            raise InvalidData(f"Unknown label type: y holds a label that is none of the classes {classes.tolist()}")
-        self.classes_ = classes
-        return np.where(y == classes[1], 1.0, -1.0)
+        self.classes_ = self._declared()
+        return np.array([-1.0, 1.0])[class_places(y, self.classes_.tolist())]
 
     def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
         return coefficients[None, :], np.array([intercept])
@@ -173,14 +174,14 @@ class LinearSVC(_PrivateClassifier):
 
 
 class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
-    """Responses clipped to a bound that is given as `response_bound`."""
+    """Responses clipped to a bound that is given as `response_bound`; what is no number counts as 0, or the middle."""
 
     def __init__(
         self,
         epsilon: float | None = None,
         delta: float | None = None,
         *,
-        response_bound: float | None = None,
+        response_bound: Any = None,
         target: Promise | None = None,
         data_norm: float | None = None,
         mechanism: str = "auto",
@@ -191,6 +192,8 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         precision: str = "float64",
+        accept_unproven: bool = False,
+        missing: Any = 0.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -207,6 +210,8 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
             fit_intercept=fit_intercept,
             intercept_scaling=intercept_scaling,
             precision=precision,
+            accept_unproven=accept_unproven,
+            missing=missing,
             random_state=random_state,
             verbose=verbose,
         )
@@ -215,6 +220,7 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
     def _bound(self) -> float:
         if self.response_bound is None:
             raise InvalidValue("response_bound is missing: a public bound on |y|; it is never read off the data")
+        positive("response_bound", self.response_bound)
         return float(self.response_bound)
 
 
@@ -229,10 +235,7 @@ class PoissonRegression(_PrivateRegressor):
         return Poisson(self._bound())
 
     def _responses(self, y: Any) -> Floats:
-        labels = np.asarray(y, dtype=np.float64)
-        if np.any(labels < 0):
-            raise InvalidData("counts must be >= 0; y holds a negative value")
-        return labels
+        return np.clip(fill(column_of(y), 0.0), 0.0, self._bound())
 
     def predict(self, X: Any) -> Floats:
         """Return the expected count of each row: the average over the samples."""
@@ -251,18 +254,43 @@ class PoissonRegression(_PrivateRegressor):
 class LinearRegression(_PrivateRegressor):
     """Private linear regression of responses in [−`response_bound`, `response_bound`], on a ball.
 
-    Responses are divided by their bound, and the prior and the unit noise of the model are those of the divided ones.
+    `response_bound` may be a pair (low, high) too: responses are then measured from its middle, which saves the noise
+    from hiding what is public. They are divided by their bound for the fit, and the model's unit noise is that of the
+    divided ones; `release_`, `samples_` and `coef_` are in the units of X and y. Where `prior_scale` is None it is
+    2/data_norm: with ‖w‖ = 1/data_norm the longest row, if it points along w, reaches the bound of the response, and
+    twice that leaves room for rows that do not.
     """
 
     def _loss(self) -> Loss:
-        self._bound()
+        self._range()
         return Squared(1.0)
 
-    def _responses(self, y: Any) -> Floats:
-        return np.asarray(y, dtype=np.float64) / self._bound()
+    def _range(self) -> tuple[float, float]:
+        """Return the middle and the half width of the responses."""
+        if not isinstance(self.response_bound, tuple | list):
+            return 0.0, self._bound()
+        try:
+            low, high = (float(end) for end in self.response_bound)
+        except (TypeError, ValueError):
+            raise InvalidValue(f"response_bound must be a number or a pair. Got {self.response_bound!r}") from None
+        positive("the width of response_bound", high - low)
+        if not self.fit_intercept and low != -high:
+            raise InvalidValue("responses are measured from the middle of response_bound, which needs an intercept")
+        return low / 2 + high / 2, high / 2 - low / 2
 
-    def _unscaled(self, draws: Floats) -> Floats:
-        return super()._unscaled(draws) * self._bound()
+    def _responses(self, y: Any) -> Floats:
+        middle, half = self._range()
+        labels = fill(column_of(y), middle)
+        return np.clip((np.clip(labels, middle - half, middle + half) - middle) / half, -1.0, 1.0)
+
+    def _units(self, size: int) -> tuple[Floats, Floats]:
+        middle, half = self._range()
+        units, shift = super()._units(size)
+        shift[-1] = middle
+        return units * half, shift
+
+    def _prior_scale(self, design: Design) -> float | None:
+        return 2 / design.data_norm if self.prior_scale is None else self.prior_scale
 
     def predict(self, X: Any) -> Floats:
         """Return the expected response of each row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ __all__ = ["GaussianPosterior"]
 class GaussianPosterior:
     """N(mean, covariance) over the parameters; reading it costs nothing more.
 
+    Intervals are offered only where they are known to cover.
+
     Examples
     --------
     >>> posterior = GaussianPosterior(np.zeros(2), np.eye(2))
@@ -28,9 +30,13 @@ class GaussianPosterior:
 
     mean: Floats
     covariance: Floats
+    no_intervals: str | None = None
+    """Why `interval` is refused, where it would not cover."""
 
     def interval(self, level: float = 0.95) -> Floats:
-        """Return the central interval of each parameter, one row each."""
+        """Return the central interval of each parameter, one row each; refused where it would not cover."""
+        if self.no_intervals is not None:
+            raise InvalidValue(f"no interval is offered: {self.no_intervals}")
         if not 0 < level < 1:
             raise InvalidValue(f"level must lie in (0, 1). Got {level}")
         half = float(special.ndtri(0.5 + level / 2)) * np.sqrt(np.diag(self.covariance))
@@ -45,4 +51,13 @@ class GaussianPosterior:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the posterior as plain values."""
-        return {"posterior": "gaussian", "mean": self.mean.tolist(), "covariance": self.covariance.tolist()}
+        plain = {"posterior": "gaussian", "mean": self.mean.tolist(), "covariance": self.covariance.tolist()}
+        return plain | {"no_intervals": self.no_intervals}
+
+    def scaled(self, factors: Floats, shift: Floats | float = 0.0) -> GaussianPosterior:
+        """Return the posterior of the parameters times public factors, one a parameter, plus public numbers.
+
+        >>> GaussianPosterior(np.ones(2), np.eye(2)).scaled(np.array([2.0, 3.0])).covariance.diagonal().tolist()
+        [4.0, 9.0]
+        """
+        return replace(self, mean=self.mean * factors + shift, covariance=self.covariance * np.outer(factors, factors))

@@ -13,9 +13,10 @@ import numpy as np
 
 from sottovoce.glm.certificate import Chain
 from sottovoce.glm.design import Design, scale_down
-from sottovoce.glm.losses import Loss
-from sottovoce.glm.rows import Placement, Rows, clip_rows, place
+from sottovoce.glm.losses import Loss, held
+from sottovoce.glm.rows import Placement, Rows, place
 from sottovoce.mechanisms.grid import to_grid
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["run_chains"]
@@ -61,12 +62,14 @@ def run_chains(
         Called with the fraction done.
     """
     with jax.enable_x64(placement.precision == "float64"):
+        numbers = _Numbers(design, chain, data_weight, placement.dtype)
         rows = place(design, X, y, placement, chains=centre.shape[0])
         # The constants hold inside the ball only, so that a chain starts there too.
         start = jnp.asarray(scale_down(centre, design.radius), placement.dtype)
-        numbers = _Numbers(design, chain, data_weight, placement.dtype)
         run = _stream if placement.stream else _resident
         last = run(design, rows, numbers, start, chain.n_steps, rng, progress)
+        if not np.all(np.isfinite(last)):
+            raise InvalidValue("the chain left the range of its numbers; nothing is released. Use a finite radius")
         return to_grid(last, math.sqrt(2 * chain.step))
 
 
@@ -82,7 +85,26 @@ class _Numbers(dict[str, Any]):
             "steepest": design.constants.lipschitz,
             "radius": design.radius,
         }
+        _check_range(values | {"data_norm": design.data_norm}, design, dtype)
         super().__init__({name: jnp.asarray(value, dtype) for name, value in values.items()})
+
+
+def _check_range(values: dict[str, float], design: Design, dtype: Any) -> None:
+    """Raise unless public numbers alone assure that no data set can drive the chain out of the numbers' range.
+
+    Products of two of them occur, so that each must be below max^0.45, and none may vanish.
+    """
+    most = float(np.finfo(dtype).max) ** 0.45
+    pull = values["weight"] * design.n * values["steepest"] * design.data_norm  # the longest gradient there is
+    reach = min(pull / values["pull"], design.radius)
+    sizes = {"the sum of n gradients": pull, "how far they can pull the parameters": reach}
+    sizes |= {name: value for name, value in values.items() if name not in ("weight", "radius")}
+    for name, size in sizes.items():
+        if not size <= most or not values["step"] * most >= 1:
+            raise InvalidValue(
+                f"{np.dtype(dtype).name} cannot hold this chain: {name} is {size:.3g}, the step {values['step']:.3g}. "
+                "Use double precision, or scale the columns by public numbers"
+            )
 
 
 def _gradient(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: jax.Array) -> jax.Array:
@@ -90,8 +112,7 @@ def _gradient(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: ja
 
     Clipping a rising slope leaves it rising and no steeper, so the loss stays convex and as smooth.
     """
-    slopes = jnp.clip(loss.slope(_matmul(X, W.T), y[:, None]), -steepest, steepest)
-    return _matmul(slopes.T, X)
+    return _matmul(held(loss.slope(_matmul(X, W.T), y[:, None]), steepest).T, X)
 
 
 def _move(W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
@@ -129,11 +150,7 @@ def _run_block(
     return moved
 
 
-_clip = jax.jit(clip_rows)
-_chunk_gradient = jax.jit(
-    lambda loss, X, y, W, steepest, data_norm: _gradient(loss, clip_rows(X, data_norm), y, W, steepest),
-    static_argnums=0,
-)
+_chunk_gradient = jax.jit(_gradient, static_argnums=0)
 _jit_move = jax.jit(_move)
 
 
@@ -146,12 +163,12 @@ def _resident(
     rng: np.random.Generator,
     progress: Any,
 ) -> jax.Array:
-    X, W, dtype = _clip(rows.X, design.data_norm), start, start.dtype
+    W, dtype = start, start.dtype
     # A power of two: chains of many lengths share a few compiled programs.
     block = max(1, min(1 << (n_steps - 1).bit_length(), _BLOCK // start.size))
     for first in range(0, n_steps, block):
         noise = jnp.asarray(rng.standard_normal((block, *start.shape)), dtype)
-        W = _run_block(design.loss, X, rows.y, dict(numbers), start, W, noise, min(block, n_steps - first))
+        W = _run_block(design.loss, rows.X, rows.y, dict(numbers), start, W, noise, min(block, n_steps - first))
         if progress:
             W.block_until_ready()
             progress(min(1.0, (first + block) / n_steps))
@@ -171,7 +188,7 @@ def _stream(
     for k in range(n_steps):
         gradient = jnp.zeros_like(W)
         for X, y in rows.chunks():
-            gradient += _chunk_gradient(design.loss, X, y, W, numbers["steepest"], design.data_norm)
+            gradient += _chunk_gradient(design.loss, X, y, W, numbers["steepest"])
         noise = jnp.asarray(rng.standard_normal(start.shape), start.dtype)
         W = _jit_move(W, gradient, noise, start, dict(numbers))
         if progress:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from sottovoce.glm.design import Design
+from sottovoce.glm.design import Design, check_design
+from sottovoce.glm.losses import whole
 from sottovoce.glm.posterior import DiffusePosterior
 from sottovoce.glm.rows import Placement
 from sottovoce.mechanisms.calibrate import largest_keeping
@@ -21,7 +22,7 @@ from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 
-__all__ = ["LocalisedPosterior", "plan_phases", "run_phases", "total_mu"]
+__all__ = ["LocalisedPosterior", "check_phases", "plan_phases", "run_phases", "total_mu"]
 
 
 def plan_phases(
@@ -61,6 +62,18 @@ def total_mu(phases: Sequence[DiffusePosterior], samples: int) -> float:
     return math.sqrt(samples * sum(phase.chain.mu**2 for phase in phases))
 
 
+def check_phases(design: Design, phases: Sequence[DiffusePosterior], samples: int) -> None:
+    """Raise `InvalidValue` unless the phases are diffuse posteriors of this very design, one sample each."""
+    whole(samples, "samples")
+    if not phases or not all(isinstance(phase, DiffusePosterior) for phase in phases):
+        raise InvalidValue("phases must be at least one DiffusePosterior")
+    for phase in phases:
+        if phase.design != design:
+            raise InvalidValue(f"every phase must have the design of its rows, {design}. Got {phase.design}")
+        if phase.samples != 1:
+            raise InvalidValue(f"a phase draws one sample a chain; ask for several here. Got samples={phase.samples}")
+
+
 @dataclass(frozen=True)
 class LocalisedPosterior:
     """k diffuse posteriors in a row, the prior of each N(previous sample, R²/d) with R from a public schedule.
@@ -81,6 +94,10 @@ class LocalisedPosterior:
     design: Design
     phases: tuple[DiffusePosterior, ...]
     samples: int = 1
+
+    def __post_init__(self) -> None:
+        check_design(self.design)
+        check_phases(self.design, self.phases, self.samples)
 
     @classmethod
     def calibrate(
@@ -109,10 +126,15 @@ class LocalisedPosterior:
         *,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         progress: Callable[[float], None] | None = None,
+        accept_unproven: bool = False,
     ) -> Release:
-        """Return `samples` draws of w, shape (samples, dimension)."""
+        """Return `samples` draws of w, shape (samples, dimension).
+
+        In single precision the claim is unproven, and the release refused unless `accept_unproven`.
+        """
+        profile = replace(self.profile, basis=placement.basis(accept_unproven))
         generator = secure_rng() if rng is None else rng
         start = np.zeros((self.samples, self.design.dimension))
         draws = run_phases(self.phases, X, y, start, generator, placement=placement, progress=progress)
         described = {"mechanism": "localised posterior", "phases": [phase.describe() for phase in self.phases]}
-        return Release(draws, self.profile, described, "w", not is_secure(generator))
+        return Release(draws, profile, described, "w", not is_secure(generator))

@@ -8,11 +8,14 @@ rows of norm ≤ c.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import log_ndtr
 from scipy import special
 
@@ -28,10 +31,13 @@ __all__ = [
     "Probit",
     "SmoothedHinge",
     "Squared",
+    "held",
     "positive",
+    "whole",
 ]
 
 _BINARY = (-1.0, 1.0)
+_HUGE = sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -275,10 +281,25 @@ class Huber(_Residual):
         return Constants(steep, 1.0, steep * (reach + self.largest))
 
 
-def positive(name: str, value: float) -> None:
-    """Raise `InvalidValue` unless value > 0."""
+def held(slopes: jax.Array, steepest: Any) -> jax.Array:
+    """Return slopes held to ±steepest; one that is no number, where a tail lost its digits, counts as 0."""
+    return jnp.clip(jnp.nan_to_num(slopes, nan=0.0, posinf=jnp.inf, neginf=-jnp.inf), -steepest, steepest)
+
+
+def positive(name: str, value: Any, *, high: float = _HUGE) -> None:
+    """Raise `InvalidValue` unless value is a real number with 0 < value ≤ high."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidValue(f"{name} must be a number > 0. Got {value!r}")
     if not value > 0:
         raise InvalidValue(f"{name} must be > 0. Got {value}")
+    if not value <= high:
+        raise InvalidValue(f"{name} must be " + (f"<= {high:g}. Got {value:g}" if high < _HUGE else "finite"))
+
+
+def whole(value: Any, name: str) -> None:
+    """Raise `InvalidValue` unless value is a whole number ≥ 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
 
 
 def _exp(reach: float) -> float:

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
-from sottovoce.glm.design import Design
+from sottovoce.glm.design import Design, check_design
 from sottovoce.glm.gaussian_posterior import GaussianPosterior
-from sottovoce.glm.losses import Loss, positive
+from sottovoce.glm.losses import Loss, Squared, positive
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
@@ -102,6 +102,10 @@ class NoisyQuadratic:
         m of the Gaussian prior; used after the noise, so it may be changed freely.
     fit_reach
         The range |t| on which the loss is fitted by a quadratic. Public.
+    within_bounds
+        Say True if you know, not from the records, that no row is longer than `data_norm` and no response beyond its
+        bound. Then nothing is clipped, and with the squared loss, whose model has unit noise, `interval` covers.
+        Rows and responses are clipped all the same: the promise does not rest on it.
 
     Examples
     --------
@@ -121,16 +125,27 @@ class NoisyQuadratic:
     mu: float
     prior_precision: float
     fit_reach: float = 2.0
+    within_bounds: bool = False
 
     def __post_init__(self) -> None:
+        check_design(self.design)
         for name in ("mu", "prior_precision", "fit_reach"):
             positive(name, getattr(self, name))
+        positive(f"the response of {self.design.loss.name}", self.fit.largest(self.design.loss))
 
     @classmethod
-    def calibrate(cls, design: Design, target: Promise, *, prior_precision: float, fit_reach: float = 2.0) -> Self:
+    def calibrate(
+        cls,
+        design: Design,
+        target: Promise,
+        *,
+        prior_precision: float,
+        fit_reach: float = 2.0,
+        within_bounds: bool = False,
+    ) -> Self:
         """Return the mechanism with the least noise that keeps `target`."""
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
-        return cls(design, mu, prior_precision, fit_reach)
+        return cls(design, mu, prior_precision, fit_reach, within_bounds)
 
     @property
     def profile(self) -> GaussianProfile:
@@ -141,6 +156,21 @@ class NoisyQuadratic:
     def fit(self) -> QuadraticFit:
         """The quadratic that stands in for the loss."""
         return quadratic_fit(self.design.loss, self.fit_reach)
+
+    @property
+    def no_intervals(self) -> str | None:
+        """Why the posterior has no intervals, or None where they cover: by public facts alone."""
+        if not isinstance(self.design.loss, Squared):
+            return (
+                f"a quadratic stands in for the {self.design.loss.name} loss, and the interval would be of its "
+                "minimum, which is not the parameter; it misses the more surely the more records there are"
+            )
+        if not self.within_bounds:
+            return (
+                "rows longer than data_norm and responses beyond their bound are clipped, which moves the answer; "
+                "say within_bounds=True if you know, not from the records, that there are none"
+            )
+        return None
 
     @property
     def balance(self) -> float:
@@ -193,6 +223,8 @@ class NoisyQuadratic:
             raise InvalidData(
                 f"expected X'X, X'y and X'1 of {d} columns. Got shapes {gram.shape}, {moment.shape}, {total.shape}"
             )
+        if not all(np.all(np.isfinite(part)) for part in (gram, moment, total)):
+            raise InvalidData("X'X, X'y and X'1 must be finite; clip every row before they are summed")
         balance = self.balance
         noise = joint_sensitivity(self.design.data_norm, fit.largest(self.design.loss), balance) / self.mu
         upper = np.triu(rng.standard_normal((d, d)), 1) / math.sqrt(2)
@@ -219,4 +251,4 @@ class NoisyQuadratic:
             precision = H * H / (H + C) + self.prior_precision
             mean = H / (H + C) * score / precision
             size = (size + float(mean @ mean)) / 2
-        return GaussianPosterior(vectors @ mean, (vectors / precision) @ vectors.T)
+        return GaussianPosterior(vectors @ mean, (vectors / precision) @ vectors.T, self.no_intervals)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.glm.certificate import Chain, mixing_steps
-from sottovoce.glm.design import Design
+from sottovoce.glm.design import Design, check_design
 from sottovoce.glm.langevin import run_chains
-from sottovoce.glm.losses import positive
+from sottovoce.glm.losses import positive, whole
 from sottovoce.glm.rows import Placement
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
@@ -62,10 +62,10 @@ class _Posterior:
     step: float | None = None
 
     def __post_init__(self) -> None:
+        check_design(self.design)
         positive("prior_precision", self.prior_precision)
         positive("data_weight", self.data_weight)
-        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
-            raise InvalidValue(f"samples must be a whole number >= 1. Got {self.samples!r}")
+        whole(self.samples, "samples")
         _ = self.chain  # a step too long is refused here, not at the release
 
     @property
@@ -96,14 +96,19 @@ class _Posterior:
         *,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         progress: Callable[[float], None] | None = None,
+        accept_unproven: bool = False,
     ) -> Release:
-        """Return `samples` draws of w, shape (samples, dimension)."""
+        """Return `samples` draws of w, shape (samples, dimension).
+
+        In single precision the claim is unproven, and the release refused unless `accept_unproven`.
+        """
+        basis = placement.basis(accept_unproven)
         generator = secure_rng() if rng is None else rng
         centre = np.zeros((self.samples, self.design.dimension))
         draws = self.draw(X, y, centre, generator, placement=placement, progress=progress)
         return Release(
             draws,
-            self.profile,
+            replace(self.profile, basis=basis),
             self.describe() | {"precision": placement.precision},
             "w",
             not is_secure(generator),

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sottovoce.glm.design import Design
-from sottovoce.glm.localised import plan_phases, run_phases, total_mu
+from sottovoce.glm.design import Design, check_design
+from sottovoce.glm.localised import check_phases, plan_phases, run_phases, total_mu
 from sottovoce.glm.losses import ComplementaryLogLog, Poisson, positive
 from sottovoce.glm.noisy_quadratic import NoisyQuadratic
 from sottovoce.glm.posterior import DiffusePosterior, default_precision
@@ -25,7 +25,7 @@ from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 
-__all__ = ["RefinedPosterior", "public_scales"]
+__all__ = ["RefinedPosterior", "mapped", "public_scales"]
 
 _FLATTEN, _STATISTICS = 0.05, 0.4
 _FAR_FROM_QUADRATIC = (Poisson, ComplementaryLogLog)
@@ -42,6 +42,11 @@ def public_scales(n: int, dimension: int, mu: float, *, statistics: bool) -> tup
         return (5.0, 2.5) if dimension < 32 else (2.5,)
     widest = min(max(16 * math.sqrt(n * mu / dimension), 5.0), 40.0)
     return (widest, widest / 2)
+
+
+def mapped(design: Design) -> Design:
+    """Return the design of the mapped rows: of norm at most 1; a ball keeps the same reach of the linear predictor."""
+    return replace(design, data_norm=1.0, radius=design.radius * design.data_norm)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,18 @@ class RefinedPosterior:
     phases: tuple[DiffusePosterior, ...]
     samples: int = 1
 
+    def __post_init__(self) -> None:
+        check_design(self.design)
+        if not isinstance(self.flattening, Flattening) or self.flattening.design != self.design:
+            raise InvalidValue(f"the flattening must have this very design, {self.design}")
+        # Their noise is for rows of norm 1, which is what the map hands them: another bound would claim too much.
+        unit = mapped(self.design)
+        if self.statistics is not None and not (
+            isinstance(self.statistics, NoisyQuadratic) and self.statistics.design == unit
+        ):
+            raise InvalidValue(f"the statistics must have the design of the mapped rows, {unit}")
+        check_phases(unit, self.phases, self.samples)
+
     @classmethod
     def calibrate(
         cls,
@@ -97,13 +114,12 @@ class RefinedPosterior:
         if not (flatten > 0 and statistics >= 0 and flatten + statistics < 1):
             raise InvalidValue(f"shares must be > 0, >= 0 and sum below 1. Got {flatten} and {statistics}")
         positive("prior_scale", prior_scale)
-        # Mapped rows have norm <= 1; a ball keeps the same reach of the linear predictor.
-        unit = replace(design, data_norm=1.0, radius=design.radius * design.data_norm)
+        unit = mapped(design)
         first = None
         if statistics:
             precision = default_precision(unit, prior_scale)
             first = NoisyQuadratic(unit, mu * math.sqrt(statistics), precision)
-        scales = scales or public_scales(design.n, design.dimension, mu, statistics=statistics > 0)
+        scales = tuple(scales or ()) or public_scales(design.n, design.dimension, mu, statistics=statistics > 0)
         rest = mu * math.sqrt(1 - flatten - statistics)
         phases = plan_phases(unit, rest, scales, samples, n_steps)
         return cls(design, Flattening(design, mu * math.sqrt(flatten)), first, phases, samples)
@@ -123,8 +139,13 @@ class RefinedPosterior:
         *,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         progress: Callable[[float], None] | None = None,
+        accept_unproven: bool = False,
     ) -> Release:
-        """Return `samples` draws of w, shape (samples, dimension)."""
+        """Return `samples` draws of w, shape (samples, dimension).
+
+        In single precision the claim is unproven, and the release refused unless `accept_unproven`.
+        """
+        profile = replace(self.profile, basis=placement.basis(accept_unproven))
         generator = secure_rng() if rng is None else rng
         maps = [self.flattening.learn(X, generator)]
         rows = maps[0].rows(self.design.clipped(X))
@@ -135,7 +156,7 @@ class RefinedPosterior:
         draws = run_phases(self.phases, rows, y, starts, generator, placement=placement, progress=progress)
         for step in reversed(maps):
             draws = step.parameters(draws)
-        return Release(draws, self.profile, self.describe(), "w", not is_secure(generator))
+        return Release(draws, profile, self.describe(), "w", not is_secure(generator))
 
     def _look(
         self, first: NoisyQuadratic, rows: Floats, y: Any, maps: list[RowMap], rng: np.random.Generator

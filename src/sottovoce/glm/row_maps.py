@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.glm.design import Design, scale_down
+from sottovoce.glm.design import Design, check_design, scale_down
 from sottovoce.glm.gaussian_posterior import GaussianPosterior
 from sottovoce.glm.losses import positive
 from sottovoce.glm.noisy_quadratic import NoisyMoments
@@ -65,6 +65,7 @@ class Flattening:
     """How long the mean is to be afterwards, beside the root-mean-square distance of the rows from it."""
 
     def __post_init__(self) -> None:
+        check_design(self.design)
         positive("mu", self.mu)
         positive("keep", self.keep)
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sottovoce.glm.design import Design
+from sottovoce.glm.design import Design, check_design
 from sottovoce.glm.losses import positive
 from sottovoce.glm.posterior import DiffusePosterior
 from sottovoce.glm.rows import Placement
@@ -48,6 +48,7 @@ class TemperedGLM:
     n_steps: int | None = None
 
     def __post_init__(self) -> None:
+        check_design(self.design)
         positive("prior_precision", self.prior_precision)
         positive("data_weight", self.data_weight)
         if not math.isfinite(self.design.constants.spread):

@@ -9,13 +9,15 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.amplification.sgd import NoisyProjectedSGD
-from sottovoce.glm import certificate, langevin, noisy_quadratic
+from sottovoce.glm import certificate, design, langevin, noisy_quadratic
 from sottovoce.glm.certificate import Chain
 from sottovoce.glm.design import Design
 from sottovoce.glm.posterior import DiffusePosterior
+from sottovoce.glm.refined import RefinedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
+ODD = "odd records move a chain no further than others"
 NOISE, SGD, MOMENTS = (
     "chains carry the noise they certify",
     "SGD hides its records as it claims",
@@ -36,7 +38,42 @@ def _one_record(patch: Patch) -> None:
 
 @fault("row clipping skipped", "Langevin sampler", STEP, "audit of a Langevin chain")
 def _long_rows(patch: Patch) -> None:
-    patch.setattr(langevin, "_clip", lambda X, norm: X)
+    patch.setattr(Design, "clip", lambda self, rows, dtype=None: np.asarray(rows, dtype=float))
+
+
+@fault("rows cast to single precision before they are clipped", "Langevin sampler", ODD)
+def _cast_first(patch: Patch) -> None:
+    honest = Design.clip
+
+    def clip(self, rows, dtype=np.float64):
+        with np.errstate(all="ignore"):
+            cast = np.asarray(rows).astype(dtype)
+            if dtype == np.float64:
+                return honest(self, cast)
+            length = np.sqrt(np.sum(cast * cast, axis=1, keepdims=True))
+            return cast * (self.data_norm / np.maximum(length, self.data_norm))
+
+    patch.setattr(Design, "clip", clip)
+
+
+@fault("cells that are no numbers let through", "regression design", ODD)
+def _holes(patch: Patch) -> None:
+    patch.setattr(design, "fill", lambda values, missing: values)
+
+
+@fault("lengths of rows squared out of range", "regression design", ODD)
+def _overflow(patch: Patch) -> None:
+    def scale_down(rows, norm, dtype=np.float64):
+        with np.errstate(all="ignore"):
+            length = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
+            return np.where(length < np.inf, rows * (norm / np.maximum(length, norm)), rows)
+
+    patch.setattr(design, "scale_down", scale_down)
+
+
+@fault("statistics of rows half as long", "refined posterior", "statistics know the norm of their rows")
+def _short_statistics(patch: Patch) -> None:
+    patch.setattr(RefinedPosterior, "__post_init__", lambda self: None)
 
 
 @fault("noise √h instead of √(2h)", "Langevin sampler", STEP, NOISE)

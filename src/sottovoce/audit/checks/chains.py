@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,23 @@ from sottovoce.glm.design import Design
 from sottovoce.glm.losses import Logistic, SmoothedHinge
 from sottovoce.glm.noisy_quadratic import NoisyQuadratic
 from sottovoce.glm.posterior import DiffusePosterior
+from sottovoce.glm.refined import RefinedPosterior
+from sottovoce.glm.rows import Placement
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["certificates", "chain_noise", "chain_steps", "quadratic_noise", "regression_grids", "sgd_steps"]
+__all__ = [
+    "certificates",
+    "chain_noise",
+    "chain_steps",
+    "odd_records",
+    "quadratic_noise",
+    "refined_design",
+    "regression_grids",
+    "sgd_steps",
+]
 
 _N, _M, _RHO = 6, 2.0, 0.5
 _FAR = 50.0
@@ -82,6 +96,31 @@ def chain_steps() -> tuple[bool, str]:
         if not factor <= most + _GRID:
             problems.append(f"h = {two.chain.step:.4g}: a step contracts by {factor:.4g} and {most:.4g} is certified")
     return verdict(problems, f"neighbours move {apart:.4f} of hs; two states contract by {', '.join(factors)}")
+
+
+_ODD = (0.0, 5e-324, -1e-310, 1e-40, 1.0, -1.0, 3.4e38, -3.5e38, 1e155, 1.7e308, -1.7e308, math.nan, math.inf)
+"""What may stand in a cell: nothing, the smallest, what single precision cannot hold, the largest, no number."""
+
+
+@check("odd records move a chain no further than others")
+def odd_records() -> tuple[bool, str]:
+    """Whatever stands in a record, one step moves two neighbours by at most hs, and the result is a number."""
+    one, problems, worst = _posterior(1), [], 0.0
+    rows = [(a, b) for a in _ODD for b in (0.0, 1.0, -3.5e38, 1.7e308, math.nan)]
+    labels = [math.nan if k % 7 == 0 else (-1.0) ** k for k in range(len(rows))]
+    centre = np.array([[40.0, -30.0]])
+    for precision in ("float64", "float32"):
+        place = Placement(precision=precision)
+        ends = []
+        for row, label in zip(rows, labels, strict=True):
+            X, y = np.vstack([np.zeros((_N - 1, 2)), row]), np.append(np.ones(_N - 1), label)
+            ends.append(one.draw(X, y, centre, _Script(), placement=place)[0])  # type: ignore[arg-type]
+        spread = np.linalg.norm(np.array(ends)[:, None] - np.array(ends)[None], axis=2)
+        share = float(spread.max()) / (one.chain.step * one.chain.sensitivity)
+        worst = max(worst, share)
+        if not share <= 1 + _GRID:
+            problems.append(f"{precision}: a record moves the chain {share:.4g} times as far as hs")
+    return verdict(problems, f"{len(rows)} odd records in two precisions, at most {worst:.4f} of hs")
 
 
 @check("certificates are exact on a quadratic")
@@ -167,6 +206,25 @@ def quadratic_noise() -> tuple[bool, str]:
     if p < ALARM:
         problems.append(f"p = {p:.2g} that the moments carry noise for a sensitivity of {moved:.4g}")
     return verdict(problems, f"a sensitivity of {moved:.4f} and the noise for it, p = {p:.2g}")
+
+
+@check("statistics know the norm of their rows")
+def refined_design() -> tuple[bool, str]:
+    """A refined posterior put together by hand is refused where its parts are for other rows than it hands them."""
+    honest = RefinedPosterior.calibrate(Design(Logistic(), n=1000, dimension=2, data_norm=3.0), GaussianDP(1.0))
+    first = honest.statistics
+    if first is None:
+        return False, "statistics are never taken"
+    other = replace(first, design=replace(first.design, data_norm=first.design.data_norm / 2))
+    phase = replace(honest.phases[0], design=replace(honest.phases[0].design, n=2000))
+    problems = []
+    for name, change in (("statistics", {"statistics": other}), ("phases", {"phases": (phase,)})):
+        try:
+            replace(honest, **change)  # type: ignore[arg-type]
+            problems.append(f"{name} of another design are taken, at μ = {honest.profile.mu:.3g}")
+        except InvalidValue:
+            continue
+    return verdict(problems, "statistics of shorter rows and phases of more of them are refused")
 
 
 @check("regressions keep to a public grid")
