@@ -81,6 +81,8 @@ class Curator:
         Who asks; the user's name unless given.
     keep_values
         Whether the ledger keeps the releases themselves, or only their hashes.
+    anchor
+        Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
 
     Examples
     --------
@@ -109,6 +111,7 @@ class Curator:
         order: float | None = None,
         who: str | None = None,
         keep_values: bool = True,
+        anchor: str | os.PathLike[str] | None = None,
     ) -> None:
         self.who = _user() if who is None else who
         self._keep = keep_values
@@ -119,9 +122,11 @@ class Curator:
                 raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
             self.dataset = str(dataset or name)
             if isinstance(ledger, Ledger):
+                if anchor is not None:
+                    raise InvalidValue("this ledger is open already; say anchor=... where it is opened")
                 self._ledger = ledger
             else:
-                self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None))
+                self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
             self.budget = self._budget(budget, order)
             self._opened = opened.pop_all()
 

@@ -41,6 +41,8 @@ def what_is_left(budget: Budget, spent: Fraction) -> Promise:
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     """Return the exact total after a charge, or refuse it."""
+    if not cost >= 0:  # NaN too
+        raise InvalidValue(f"a release costs a number from 0 on. Got {cost:g}: its profile is wrong; nothing was spent")
     if math.isfinite(cost) and (total := spent + Fraction(cost)) <= Fraction(budget.limit):
         return total
     why = _drawn_down(budget, spent).refusal(cost)

@@ -106,6 +106,8 @@ class Config:
     grace: float = 30.0
     tls: Tls | None = None
     trusted_proxies: tuple[str, ...] = ()
+    anchor: str | None = None
+    """Where else to note how far the ledger has come."""
 
 
 def read_config(path: Path | str) -> Config:
@@ -152,6 +154,7 @@ def _config(path: Path, whole: Section) -> Config:
         grace=server.number("grace", 30.0, 0.0, 3600.0),
         tls=None if tls is None else _tls(Section(tls, "server.tls", path.parent)),
         trusted_proxies=server.texts("trusted_proxies"),
+        anchor=server.address("anchor") if server.has("anchor") else None,
     )
     server.finish()
     if config.tls is None and not config.trusted_proxies and not _is_loopback(config.host):

@@ -59,7 +59,7 @@ class Service:
         with contextlib.ExitStack() as opened:
             self.signer = Signer(config.signing_key)
             self.tokens = opened.enter_context(Tokens(config.tokens))
-            self.ledger = opened.enter_context(Ledger(config.ledger, create=True))
+            self.ledger = opened.enter_context(Ledger(config.ledger, create=True, anchor=config.anchor))
             self._under_way: set[asyncio.Task[Any]] = set()
             self._datasets: dict[str, Dataset] = {}
             for name, one in config.datasets.items():
