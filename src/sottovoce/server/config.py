@@ -75,7 +75,10 @@ class Limits:
     failures_per_minute: float = 20.0
     body_bytes: int = 65_536
     draws: int = 100
-    threads: int = 8
+    threads: int = 32
+    """Answers under way at once; each keeps its place until its tick."""
+    plans: int = 64
+    """Plans under way and in line; one at a time of each token."""
     answer_grid: float = 0.25
     """Answers leave at multiples of this many seconds after the question came, whatever they took to make."""
 
@@ -274,7 +277,8 @@ def _limits(section: Section) -> Limits:
         failures_per_minute=section.number("failures_per_minute", 20.0, 1.0, 1e9),
         body_bytes=section.whole("body_bytes", 65_536, 1024, 2**24),
         draws=section.whole("draws", 100, 1, 100_000),
-        threads=section.whole("threads", 8, 1, 64),
+        threads=section.whole("threads", 32, 1, 256),
+        plans=section.whole("plans", 64, 1, 10_000),
         answer_grid=section.number("answer_grid", 0.25, 0.001, 60.0),
     )
     section.finish()
