@@ -9,7 +9,7 @@ import secrets
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -22,7 +22,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.systems.statistics import Statistics
 
-__all__ = ["Answer", "Curator", "Draft", "Records"]
+__all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 
 
 @runtime_checkable
@@ -57,6 +57,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Paid:
+    """A question that is paid for and not answered: no record was read for it yet, and `make` will read them."""
+
+    reservation: Reservation
+    make: Callable[[], Release] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Draft:
     """A release that is paid for and made, but not recorded: nobody may see it before `Curator.record` is done."""
 
@@ -87,6 +95,8 @@ class Curator:
         Who asks; the user's name unless given.
     keep_values
         Whether the ledger keeps the releases themselves, or only their hashes.
+    anchor
+        Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
 
     Examples
     --------
@@ -116,6 +126,7 @@ class Curator:
         order: float | None = None,
         who: str | None = None,
         keep_values: bool = True,
+        anchor: str | os.PathLike[str] | None = None,
     ) -> None:
         self.who = _user() if who is None else who
         self._keep = keep_values
@@ -127,9 +138,11 @@ class Curator:
                 raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
             self.dataset = str(dataset or self._origin.identity)
             if isinstance(ledger, Ledger):
+                if anchor is not None:
+                    raise InvalidValue("this ledger is open already; say anchor=... where it is opened")
                 self._ledger = ledger
             else:
-                self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None))
+                self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
             self.budget = self._budget(budget, order, named=dataset is not None)
             source = self.budget.source
             self._seen = None if source is None or self._origin is None else self._fingerprint(source["salt"])
@@ -294,6 +307,35 @@ class Curator:
         who
             Who asks; the curator's own `who` unless given.
         """
+        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
+        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
+        options |= {"part": part, "about": about, "then": then, "who": who}
+        paid = self.reserve(mechanism, column, **options)
+        if isinstance(paid, Answer):
+            return paid
+        with self._closing(paid.reservation):
+            return self.make(paid)
+
+    def reserve(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        idempotency_key: str | None = None,
+        accept_unproven: bool = False,
+        part: Budget | None = None,
+        about: Mapping[str, Any] | None = None,
+        then: Callable[[Release], Release] | None = None,
+        who: str | None = None,
+    ) -> Paid | Answer:
+        """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
+
+        Follow it with `make` and `record`, or with `give_up`.
+        """
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
@@ -309,8 +351,8 @@ class Curator:
         )
         if isinstance(granted, Entry):
             return Answer(granted.id, _stored(granted))
-        with self._closing(granted):
-            granted.touch()
+
+        def make() -> Release:
             with self._turn:
                 statistics = self._table.statistics(mechanism.system, column, where=where, missing=missing)
             if statistics.n != self.budget.n:
@@ -322,7 +364,14 @@ class Curator:
             )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            return Draft(granted, release if then is None else then(release))
+            return release if then is None else then(release)
+
+        return Paid(granted, make)
+
+    def make(self, paid: Paid) -> Draft:
+        """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
+        paid.reservation.touch()
+        return Draft(paid.reservation, paid.make())
 
     def record(self, draft: Draft) -> Answer:
         """Record a release, durably; from here on it may be seen."""
@@ -374,13 +423,17 @@ class Curator:
         try:
             yield
         except BaseException as error:
-            # If the ledger itself is what failed, the entry stays pending, which counts as spent too.
-            with contextlib.suppress(SottovoceError):
-                if granted.touched:
-                    self._ledger.recover(granted.entry, note=f"failed: {type(error).__name__}", who=self.who)
-                else:
-                    self._ledger.void(granted, f"given up before reading: {type(error).__name__}")
+            self.give_up(granted, error)
             raise
+
+    def give_up(self, granted: Reservation, error: BaseException) -> None:
+        """Close the entry of a release that failed, as `_closing` does."""
+        # If the ledger itself is what failed, the entry stays pending, which counts as spent too.
+        with contextlib.suppress(SottovoceError):
+            if granted.touched:
+                self._ledger.recover(granted.entry, note=f"failed: {type(error).__name__}", who=self.who)
+            else:
+                self._ledger.void(granted, f"given up before reading: {type(error).__name__}")
 
     def remaining(self, part: Budget | None = None) -> Promise:
         """Return what is left of the budget, or of a part of it."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sottovoce.ledger import Budget, Entry, EntryPending, Ledger, Reservation, State
 from sottovoce.ledger.charging import charged
-from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import RenyiDP
@@ -91,6 +91,30 @@ def test_the_order_of_entries_changes_nothing_in_the_sum(costs: list[float], ord
     for cost in costs:
         backwards = charged(budget, backwards, cost)
     assert forwards == backwards == sum(map(Fraction, costs))
+
+
+@pytest.mark.parametrize("cost", [-6.42, -5e-324, math.nan, -math.inf])
+def test_a_cost_below_nothing_is_refused(
+    ledger: Ledger, budget: Budget, monkeypatch: pytest.MonkeyPatch, cost: float
+) -> None:
+    part = ledger.open_budget("patients/ada", RenyiDP(2, 1.0), n=100, schema=budget.schema, whole=budget)
+    before = ledger.verify()
+    for wrong in ({budget.id}, {part.id}, {budget.id, part.id}):  # of the whole, of the part, of both
+        monkeypatch.setattr("sottovoce.ledger.ledger.price", lambda one, _, w=wrong: cost if one.id in w else 0.25)
+        with pytest.raises(InvalidValue, match="costs a number from 0 on"):
+            reserve(ledger, part)
+    assert ledger.verify() == before
+    assert ledger.spent(budget) == ledger.spent(part) == 0
+
+
+def test_a_ledger_once_charged_less_than_nothing_says_so(
+    ledger: Ledger, budget: Budget, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sottovoce.ledger.ledger.price", lambda *_: -6.42)
+    monkeypatch.setattr("sottovoce.ledger.ledger.charged", lambda _, spent, cost: spent + Fraction(cost))
+    reserve(ledger, budget)
+    with pytest.raises(LedgerCorrupt, match=r"event 3 \(reserve\) .*charged -6.42.* from here on is in doubt"):
+        Ledger(url)
 
 
 def test_a_reservation_counts_until_it_is_voided(ledger: Ledger, budget: Budget) -> None:

@@ -19,6 +19,9 @@ __all__ = ["app"]
 app = typer.Typer(help="Open, show, verify and export a ledger.", no_args_is_help=True)
 
 Place = Annotated[str, typer.Argument(help="The ledger: a path, sqlite:///…, or postgresql+psycopg://…")]
+Elsewhere = Annotated[
+    str | None, typer.Option("--anchor", help="Also check the note kept there: a path, or the URL of another ledger.")
+]
 
 
 @app.command("open")
@@ -29,12 +32,13 @@ def open_budget(
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
     order: Annotated[float | None, typer.Option(help="Rényi order that an approx budget is counted at.")] = None,
+    anchor: Elsewhere = None,
     as_json: AsJson = False,
 ) -> None:
     """Open the budget of a data set, creating the ledger if need be."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
 
-    options: dict[str, Any] = {"dataset": dataset, "types": parse_types(types), "order": order}
+    options: dict[str, Any] = {"dataset": dataset, "types": parse_types(types), "order": order, "anchor": anchor}
     with Curator(data, place, parse_promise(budget), **options) as curator:
         opened = curator.budget
     if as_json:
@@ -44,9 +48,9 @@ def open_budget(
 
 
 @app.command()
-def show(place: Place, as_json: AsJson = False) -> None:
+def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> None:
     """Show budgets, what is left of them, and every entry."""
-    with Ledger(place) as ledger:
+    with Ledger(place, anchor=anchor) as ledger:
         budgets, entries = ledger.budgets(), ledger.entries()
         left = {b.id: ledger.remaining(b) for b in budgets}
     if as_json:
@@ -88,9 +92,9 @@ def _row(entry: Entry, *, several: bool) -> tuple[str, ...]:
 
 
 @app.command()
-def verify(place: Place, as_json: AsJson = False) -> None:
+def verify(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> None:
     """Check the whole hash chain; fails with exit code 6 on any alteration, gap or truncation."""
-    with Ledger(place) as ledger:
+    with Ledger(place, anchor=anchor) as ledger:
         head = ledger.verify()
     if as_json:
         emit({"ok": True, "events": head.count, "head": head.hash})
@@ -102,9 +106,10 @@ def verify(place: Place, as_json: AsJson = False) -> None:
 def export(
     place: Place,
     output: Annotated[Path | None, typer.Option(help="The JSON file to write. [default: standard output]")] = None,
+    anchor: Elsewhere = None,
 ) -> None:
     """Write every budget and entry as JSON, with the verified head of the chain."""
-    with Ledger(place) as ledger:
+    with Ledger(place, anchor=anchor) as ledger:
         head = ledger.verify()
         content = {
             "head": {"count": head.count, "hash": head.hash},
@@ -126,10 +131,11 @@ def recover(
     place: Place,
     entry: Annotated[int, typer.Argument(help="The number of the pending entry.")],
     note: Annotated[str, typer.Option(help="Why it is closed.")],
+    anchor: Elsewhere = None,
     as_json: AsJson = False,
 ) -> None:
     """Close an entry that a dead process left pending. It stays spent."""
-    with Ledger(place) as ledger:
+    with Ledger(place, anchor=anchor) as ledger:
         ledger.recover(entry, note=note)
     if as_json:
         emit({"entry": entry, "state": "lost"})

@@ -25,6 +25,9 @@ def release(
     target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None,
     mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}. [default: diffused]")] = None,
     ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="Note elsewhere how far the ledger has come: a path, or another ledger's URL.")
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     types: Annotated[
@@ -76,6 +79,7 @@ def release(
                 None if limit is None else parse_promise(limit),
                 dataset=option("dataset", dataset),
                 who=option("who", who),
+                anchor=option("anchor", anchor),
             )
         )
         made = curator.release(

@@ -1,8 +1,9 @@
-"""The anchor: a note beside a SQLite ledger of how far it had come.
+"""Anchors: notes outside a ledger of how far it had come.
 
 SQLite drops a damaged tail of its write-ahead log without a word, and an older copy put in a ledger's place
-looks sound in itself; both would give spent budget back. The anchor is rewritten after each durable
-transaction, so a ledger that ends before its anchor has lost events.
+looks sound in itself; both would give spent budget back. An anchor is rewritten after each durable
+transaction, so a ledger that ends before its anchor has lost events. The one beside the ledger travels with it
+into backups, and back out of them; only an anchor that lies elsewhere finds a backup that was restored.
 """
 
 from __future__ import annotations
@@ -10,35 +11,66 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import time
 from pathlib import Path
+from typing import Protocol
 
 from sottovoce.ledger.chain import EMPTY, Head, digest
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
-__all__ = ["Anchor"]
+__all__ = ["Anchor", "Noting"]
 
 _LINE = re.compile(r" *(\d+):([0-9a-f]{64}) ([0-9a-f]{8})\n")
 _WIDTH = 100  # one short write of a fixed length, so that a note never keeps a tail of the one before
 _TRIES = 20  # a note caught half written is whole a moment later
 
 
+class Noting(Protocol):
+    """A place to note how far a ledger had come."""
+
+    name: str
+
+    def read(self) -> Head:
+        """Return the head last noted; the empty head where there is no note."""
+
+    def write(self, head: Head) -> None:
+        """Note that the ledger has come as far as `head`."""
+
+    def close(self) -> None:
+        """Let the place go."""
+
+
 class Anchor:
-    """The file `<ledger>-anchor`; never ahead of the ledger, behind it only for as long as a write takes.
+    """A note in a small file; never ahead of the ledger, behind it only for as long as a write takes.
 
     It is written without fsync: after a power cut it may be older than the ledger, and then it proves less,
     but it never accuses a sound ledger.
+
+    Parameters
+    ----------
+    path
+        The file. Anything but a plain file is refused, and never waited for.
+    needed
+        Whether a note that cannot be written is an error. The transaction it notes is durable by then and counts as
+        spent, but nobody is told what was made for it.
     """
 
-    def __init__(self, ledger: Path) -> None:
-        self.path = ledger.with_name(ledger.name + "-anchor")
+    def __init__(self, path: Path, *, needed: bool = True) -> None:
+        self.path, self.name = path, path.name
+        self._needed = needed
         self._file: int | None = None
+
+    @classmethod
+    def beside(cls, ledger: Path) -> Anchor:
+        """Return the anchor ``LEDGER-anchor``, which every SQLite ledger has and can do without for a while."""
+        return cls(ledger.with_name(ledger.name + "-anchor"), needed=False)
 
     def read(self) -> Head:
         """Return the head last noted; the empty head where there is no note."""
         for _ in range(_TRIES):
             try:
-                text = self.path.read_bytes().decode("ascii", "replace")
+                text = self._text()
             except FileNotFoundError:
                 return EMPTY
             except OSError as error:
@@ -49,21 +81,64 @@ class Anchor:
             if match is not None and (head := Head(int(match[1]), match[2])) and text == _line(head):
                 return head
             time.sleep(0.001)
-        raise LedgerCorrupt(f"the anchor {self.path} is damaged; once the ledger is known to be whole, remove it")
+        raise LedgerCorrupt(
+            f"the anchor {self.path} is damaged, or is no anchor; once the ledger is known to be whole, remove it"
+        )
+
+    def _text(self) -> str:
+        file = _opened(self.path, os.O_RDONLY)
+        try:
+            return os.pread(file, _WIDTH + 1, 0).decode("ascii", "replace")
+        finally:
+            os.close(file)
 
     def write(self, head: Head) -> None:
         """Note that the ledger has come as far as `head`."""
-        # The transaction is durable by now: an anchor that cannot be written weakens a check, no more.
-        with contextlib.suppress(OSError):
-            if self._file is None:
-                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            os.pwrite(self._file, _line(head).encode(), 0)
+        try:
+            os.pwrite(self._current(), _line(head).encode(), 0)
+        except OSError as error:
+            if self._needed:
+                raise LedgerUnavailable(
+                    f"cannot write the anchor {self.path}: {error.strerror}; what was charged counts as spent"
+                ) from None
+
+    def _current(self) -> int:
+        """Return the file that the path leads to now, opened: a note in a file that was moved away proves nothing."""
+        if self._file is not None and not _leads_to(self.path, self._file):
+            self.close()
+        if self._file is None:
+            self._file = _opened(self.path, os.O_WRONLY | os.O_CREAT)
+        return self._file
 
     def close(self) -> None:
         """Let the file go."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Open a plain file for its owner alone; a pipe or a device is refused before it is opened or waited for."""
+    with contextlib.suppress(FileNotFoundError):
+        _require_plain(path.stat())
+    file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
+    try:
+        _require_plain(os.fstat(file))
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _require_plain(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(0, "it is no plain file")
+
+
+def _leads_to(path: Path, file: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(file))
+    return False
 
 
 def _line(head: Head) -> str:

@@ -9,17 +9,18 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Self
 
 from sottovoce.ledger import queries
-from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import EMPTY, Head, canonical, digest
 from sottovoce.ledger.charging import answered, charged, price, what_is_left
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.records import Budget, Entry, Reservation, State
 from sottovoce.ledger.replay import Replay
 from sottovoce.ledger.schema import now
-from sottovoce.ledger.store import Transaction, read_url
+from sottovoce.ledger.store import Store, Transaction, read_url
 from sottovoce.ledger.verification import replay_all
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.filter import PrivacyFilter
@@ -45,6 +46,11 @@ class Ledger:
         Whether to make the ledger where there is none.
     timeout
         How many seconds to wait for another writer before giving up with `LedgerUnavailable`.
+    anchor
+        Where else to note how far the ledger has come: the path of a small file on another disk, or the address
+        of another ledger (``sqlite:///...``, ``postgresql+psycopg://...``), which is made where there is none. A
+        backup of the ledger that does not reach there cannot be restored unseen. Where it cannot be written,
+        nothing is released.
 
     Examples
     --------
@@ -60,13 +66,25 @@ class Ledger:
     (['committed'], 4)
     """
 
-    def __init__(self, url: str | os.PathLike[str], *, create: bool = False, timeout: float = 30.0) -> None:
-        self._store = open_store(read_url(url), create=create, timeout=timeout)
-        self._anchor = None if self._store.path is None else Anchor(self._store.path)
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        timeout: float = 30.0,
+        anchor: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._store = Store(read_url(url), timeout)
+        self._anchors: list[Noting] = []
         self._seen = EMPTY
         self._known: dict[int, Budget] = {}
         self._turn = threading.Lock()
         try:
+            if self._store.path is not None:
+                self._anchors.append(Anchor.beside(self._store.path))
+            if anchor is not None:
+                self._anchors.append(_elsewhere(anchor, self._store, timeout))
+            open_store(self._store, self._anchors, timeout, create=create)
             replay = self._replay()
         except BaseException:
             self.close()
@@ -86,8 +104,8 @@ class Ledger:
     def close(self) -> None:
         """Let the ledger's connections go."""
         self._store.close()
-        if self._anchor is not None:
-            self._anchor.close()
+        for anchor in self._anchors:
+            anchor.close()
 
     def __enter__(self) -> Self:
         return self
@@ -271,6 +289,23 @@ class Ledger:
             budget = queries.lock_entry(transaction, entry)
             transaction.append("recover", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
 
+    # Anchors of other ledgers.
+
+    def noted(self, name: str) -> Head:
+        """Return how far another ledger had come when it was last noted here; the empty head where it never was."""
+        with self._store.transaction(write=False) as transaction:
+            return queries.noted(transaction, name)
+
+    def note(self, name: str, head: Head) -> None:
+        """Note, durably, that another ledger has come as far as `head`; what is known already is not written again."""
+        with self._writing() as transaction:
+            transaction.lock_head()
+            last = queries.noted(transaction, name)
+            if last.count == head.count and last != head:
+                raise LedgerCorrupt(f"event {head.count} of {name} is not the one that was noted in {self.url}")
+            if last.count < head.count:
+                transaction.append("note", {"count": head.count, "hash": head.hash, "at": now()}, key=name)
+
     def _remember(self, budget: Budget) -> Budget:
         return self._known.setdefault(budget.id, budget)
 
@@ -300,15 +335,46 @@ class Ledger:
         with self._turn:
             if head.count > self._seen.count:
                 self._seen = head
-                if self._anchor is not None:
-                    self._anchor.write(head)
+                for anchor in self._anchors:
+                    anchor.write(head)
 
     def _replay(self, outside: Head | None = None) -> Replay:
         # Anchors are read first: the ledger can only have grown since.
-        anchors = [self._seen] + ([] if outside is None else [outside])
-        if self._anchor is not None:
-            anchors.append(self._anchor.read())
+        anchors = [self._seen] + ([] if outside is None else [outside]) + [anchor.read() for anchor in self._anchors]
         with self._store.transaction(write=False) as transaction:
             replay = replay_all(transaction, anchors)
         self._advance(replay.head)
         return replay
+
+
+class _NoteInLedger:
+    """A note in another ledger, kept under the address of the one it is about."""
+
+    def __init__(self, ledger: Ledger, about: str) -> None:
+        self.name, self._ledger, self._about = ledger.url, ledger, about
+
+    def read(self) -> Head:
+        return self._ledger.noted(self._about)
+
+    def write(self, head: Head) -> None:
+        self._ledger.note(self._about, head)
+
+    def close(self) -> None:
+        self._ledger.close()
+
+
+def _elsewhere(anchor: str | os.PathLike[str], store: Store, timeout: float) -> Noting:
+    """Return the anchor at a path or in another ledger."""
+    if "://" not in (text := os.fspath(anchor)):
+        path = Path(text).absolute().resolve()
+        if store.path is not None and path.name.startswith(store.path.name) and path.parent == store.path.parent:
+            raise InvalidValue(
+                f"{text} lies beside the ledger and goes into the same backup; keep its anchor elsewhere"
+            )
+        return Anchor(path)
+    place = Store(read_url(text), timeout)
+    if (place.path or place.name) == (store.path or store.name):
+        raise InvalidValue("a ledger is no anchor of its own; name another one")
+    return _NoteInLedger(
+        Ledger(text, create=True, timeout=timeout), store.name if store.path is None else str(store.path)
+    )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import logging
 import os
 import secrets
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from sottovoce.ledger import schema
-from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.anchor import Noting
 from sottovoce.ledger.chain import EMPTY
 from sottovoce.ledger.store import Store
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
@@ -19,19 +24,18 @@ __all__ = ["open_store"]
 _CREATION = 0x536F74746F  # the advisory lock that PostgreSQL's creators take
 
 
-def open_store(url: sa.URL, *, create: bool, timeout: float) -> Store:
-    """Return the store of a ledger, brought to this version; with `create`, make one where there is none."""
-    store = Store(url, timeout)
-    try:
-        if store.path is None:
-            _open_postgres(store, create=create)
-        else:
-            _open_sqlite(store.path, timeout, create=create)
-        _bring_up_to_date(store)
-    except BaseException:
-        store.close()
-        raise
-    return store
+_log = logging.getLogger(__name__)
+
+
+def open_store(store: Store, anchors: Iterable[Noting], timeout: float, *, create: bool) -> None:
+    """Bring the ledger of a store to this version; with `create`, make one where there is none."""
+    noted = [(anchor.name, anchor.read()) for anchor in anchors]  # first: a ledger is there before its anchors are
+    gone = next((f"{name} says that it had come to event {head.count}" for name, head in noted if head != EMPTY), None)
+    if store.path is None:
+        _open_postgres(store, gone, create=create)
+    else:
+        _open_sqlite(store.path, gone, timeout, create=create)
+    _bring_up_to_date(store)
 
 
 def _bring_up_to_date(store: Store) -> None:
@@ -46,40 +50,48 @@ def _bring_up_to_date(store: Store) -> None:
             schema.upgrade(transaction, schema.read_version(transaction) or found)
 
 
-def _open_postgres(store: Store, *, create: bool) -> None:
+def _open_postgres(store: Store, gone: str | None, *, create: bool) -> None:
     with store.transaction(write=True) as transaction:
         transaction.run(f"SELECT pg_advisory_xact_lock({_CREATION})")
         if schema.read_version(transaction) is not None:
             return
-        if not create:
-            raise LedgerUnavailable(f"there is no ledger at {store.name}; open a budget to create it")
+        _check_absent(store.name, gone, create=create)
         schema.create(transaction)
 
 
-def _open_sqlite(path: Path, timeout: float, *, create: bool) -> None:
-    anchor = Anchor(path)
-    noted = anchor.read()  # first: a ledger is there before its anchor is
+def _check_absent(place: object, gone: str | None, *, create: bool) -> None:
+    """Raise unless a ledger may be made where there is none."""
+    if gone is not None:
+        raise LedgerCorrupt(
+            f"the ledger {place} is gone, and {gone}: put it back; a new one would forget what was spent"
+        )
+    if not create:
+        raise LedgerUnavailable(f"there is no ledger at {place}; open a budget to create it")
+
+
+def _open_sqlite(path: Path, gone: str | None, timeout: float, *, create: bool) -> None:
     try:
         if not path.exists():
-            if noted != EMPTY:
-                raise LedgerCorrupt(
-                    f"the ledger {path} is gone, and {anchor.path.name} says that it had come to event "
-                    f"{noted.count}: put it back; a new one would forget what was spent"
-                )
-            if not create:
-                raise LedgerUnavailable(f"there is no ledger at {path}; open a budget to create it")
+            _check_absent(path, gone, create=create)
             _create_sqlite(path, timeout)
-        if path.stat().st_size == 0:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise LedgerUnavailable(f"cannot open the ledger {path}: it is no plain file")
+        if found.st_size == 0:
             raise LedgerCorrupt(f"the ledger {path} is empty: it was cut off, for a ledger never starts empty")
+        if found.st_nlink > 1:
+            _finish_creation(path)
     except OSError as error:
         raise LedgerUnavailable(f"cannot open the ledger {path}: {error.strerror}") from None
+    if found.st_mode & 0o077:
+        _log.warning("the ledger %s is open to other users of this machine; chmod 600 closes it", path)
 
 
 def _create_sqlite(path: Path, timeout: float) -> None:
     # Made under another name and linked when whole: no crash leaves half a ledger, of two creators one wins.
     draft = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
     try:
-        draft.touch(mode=0o644, exist_ok=False)
+        draft.touch(mode=0o600, exist_ok=False)  # its log and all else beside it get the same bits
         store = Store(sa.URL.create("sqlite", database=str(draft)), timeout)
         with store.transaction(write=True) as transaction:
             schema.create(transaction)
@@ -92,6 +104,14 @@ def _create_sqlite(path: Path, timeout: float) -> None:
         _sync(path.parent)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _finish_creation(path: Path) -> None:
+    """Take away the name under which a ledger was made, where its creator is about to or was killed before it could."""
+    for draft in path.parent.glob(f"{glob.escape(path.name)}-{'[0-9a-f]' * 16}"):
+        with contextlib.suppress(FileNotFoundError):
+            if draft.samefile(path):
+                draft.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from fractions import Fraction
 
-from sottovoce.ledger.chain import Event, digest
+from sottovoce.ledger.chain import EMPTY, Event, Head, digest
 from sottovoce.ledger.records import Budget, Entry, Reservation, closed_entry, opened_budget, reserved_entry
 from sottovoce.ledger.store import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
@@ -18,6 +18,7 @@ __all__ = [
     "find_entry",
     "lock_budget",
     "lock_entry",
+    "noted",
     "refunded",
     "spent",
 ]
@@ -32,6 +33,13 @@ def find_budget(transaction: Transaction, dataset: str) -> Budget | None:
     """Return the budget of a data set, if it has one."""
     event = transaction.event("WHERE key = ? AND kind = 'open'", dataset)
     return None if event is None else opened_budget(event, json.loads(event.body))
+
+
+def noted(transaction: Transaction, name: str) -> Head:
+    """Return how far another ledger had come when it was last noted; the empty head where it never was."""
+    event = transaction.event("WHERE key = ? AND kind = 'note' ORDER BY sequence DESC LIMIT 1", name)
+    content = {} if event is None else json.loads(event.body)
+    return Head(content["count"], content["hash"]) if content else EMPTY
 
 
 def spent(transaction: Transaction, budget: int) -> Fraction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -34,6 +35,7 @@ class Replay:
         """What the next event must be, where a part was charged or refunded: its kind, entry and budget."""
         self._guards: dict[int, str] = {}
         self._keys: dict[tuple[int, str], int] = {}
+        self._noted: dict[str | None, int] = {}
 
     def feed(self, event: Event) -> None:
         """Take the next event in."""
@@ -53,9 +55,12 @@ class Replay:
                     self._close(event, content)
                 case "charge" | "refund":
                     self._whole(event, content)
+                case "note":
+                    _require(content["count"] > self._noted.get(event.key, 0), "another ledger only grows too")
+                    self._noted[event.key] = content["count"]
                 case _:
                     raise _BrokenRuleError(f"there is no event of kind {event.kind!r}")
-        except (SottovoceError, KeyError, TypeError, ValueError) as error:
+        except (SottovoceError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
             raise LedgerCorrupt(f"event {event.sequence} ({event.kind}) breaks the rules: {said}") from None
         self.head = Head(event.sequence, event.hash)
@@ -78,9 +83,8 @@ class Replay:
     def _reserve(self, event: Event, content: dict[str, Any]) -> None:
         budget = self.budgets[self._budget_of(event)]
         _require(event.entry == event.sequence, "an entry bears the number of its event")
-        cost = Fraction(content["cost"])
-        self._spend(event, budget, cost)
-        _require(cost >= 0 and self.spent[budget.id] <= Fraction(budget.limit), "the budget is overspent")
+        self._spend(event, budget, _cost(content))
+        _require(self.spent[budget.id] <= Fraction(budget.limit), "the budget is overspent")
         if event.key is not None:
             earlier = self._keys.get((budget.id, event.key))
             _require(earlier is None or not self.entries[earlier].counts, "its key was used already")
@@ -95,9 +99,9 @@ class Replay:
         if event.kind == "refund":
             self._spend(event, budget, -Fraction(entry.whole_cost or 0.0))
             return
-        cost = Fraction(content["cost"])
+        cost = _cost(content)
         self._spend(event, budget, cost)
-        _require(cost >= 0 and self.spent[budget.id] <= Fraction(budget.limit), "the whole budget is overspent")
+        _require(self.spent[budget.id] <= Fraction(budget.limit), "the whole budget is overspent")
         self.entries[entry.id] = dataclasses.replace(entry, whole_cost=float(cost))
 
     def _close(self, event: Event, content: dict[str, Any]) -> None:
@@ -123,6 +127,16 @@ class Replay:
 
 class _BrokenRuleError(SottovoceError):
     """A rule that an event breaks."""
+
+
+def _cost(content: dict[str, Any]) -> Fraction:
+    cost = float(content["cost"])
+    _require(
+        0 <= cost < math.inf,
+        f"it was charged {cost:g}, and a cost is a number from 0 on: a profile was wrong, and everything the budget "
+        "granted from here on is in doubt",
+    )
+    return Fraction(cost)
 
 
 def _require(rule: bool, said: str) -> None:

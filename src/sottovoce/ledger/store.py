@@ -28,6 +28,9 @@ _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
 
+_Place = tuple[int, int]
+"""The device and the inode of a file: what stays the same when its names change."""
+_SUFFIXES = ("-wal", "-shm")
 _OUTSIDE = {  # what keeps a sound ledger from being used; every other SQLite error means that it is not sound
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,
@@ -127,7 +130,11 @@ class Store:
 
     def __init__(self, url: sa.URL, timeout: float) -> None:
         self.name = url.render_as_string(hide_password=True)
-        self.path = Path(str(url.database)) if url.drivername == "sqlite" else None
+        # SQLite follows symbolic links before it names its log; what lies beside a ledger lies beside the real file.
+        self._given = Path(str(url.database)).absolute()
+        self.path = self._given.resolve() if url.drivername == "sqlite" else None
+        self._file: _Place | None = None
+        self._swapped: str | None = None
         self._timeout = timeout
         self._process = os.getpid()
         # A pool as plain as can be: SQLAlchemy's own takes as long as a third of a durable transaction.
@@ -151,6 +158,8 @@ class Store:
         try:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "cell_size_check=ON"):
                 connection.execute(f"PRAGMA {pragma}")
+            # From the first read on, the log and its index stay the same files for as long as the connection lives.
+            connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         except BaseException:
             connection.close()
             raise
@@ -176,8 +185,11 @@ class Store:
                 cursor = connection.cursor()
                 if begin := self._begin(write=write):
                     cursor.execute(begin)
+                self._check_files(connection)
                 yield Transaction(cursor, self._engine.dialect)
                 cursor.execute("COMMIT")
+                if write:  # what was written just now must be what the next one to open the path finds
+                    self._check_files(connection)
             except BaseException as error:
                 if connection is not None:
                     self._give_up(connection, sound=isinstance(error, SottovoceError))
@@ -216,7 +228,48 @@ class Store:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._engine.raw_connection()
+            connection = self._engine.raw_connection()
+            if self.path is not None:
+                connection.info["beside"] = self._beside()
+                self._file = self._file or _place(self._given)
+            return connection
+
+    def _beside(self) -> list[_Place | None]:
+        return [_place(Path(f"{self.path}{suffix}")) for suffix in _SUFFIXES]
+
+    def _check_files(self, connection: Any) -> None:
+        """Refuse to go on where the ledger's path leads to another file than the one that is open.
+
+        An open file outlives its name: what is spent in a file that was removed or replaced is seen by nobody else.
+        The same goes for the log, where new transactions are, and for its index, where writers lock each other out.
+        """
+        if self.path is None:
+            return
+        try:
+            if self._swapped is None:
+                self._swapped = self._swap(connection)
+            names = 1 if self._swapped else self._given.stat().st_nlink
+        except OSError as error:
+            raise LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}") from None
+        if self._swapped is not None:
+            raise LedgerCorrupt(
+                f"{self._swapped} while it was open; nothing is charged or told until it is opened anew"
+            )
+        if names > 1:
+            raise LedgerUnavailable(
+                f"the ledger {self.name} has {names} names (hard links), and SQLite keeps a log under each: what is "
+                "spent under one is not seen under another. Remove all names but one"
+            )
+
+    def _swap(self, connection: Any) -> str | None:
+        """Return what was done to the files under an open connection, if anything."""
+        found = _place(self._given)
+        if found != self._file:
+            return f"the ledger {self.name} was {'removed' if found is None else 'replaced by another file'}"
+        for suffix, known, now in zip(_SUFFIXES, connection.info["beside"], self._beside(), strict=True):
+            if known != now:
+                return f"the file {suffix} of the ledger {self.name} was {'removed' if now is None else 'replaced'}"
+        return None
 
     def _begin(self, *, write: bool) -> str | None:
         if self.path is not None:
@@ -238,6 +291,14 @@ class Store:
         """Let every connection go."""
         while self._process == os.getpid() and self._idle:
             self._idle.pop().close()
+
+
+def _place(path: Path) -> _Place | None:
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 _INHERITED: list[Any] = []

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from sottovoce.server.lines import while_there
 from sottovoce.server.problems import RESPONSES
 from sottovoce.server.schemas import (
     AnswerBody,
@@ -99,8 +100,9 @@ def api_router(service: Service) -> APIRouter:
         summary="Compare mechanisms: reads nothing, costs nothing",
         responses={200: {"model": PlanAnswer}},
     )
-    async def plan(caller: Asking, dataset: Name, body: PlanBody) -> JSONResponse:
-        return JSONResponse(await service.run(service.plan, caller, dataset, body.question(), body.mean))
+    async def plan(request: Request, caller: Asking, dataset: Name, body: PlanBody) -> JSONResponse:
+        planning = service.planning(caller, service.plan, caller, dataset, body.question(), body.mean)
+        return JSONResponse(await while_there(request.receive, planning))
 
     @router.post(
         "/api/v1/datasets/{dataset}/ask",

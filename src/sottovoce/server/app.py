@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from sottovoce import __version__
 from sottovoce.server.api import api_router
 from sottovoce.server.config import Config, read_config
+from sottovoce.server.ending import stopping_within
 from sottovoce.server.guard import Guard
 from sottovoce.server.pacing import Bucket
 from sottovoce.server.page import install_page
@@ -32,11 +33,13 @@ def create_app(config: Config) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await service.drain()
-            service.close()
+        with stopping_within(config.grace, service.stop):
+            try:
+                yield
+            finally:
+                service.stop()
+                await service.drain()
+                service.close()
 
     # No interactive documentation: it would load its scripts from elsewhere.
     app = FastAPI(

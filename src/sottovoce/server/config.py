@@ -79,7 +79,10 @@ class Limits:
     failures_per_minute: float = 20.0
     body_bytes: int = 65_536
     draws: int = 100
-    threads: int = 8
+    threads: int = 32
+    """Answers under way at once; each keeps its place until its tick."""
+    plans: int = 64
+    """Plans under way and in line; one at a time of each token."""
     answer_grid: float = 0.25
     """Answers leave at multiples of this many seconds after the question came, whatever they took to make."""
 
@@ -110,6 +113,8 @@ class Config:
     grace: float = 30.0
     tls: Tls | None = None
     trusted_proxies: tuple[str, ...] = ()
+    anchor: str | None = None
+    """Where else to note how far the ledger has come."""
 
 
 def read_config(path: Path | str) -> Config:
@@ -156,6 +161,7 @@ def _config(path: Path, whole: Section) -> Config:
         grace=server.number("grace", 30.0, 0.0, 3600.0),
         tls=None if tls is None else _tls(Section(tls, "server.tls", path.parent)),
         trusted_proxies=server.texts("trusted_proxies"),
+        anchor=server.address("anchor") if server.has("anchor") else None,
     )
     server.finish()
     if config.tls is None and not config.trusted_proxies and not _is_loopback(config.host):
@@ -283,7 +289,8 @@ def _limits(section: Section) -> Limits:
         failures_per_minute=section.number("failures_per_minute", 20.0, 1.0, 1e9),
         body_bytes=section.whole("body_bytes", 65_536, 1024, 2**24),
         draws=section.whole("draws", 100, 1, 100_000),
-        threads=section.whole("threads", 8, 1, 64),
+        threads=section.whole("threads", 32, 1, 256),
+        plans=section.whole("plans", 64, 1, 10_000),
         answer_grid=section.number("answer_grid", 0.25, 0.001, 60.0),
     )
     section.finish()

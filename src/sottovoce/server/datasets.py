@@ -29,7 +29,8 @@ class _Remembered:
     """
 
     def __init__(self, table: Any) -> None:
-        self._table, self._turn = table, threading.Lock()
+        # Two locks: whether a question makes sense is said without waiting for another's read of the records.
+        self._table, self._turn, self._checking = table, threading.Lock(), threading.Lock()
         self.schema: dict[str, str] = table.schema
         self.origin = table.origin
         self._count: int = table.count()
@@ -51,7 +52,7 @@ class _Remembered:
         self._table.close()
 
     def _check(self, reading: Any, column: Any, where: str | None, missing: Any) -> None:
-        with self._turn:
+        with self._checking:
             self._table.check(reading, column, where=where, missing=missing)
 
     def _statistics(self, reading: Any, column: Any, where: str | None, missing: Any) -> Statistics:

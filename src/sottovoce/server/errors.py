@@ -2,7 +2,15 @@
 
 from sottovoce.privacy.errors import SottovoceError
 
-__all__ = ["AnswerLost", "NotAllowed", "NotAuthenticated", "NotFound", "TooManyRequests"]
+__all__ = [
+    "AnswerLost",
+    "CallerLeft",
+    "NotAllowed",
+    "NotAuthenticated",
+    "NotFound",
+    "ServerStopping",
+    "TooManyRequests",
+]
 
 
 class NotAuthenticated(SottovoceError):
@@ -23,6 +31,14 @@ class TooManyRequests(SottovoceError):
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class CallerLeft(SottovoceError):
+    """The caller hung up; what was being computed for them, free of cost, is given up."""
+
+
+class ServerStopping(SottovoceError):
+    """The server was told to stop. Nothing was spent."""
 
 
 class AnswerLost(SottovoceError):

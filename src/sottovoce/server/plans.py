@@ -21,6 +21,7 @@ from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.server.answers import plain
+from sottovoce.server.lines import breathe
 from sottovoce.server.questions import calibrated
 from sottovoce.systems import System
 
@@ -31,6 +32,7 @@ _POINTS = 41
 
 def choice_of(name: str, system: System, n: int, target: Promise, mean: Any) -> tuple[dict[str, Any], Mechanism | None]:
     """Return what one mechanism does for the promise, and the mechanism; or why there is none."""
+    breathe()
     try:
         mechanism = calibrated(name, system, n, target)
     except SottovoceError as error:

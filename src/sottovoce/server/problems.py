@@ -13,7 +13,15 @@ from starlette.exceptions import HTTPException
 
 from sottovoce.ledger import EntryPending, KeyTaken
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
-from sottovoce.server.errors import AnswerLost, NotAllowed, NotAuthenticated, NotFound, TooManyRequests
+from sottovoce.server.errors import (
+    AnswerLost,
+    CallerLeft,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    ServerStopping,
+    TooManyRequests,
+)
 from sottovoce.server.logs import log_failure
 from sottovoce.server.schemas import Problem
 
@@ -27,6 +35,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (KeyTaken, 409),
     (EntryPending, 409),
     (TooManyRequests, 429),
+    (CallerLeft, 499),
+    (ServerStopping, 503),
     (LedgerUnavailable, 503),
     (LedgerCorrupt, 503),
     (AnswerLost, 500),
@@ -83,9 +93,11 @@ def install_problems(app: FastAPI) -> None:
             headers["Retry-After"] = f"{error.retry_after:.0f}"
         if isinstance(error, EntryPending):
             headers["Retry-After"] = "1"
-        if status >= 500:
+        if isinstance(error, ServerStopping):
+            headers["Retry-After"] = "5"
+        elif status >= 500:
             log_failure(error)
-        if status == 503:
+        if isinstance(error, LedgerUnavailable | LedgerCorrupt):
             detail = "the ledger cannot be used now; if your question was charged, its entry is in the history"
         return problem(status, _kind(error), detail, headers)
 

@@ -15,7 +15,7 @@ __all__ = ["serve"]
 
 
 def serve(config: Config) -> None:
-    """Serve until told to stop; answers under way are finished first, for up to `grace` seconds.
+    """Serve until told to stop; answers under way are finished first, plans are given up, within `grace` seconds.
 
     Everything is opened once before the first worker starts, so that a mistake is one clear error here and not
     one in every worker.
@@ -38,7 +38,7 @@ def serve(config: Config) -> None:
         ssl_keyfile=None if config.tls is None else str(config.tls.key),
         timeout_keep_alive=15,
         timeout_worker_healthcheck=30,  # a worker that is still starting on a busy machine is not a dead one
-        timeout_graceful_shutdown=round(config.grace),
+        timeout_graceful_shutdown=max(1, int(0.9 * config.grace)),  # leaves the rest of the grace to close everything
         h11_max_incomplete_event_size=16_384,
         ws="none",
     )

@@ -5,34 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import secrets
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sottovoce.curator import Answer, Draft
-from sottovoce.ledger import Budget, Entry, EntryPending, KeyTaken, Ledger, State
+from sottovoce.curator import Answer, Draft, Paid
+from sottovoce.ledger import Budget, Entry, Ledger, State
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import what_is_left
 from sottovoce.mechanisms.choices import middle
-from sottovoce.privacy.errors import (
-    BudgetExceeded,
-    InvalidValue,
-    LedgerCorrupt,
-    LedgerUnavailable,
-    UnprovenPrivacy,
-)
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.server.answers import answering
 from sottovoce.server.callers import Caller, caller_of
 from sottovoce.server.config import Config
 from sottovoce.server.datasets import Dataset
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound
+from sottovoce.server.lines import Line
 from sottovoce.server.logs import log_failure
 from sottovoce.server.metrics import Metrics
 from sottovoce.server.pacing import Grid
 from sottovoce.server.plans import choice_of, priced, summary_of
-from sottovoce.server.questions import Question, build, model_of, target_of
+from sottovoce.server.questions import Prepared, Question, build, model_of, target_of
 from sottovoce.server.receipts import Signer, receipt_of
 from sottovoce.server.tokens import Tokens
 
@@ -59,17 +56,24 @@ class Service:
         with contextlib.ExitStack() as opened:
             self.signer = Signer(config.signing_key)
             self.tokens = opened.enter_context(Tokens(config.tokens))
-            self.ledger = opened.enter_context(Ledger(config.ledger, create=True))
+            self.ledger = opened.enter_context(Ledger(config.ledger, create=True, anchor=config.anchor))
             self._under_way: set[asyncio.Task[Any]] = set()
             self._datasets: dict[str, Dataset] = {}
             for name, one in config.datasets.items():
                 self._datasets[name] = Dataset(one, self.ledger, list(config.analysts.values()))
                 opened.callback(self._datasets[name].close)
-            self._threads = ThreadPoolExecutor(config.limits.threads, thread_name_prefix="answer")
-            opened.callback(self._threads.shutdown)
-            # Plans take a processor for a while and must not keep answers waiting.
-            self._planners = ThreadPoolExecutor(2, thread_name_prefix="plan")
-            opened.callback(self._planners.shutdown)
+            # Whoever is refused must not wait for work on the data: it is built, checked, charged and told elsewhere
+            # than where records are read.
+            threads = config.limits.threads
+            self._readers = ThreadPoolExecutor(threads, thread_name_prefix="read")
+            opened.callback(self._readers.shutdown)
+            self._clerks = ThreadPoolExecutor(min(threads, 8), thread_name_prefix="ledger")
+            opened.callback(self._clerks.shutdown)
+            # Calibration takes a processor for a while and must not keep answers waiting.
+            self._builders, self._planners = Line(min(threads, 8), 4096), Line(2, config.limits.plans)
+            opened.callback(self._builders.close)
+            opened.callback(self._planners.close)
+            self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
             self._opened = opened.pop_all()
 
     # Who asks.
@@ -206,42 +210,60 @@ class Service:
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
-        made = await self._answering(self._draft, caller, dataset, part, question, key)
-        if not isinstance(made, Answer):
-            if not await self.grid.wait(start):
-                self.metrics.count("late_answers")
-            if isinstance(made, AnswerLost):
-                raise made
-        told: dict[str, Any] = await self._answering(self._told, caller, dataset, part, made)
+        turn = f"{caller.token}:{secrets.token_hex(8)}"  # questions, unlike plans, do not take turns
+        prepared = await self._builders.run(turn, _quietly, self._build, dataset, question)
+        paid = await self._on(self._clerks, self._reserve, caller, dataset, part, question, key, prepared)
+        made: Draft | Answer | Exception = paid if isinstance(paid, Answer) else await self._make(dataset, paid, start)
+        if isinstance(made, Exception):
+            await self._on(self._clerks, self._lose, dataset, paid, made)
+            raise AnswerLost(_LOST) from None
+        told: dict[str, Any] = await self._on(self._clerks, self._told, caller, dataset, part, made)
         return told
 
-    async def _answering(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _quietly, work, *arguments)
+    async def _make(self, dataset: Dataset, paid: Paid, start: float) -> Draft | Exception:
+        """Make a release, or return why it failed, at a tick; what it took is seen in nothing that happens before.
 
-    def _draft(
-        self, caller: Caller, dataset: Dataset, part: Budget, question: Question, key: str | None
-    ) -> Draft | Answer | AnswerLost:
-        """Return a release that was paid for, or that it was lost; raise where nothing was read."""
+        The slot is held until then, so that a question that waits for it does not learn when the work ended.
+        """
+        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.config.limits.threads)):
+            made: Draft | Exception
+            try:
+                made = await self._on(self._readers, dataset.curator.make, paid)
+            except Exception as error:
+                made = error
+            if not await self.grid.wait(start):
+                self.metrics.count("late_answers")
+            return made
+
+    async def _on(self, threads: ThreadPoolExecutor, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(threads, _quietly, work, *arguments)
+
+    def _build(self, dataset: Dataset, question: Question) -> Prepared:
+        """Return the mechanism of a question that makes sense; raise what is wrong with another."""
         prepared = build(question, dataset.config, dataset.budget.n, self.config.limits.draws)
         asked: dict[str, Any] = {"where": question.where, "missing": question.missing}
         dataset.curator.check(prepared.mechanism, prepared.columns, **asked)
-        try:
-            return dataset.curator.draft(
-                prepared.mechanism,
-                prepared.columns,
-                **asked,
-                draws=question.draws,
-                idempotency_key=key,
-                part=part,
-                about={"query": question.query, "target": str(target_of(question.target))},
-                then=answering(prepared.query, question.query, prepared.mechanism.system),
-                who=caller.analyst,
-            )
-        except (BudgetExceeded, EntryPending, KeyTaken, LedgerCorrupt, LedgerUnavailable, UnprovenPrivacy):
-            raise
-        except Exception as error:
-            log_failure(error)
-            return AnswerLost(_LOST)
+        return prepared
+
+    def _reserve(
+        self, caller: Caller, dataset: Dataset, part: Budget, question: Question, key: str | None, prepared: Prepared
+    ) -> Paid | Answer:
+        return dataset.curator.reserve(
+            prepared.mechanism,
+            prepared.columns,
+            where=question.where,
+            missing=question.missing,
+            draws=question.draws,
+            idempotency_key=key,
+            part=part,
+            about={"query": question.query, "target": str(target_of(question.target))},
+            then=answering(prepared.query, question.query, prepared.mechanism.system),
+            who=caller.analyst,
+        )
+
+    def _lose(self, dataset: Dataset, paid: Paid, error: Exception) -> None:
+        log_failure(error)
+        dataset.curator.give_up(paid.reservation, error)
 
     def _record(self, dataset: Dataset, draft: Draft) -> Answer:
         try:
@@ -271,9 +293,12 @@ class Service:
         }
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a method that blocks on a thread of its own."""
-        threads = self._planners if work == self.plan else None
-        return await asyncio.get_running_loop().run_in_executor(threads, _quietly, work, *arguments)
+        """Run a method that blocks for a moment on a thread of its own."""
+        return await asyncio.get_running_loop().run_in_executor(None, _quietly, work, *arguments)
+
+    async def planning(self, caller: Caller, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run long work on public things, such as `plan`: one at a time of a token, given up when nobody waits."""
+        return await self._planners.run(caller.token, _quietly, work, *arguments)
 
     def metrics_text(self) -> str:
         """Return the counters, and how much of each budget is spent, in Prometheus' text format."""
@@ -292,6 +317,11 @@ class Service:
         except (LedgerUnavailable, LedgerCorrupt, InvalidValue):
             return False
         return True
+
+    def stop(self) -> None:
+        """Give up what was not paid for: plans, and questions still being built. Answers under way go on."""
+        self._planners.stop()
+        self._builders.stop()
 
     async def drain(self) -> None:
         """Wait for the answers under way, also those whose callers hung up."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
-from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, TooManyRequests
+from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.page.forms import first_values, imagined_mean, likely_system, prior_values, purse_of, question_of
 from sottovoce.server.page.planner import QUICK, cheaper, plan_view, shortfalls
 from sottovoce.server.page.views import (
@@ -79,14 +79,17 @@ class DatasetPage:
         try:
             question = self._question(values, remaining)
             only = {*QUICK, question.mechanism} if quick else None
-            asked = (self._caller, self._facts["name"], question, imagined_mean(values), only)
-            plan = await self._service.run(self._service.plan, *asked)
-            view = await self._service.run(plan_view, plan, question, self._config, quick)
-        except (TooManyRequests, LedgerUnavailable, LedgerCorrupt):
+            asked = (question, imagined_mean(values), only, quick)
+            view = await self._service.planning(self._caller, self._planned, *asked)
+        except (LedgerUnavailable, LedgerCorrupt):
             raise
         except SottovoceError as error:
             return {"plan": None, "plan_error": str(error)}
         return {"plan": view, "plan_error": None}
+
+    def _planned(self, question: Question, mean: Any, only: set[str] | None, quick: bool) -> dict[str, Any]:
+        plan = self._service.plan(self._caller, self._facts["name"], question, mean, only)
+        return plan_view(plan, question, self._config, quick)
 
     def _question(self, values: Mapping[str, str], remaining: Mapping[str, Any]) -> Question:
         own = remaining["yours"]
@@ -99,12 +102,13 @@ class DatasetPage:
             question, key = self._question(values, remaining), _key(values)
             answer = await self._service.ask(self._caller, self._facts["name"], question, key)
         except BudgetExceeded as error:
-            return {"refusal": await self._service.run(self._refusal, error, question, values, remaining)}, 409
+            told = (error, question, values, remaining)
+            return {"refusal": await self._service.planning(self._caller, self._refusal, *told)}, 409
         except AnswerLost as error:
             return {"fault": str(error)}, 500
         except (NotAllowed, NotFound, InvalidValue) as error:
             return {"problem": str(error)}, 403 if isinstance(error, NotAllowed) else 422
-        except (TooManyRequests, LedgerUnavailable, LedgerCorrupt):
+        except (ServerStopping, TooManyRequests, LedgerUnavailable, LedgerCorrupt):
             raise
         except SottovoceError as error:
             return {"problem": str(error)}, 422

@@ -15,6 +15,7 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.server.config import DatasetConfig
+from sottovoce.server.lines import breathe
 from sottovoce.server.page.charts import Axis, Chart, bars, count, number, percent, rail
 from sottovoce.server.page.forms import purse_of, scaled
 from sottovoce.server.plans import choice_of
@@ -231,6 +232,7 @@ def cheaper(
     system = model_of(question.system, question.column, question.where, config).system
     for factor in (0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.025, 0.01):
         weaker = scaled(target, factor)
+        breathe()
         try:
             cost = calibrated(question.mechanism, system, n, weaker).cost(question.draws)
         except SottovoceError:

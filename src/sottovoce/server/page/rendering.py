@@ -10,7 +10,7 @@ import jinja2
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
-from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, TooManyRequests
+from sottovoce.server.errors import AnswerLost, CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
 from sottovoce.server.logs import log_failure
 from sottovoce.server.page.charts import count, percent
 from sottovoce.server.page.gate import LoggedOut
@@ -27,6 +27,8 @@ _REFUSALS: tuple[tuple[type[SottovoceError], int, str], ...] = (
     (NotFound, 404, "Nothing here"),
     (NotAllowed, 403, "Not allowed"),
     (TooManyRequests, 429, "Too many requests"),
+    (CallerLeft, 499, "Nobody waits any more"),
+    (ServerStopping, 503, "Not available now"),
     (AnswerLost, 500, "The answer was lost"),
 )
 

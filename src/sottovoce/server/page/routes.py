@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from fastapi import FastAPI
@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.server.errors import NotAllowed, NotAuthenticated, NotFound
+from sottovoce.server.lines import while_there
 from sottovoce.server.page.dataset_page import DatasetPage
 from sottovoce.server.page.gate import Gate
 from sottovoce.server.page.rendering import Rendering
@@ -105,7 +106,12 @@ class _Page:
     async def dataset(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)
         page = DatasetPage(self._service, caller, request.path_params["name"])
-        return await self._shown(page, {}, self._head(caller, session), quick=True)
+        return await self._while_there(request, self._shown(page, {}, self._head(caller, session), quick=True))
+
+    @staticmethod
+    async def _while_there(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+        shown: Response = await while_there(request.receive, work)
+        return shown
 
     async def plan(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)
@@ -113,8 +119,9 @@ class _Page:
         page = DatasetPage(self._service, caller, request.path_params["name"])
         pace = request.headers.get("x-plan")  # from the script, as one types: first what is quick, then the rest
         if pace in ("quick", "whole"):
-            return self._rendering.part("plan", await page.values(values, quick=pace == "quick"), 200)
-        return await self._shown(page, values, self._head(caller, session))
+            shown = await while_there(request.receive, page.values(values, quick=pace == "quick"))
+            return self._rendering.part("plan", shown, 200)
+        return await self._while_there(request, self._shown(page, values, self._head(caller, session)))
 
     async def ask(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)
