@@ -28,7 +28,7 @@ from sottovoce.gibbs import (
     TemperedHiddenMarkov,
 )
 from sottovoce.gibbs.chains import sample_paths
-from sottovoce.gibbs.sweeps import draw_latent, gibbs_sweep
+from sottovoce.gibbs.sweeps import gibbs_sweep, noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
@@ -71,11 +71,10 @@ def sweep_times(chains: int, repeats: int) -> dict[str, float]:
         noise = IntegerNoise(kind, 4.0)  # type: ignore[arg-type]
         noisy = tuple(noise.add(t.astype(np.int64).ravel(), seeded_rng(1)).reshape(-1, t.shape[-1]) for t in counts)
         latent = LatentCounts(noisy, (noise,) * len(SIZES))
-        true = latent.start()
+        sizes = latent.start(1)
 
-        def aware(latent: LatentCounts = latent, true: Any = true) -> None:
-            _, tables = draw_latent(state, latent, true, seen, rng)
-            gibbs_sweep(model.prior, state, tables, rng)
+        def aware(latent: LatentCounts = latent, sizes: Any = sizes) -> None:
+            noisy_sweep(model.prior, state, sizes, latent, seen, rng)
 
         found[f"aware of {kind} noise"] = seconds(aware, max(repeats // 3, 1))
     tempered = TemperedHiddenMarkov(model, chains * STEPS * PER_CELL, temperature=50.0)

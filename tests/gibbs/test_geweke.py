@@ -6,7 +6,8 @@ import pytest
 
 from sottovoce.gibbs import ChainGrid, Field, HiddenMarkovModel, LatentCounts, TemperedHiddenMarkov
 from sottovoce.gibbs.floored import draw_floored_dirichlet
-from sottovoce.gibbs.sweeps import ChainState, draw_latent, gibbs_sweep
+from sottovoce.gibbs.latent_counts import CellSizes
+from sottovoce.gibbs.sweeps import ChainState, gibbs_sweep, noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -81,38 +82,33 @@ def draw_noise(noise: IntegerNoise, shape: tuple[int, ...], rng: np.random.Gener
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_the_noise_aware_sampler_keeps_the_joint_law(kind: str) -> None:
-    rng, runs, shapes = seeded_rng(12), 4000, (1.0, 3.0)
-    odds = (6.0, 3.0)
+    rng, runs, shapes, prior = seeded_rng(12), 3000, (1.0, 3.0), (6.0, 18.0)
     noises = (IntegerNoise(kind, 1.2), IntegerNoise(kind, 0.7))
     seen = np.array([[True, True, True], [True, False, True]])
 
-    def draw(count: int) -> tuple[ChainState, list[np.ndarray]]:
-        state = MODEL.prior.start(count, GRID.shape, rng)
-        shape, success = rng.choice(shapes, (count, 1, 1)), rng.beta(*odds, (count, 1, 1))
-        totals = rng.negative_binomial(shape, 1 - success, (count, CHAINS, STEPS))
-        return state, draw_tables(state, totals, rng)
+    def draw(count: int) -> tuple[ChainState, CellSizes]:
+        shape, rate = rng.choice(shapes, count), rng.gamma(prior[0], 1 / prior[1], count)
+        sizes = rng.gamma(shape[:, None], 1 / rate[:, None], (count, seen.sum()))
+        return MODEL.prior.start(count, GRID.shape, rng), CellSizes(np.log(sizes), shape, rate)
 
-    fresh, fresh_tables = draw(runs)
-    state, tables = draw(runs)
-    true = tuple(t[:, seen].reshape(-1, t.shape[-1]) for t in tables)
-    for _ in range(10):
-        noisy = tuple(t + draw_noise(noise, t.shape, rng) for t, noise in zip(true, noises, strict=True))
-        latent = LatentCounts(noisy, noises, runs=runs, shapes=shapes, odds=odds)
-        true, tables = draw_latent(state, latent, true, seen, rng)
-        state, _ = gibbs_sweep(MODEL.prior, state, tables, rng)
+    def noised(state: ChainState, sizes: CellSizes) -> tuple[np.ndarray, ...]:
+        run = np.arange(len(state.states))[:, None]
+        means = [np.exp(sizes.logs)[..., None] * theta[run, state.states[:, seen]] for theta in state.emissions]
+        true = [rng.poisson(mean) for mean in means]
+        return tuple(t + draw_noise(noise, t.shape, rng) for t, noise in zip(true, noises, strict=True))
 
-    def data(state: ChainState, tables: list[np.ndarray]) -> list[np.ndarray]:
-        some = [t * seen[..., None] for t in tables]
-        cells = some[1][:, seen]
-        spread = ((cells[..., 2] - cells[..., 1]) ** 2).mean(axis=1)
-        return [
-            log_density(state, some),
-            some[0].sum(axis=(1, 2, 3)),
-            np.log1p(spread),
-            cells.sum(axis=-1).var(axis=1) ** 0.5,
-        ]
+    def data(state: ChainState, sizes: CellSizes) -> list[np.ndarray]:
+        run = np.arange(len(state.states))[:, None]
+        means = np.exp(sizes.logs)[..., None] * state.emissions[1][run, state.states[:, seen]]
+        return [sizes.logs.mean(axis=1), sizes.logs.std(axis=1), np.log(sizes.shape), np.log(sizes.rate),
+                np.sqrt(means).mean(axis=(1, 2))]  # fmt: skip
 
-    assert_same_law(features(state, *data(state, tables)), features(fresh, *data(fresh, fresh_tables)))
+    fresh, fresh_sizes = draw(4 * runs)
+    state, sizes = draw(runs)
+    for _ in range(8):
+        latent = LatentCounts(noised(state, sizes), noises, shapes=shapes, prior=prior)
+        state, sizes = noisy_sweep(MODEL.prior, state, sizes, latent, seen, rng)
+    assert_same_law(features(state, *data(state, sizes)), features(fresh, *data(fresh, fresh_sizes)))
 
 
 def test_the_tempered_sampler_keeps_its_joint_law() -> None:

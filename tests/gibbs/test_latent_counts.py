@@ -1,153 +1,125 @@
+"""Noisy counts with the true ones summed out: their likelihoods, and a whole model by enumeration."""
+
 import itertools
 
+import mpmath
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import special
 
-from sottovoce.gibbs import LatentCounts
-from sottovoce.gibbs.log_concave import draw_log_concave
+from sottovoce.gibbs import ChainGrid, Field, HiddenMarkovModel, LatentCounts
+from sottovoce.gibbs.noised_poisson import NoisedPoisson, log_noised_poisson
+from sottovoce.gibbs.sweeps import noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 
 
-@pytest.mark.parametrize("start", [0, 3, 40])
-@pytest.mark.parametrize(
-    ("name", "high", "weight"),
-    [
-        ("poisson", 60, lambda x: x * np.log(7.5) - special.gammaln(x + 1)),
-        ("binomial", 12, lambda x: x - special.gammaln(x + 1.0) - special.gammaln(13.0 - x)),
-        ("laplace", 60, lambda x: -np.abs(x - 20.3) / 4),
-        ("steep", 60, lambda x: -5.0 * x),
-        ("rising", 25, lambda x: 0.3 * x),
-        ("flat", 9, lambda x: 0.0 * x),
-        ("point", 0, lambda x: 0.0 * x),
-    ],
-)
-def test_draws_follow_a_log_concave_law_exactly(name: str, high: int, weight, start: int) -> None:
-    count = 40_000
-    zeros = np.zeros(count, dtype=np.int64)
-    draws = draw_log_concave(
-        lambda x, i: weight(x.astype(float)), zeros, zeros + high, zeros + min(start, high), seeded_rng(start)
-    )
-    x = np.arange(high + 1)
-    law = np.exp(weight(x.astype(float)) - special.logsumexp(weight(x.astype(float))))
-    seen = np.bincount(draws, minlength=high + 1)
-    assert seen.size == high + 1
-    big = law * count > 5
-    if big.sum() > 1:
-        observed = np.append(seen[big], seen[~big].sum())
-        expected = np.append(law[big], law[~big].sum()) * count
-        if expected[-1] < 5:
-            observed, expected = observed[:-1], expected[:-1] * observed[:-1].sum() / expected[:-1].sum()
-        assert stats.chisquare(observed, expected).pvalue > 1e-4
-
-
-def test_laws_side_by_side_do_not_mix() -> None:
-    means = np.array([0.01, 3.0, 5000.0])
-    i = np.repeat(np.arange(3), 20_000)
-
-    def weight(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-        return x * np.log(means[i[index]]) - special.gammaln(x + 1.0)
-
-    zeros = np.zeros(i.size, dtype=np.int64)
-    draws = draw_log_concave(weight, zeros, zeros + 2**40, zeros, seeded_rng(3))
-    for k, mean in enumerate(means):
-        mine = draws[i == k]
-        assert abs(mine.mean() - mean) < 5 * np.sqrt(mean / mine.size)
-        assert mine.var() == pytest.approx(mean, rel=0.2)
-
-
-SHAPE, ODDS = 1.5, (2.0, 1.0)
-
-
-def exact_posterior(noisy: list[np.ndarray], theta: list[np.ndarray], noises: list[IntegerNoise], most: int) -> dict:
-    """The law of all true counts of one cell, by enumeration: m's prior, multinomial tables, known noise."""
-    law = {}
-    for m in range(most):
-        options = []
-        for seen, probabilities, noise in zip(noisy, theta, noises, strict=True):
-            rows = [c for c in itertools.product(range(m + 1), repeat=len(seen)) if sum(c) == m]
-            weights = [
-                stats.multinomial.logpmf(c, m, probabilities) + noise.log_weight(seen - np.array(c)).sum() for c in rows
-            ]
-            options.append(list(zip(rows, weights, strict=True)))
-        for combined in itertools.product(*options):
-            size = special.gammaln(m + SHAPE) - special.gammaln(m + 1) + special.betaln(ODDS[0] + m, ODDS[1] + SHAPE)
-            law[tuple(c for c, _ in combined)] = size + sum(w for _, w in combined)
-    top = special.logsumexp(list(law.values()))
-    return {key: np.exp(weight - top) for key, weight in law.items()}
+def exact_log(seen: int, mean: float, kind: str, scale: float) -> float:
+    """The sum over true counts with forty digits."""
+    with mpmath.workdps(40):
+        total, term = mpmath.mpf(0), mpmath.exp(-mpmath.mpf(mean))
+        for x in range(int(max(seen, mean, 0) + 30 * max(mean, seen, 1) ** 0.5 + 60)):
+            gap = abs(mpmath.mpf(seen - x)) / scale
+            total += term * mpmath.exp(-gap if kind == "laplace" else -gap * gap / 2)
+            term *= mpmath.mpf(mean) / (x + 1)
+        return float(mpmath.log(total))
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-def test_latent_counts_reach_their_exact_law(kind: str) -> None:
-    noises = (IntegerNoise(kind, 1.5), IntegerNoise(kind, 0.8))
-    noisy = [np.array([3, -1, 2]), np.array([1, 4])]
-    theta = [np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.6])]
-    law = exact_posterior(noisy, theta, list(noises), most=16)
-    cells, rng = 4000, seeded_rng(7)
-    latent = LatentCounts(tuple(np.tile(t, (cells, 1)) for t in noisy), noises, runs=cells, shapes=(SHAPE,), odds=ODDS)
-    logs = tuple(np.tile(np.log(t), (cells, 1)) for t in theta)
-    counts = latent.start()
-    for _ in range(40):
-        counts = latent.resample(counts, logs, rng)
-    assert (counts[0].sum(axis=1) == counts[1].sum(axis=1)).all()
-    seen: dict = {}
-    for a, b in zip(counts[0].tolist(), counts[1].tolist(), strict=True):
-        key = (tuple(a), tuple(b))
-        seen[key] = seen.get(key, 0) + 1
-    keys = [key for key, p in law.items() if p * cells >= 8]
-    observed = np.array([seen.get(key, 0) for key in keys])
-    expected = np.array([law[key] for key in keys]) * cells
-    rest, rest_expected = cells - observed.sum(), cells - expected.sum()
-    assert stats.chisquare([*observed, rest], [*expected, rest_expected]).pvalue > 1e-4
+@pytest.mark.parametrize("scale", [0.05, 0.6, 4.0, 50.0])
+def test_the_table_holds_the_sum_over_true_counts(kind: str, scale: float) -> None:
+    noise, seen = IntegerNoise(kind, scale), np.array([[-int(3 * scale), 0, 1, 7, 260]])
+    table = NoisedPoisson.of((seen,), (noise,))
+    for mean in (1e-12, 0.004, 0.7, 6.0, 30.0, 240.0, 300.0):
+        exact = np.array([exact_log(int(y), mean, kind, scale) for y in seen[0]])
+        best = np.array([exact_log(int(y), max(float(y), 0.01), kind, scale) for y in seen[0]])
+        near = exact > best - 15  # what is less likely than that need only be unlikely
+        means = np.full(seen.shape, np.log(mean))
+        np.testing.assert_allclose(table(means)[0][near], exact[near], atol=0.05)
+        assert np.all(table(means)[0][~near] < best[~near] - 8)
 
 
-def test_without_noise_the_counts_stay() -> None:
-    truth = np.array([[5, 0, 9], [0, 0, 0]])
-    latent = LatentCounts((truth,), (IntegerNoise("laplace", 0.01),))
-    counts = latent.start()
-    for _ in range(5):
-        counts = latent.resample(counts, (np.log(np.full((2, 3), 1 / 3)),), seeded_rng(1))
-    np.testing.assert_array_equal(counts[0], truth)
+def test_the_slope_is_the_expected_count_less_its_mean() -> None:
+    noise, seen, logs = IntegerNoise("laplace", 3.0), np.array([-4, 2, 30]), np.log([1.5, 9.0, 18.0])
+    rise = [log_noised_poisson(seen, logs + step, noise)[0] for step in (1e-4, -1e-4)]
+    np.testing.assert_allclose(log_noised_poisson(seen, logs, noise)[1], (rise[0] - rise[1]) / 2e-4, atol=1e-3)
 
 
-def test_a_start_is_feasible_whatever_the_noise() -> None:
-    rng = seeded_rng(2)
-    noisy = tuple(rng.integers(-30, 40, (200, k)) for k in (2, 5, 1))
-    start = LatentCounts(noisy, (IntegerNoise("laplace", 9.0),) * 3).start()
-    sums = [table.sum(axis=1) for table in start]
-    assert all((table >= 0).all() for table in start)
-    assert (sums[0] == sums[1]).all()
-    assert (sums[0] == sums[2]).all()
+def test_tables_with_noise_of_their_own_keep_their_places() -> None:
+    tables = (np.array([[3, 1]]), np.array([[0, 5]]), np.array([[2, 2]]))
+    noises = (IntegerNoise("laplace", 1.0), IntegerNoise("gaussian", 4.0), IntegerNoise("laplace", 1.0))
+    logs = np.log([[2.0, 3.0, 1.0, 4.0, 2.5, 0.5]])
+    found = NoisedPoisson.of(tables, noises)(logs)
+    for i, (table, noise) in enumerate(zip(tables, noises, strict=True)):
+        mine = slice(2 * i, 2 * i + 2)
+        np.testing.assert_allclose(found[:, mine], log_noised_poisson(table, logs[:, mine], noise)[0], atol=0.01)
 
 
-def test_tables_that_do_not_belong_together_are_refused() -> None:
-    noise = IntegerNoise("laplace", 1.0)
-    with pytest.raises(InvalidValue):
-        LatentCounts((np.zeros((2, 2)), np.zeros((3, 2))), (noise, noise))
-    with pytest.raises(InvalidValue):
-        LatentCounts((np.zeros((2, 2)),), ())
-    with pytest.raises(InvalidValue):
-        LatentCounts((), ())
-    with pytest.raises(InvalidValue, match="one kind"):
-        LatentCounts((np.zeros((2, 2)), np.zeros((2, 2))), (noise, IntegerNoise("gaussian", 1.0)))
-    for wrong in ({"runs": 2}, {"runs": 0}, {"shapes": (0.5,)}, {"shapes": ()}, {"odds": (0.0, 1.0)}):
-        with pytest.raises(InvalidValue):
-            LatentCounts((np.zeros((3, 2)),), (noise,), **wrong)
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_a_tiny_model_agrees_with_every_state_and_count_enumerated(kind: str) -> None:
+    """Two steps, two states, two categories: probabilities and sizes summed out in closed form, the rest enumerated."""
+    noise, noisy, alpha, shape, prior = IntegerNoise(kind, 1.5), np.array([[6, -1], [2, 4]]), 0.6, 2.0, (3.0, 2.0)
+    counts = np.array(list(itertools.product(range(11), repeat=4))).reshape(-1, 2, 2)
+    totals = counts.sum(axis=2)
+    base = noise.log_weight(noisy - counts).sum(axis=(1, 2)) - special.gammaln(counts + 1.0).sum(axis=(1, 2))
+    # Sizes given the law's rate b: ∫ λ^(m+a-1) e^(-(b+1)λ) b^a dλ, and b from its gamma prior on a fine grid.
+    b = np.linspace(0.005, 12, 1500)[:, None]
+    over_b = (prior[0] - 1) * np.log(b) - prior[1] * b + 2 * shape * np.log(b)
+    m = np.arange(41)
+    size = special.logsumexp(over_b - (m + 2 * shape) * np.log1p(b), axis=0)
+    base += special.gammaln(totals + shape).sum(axis=1) + size[totals.sum(axis=1)]
+    log_beta = special.betaln(counts[..., 0] + alpha, counts[..., 1] + alpha)
+    apart, pooled = log_beta.sum(axis=1), special.betaln(*(counts.sum(axis=1) + alpha).T)
+    apart, pooled = np.exp(base + apart - base.max()), np.exp(base + pooled + special.betaln(alpha, alpha) - base.max())
+    # Both steps in one state, or not: two labellings each, all four equally likely beforehand.
+    total = apart.sum() + pooled.sum()
+    stay = pooled.sum() / total
+    own = (counts[:, 0, 0] + alpha) / (totals[:, 0] + 2 * alpha)
+    joint = (counts[:, :, 0].sum(axis=1) + alpha) / (totals.sum(axis=1) + 2 * alpha)
+    first = ((apart * own).sum() + (pooled * joint).sum()) / total
 
-
-def test_no_cells_are_no_counts() -> None:
-    latent = LatentCounts((np.zeros((0, 2)),), (IntegerNoise("laplace", 1.0),))
-    assert latent.resample(latent.start(), [np.zeros((0, 2))], seeded_rng(1))[0].shape == (0, 2)
+    grid = ChainGrid(Field("region", (0,)), Field("month", (0, 1)))
+    model = HiddenMarkovModel(grid, (Field("a", (0, 1)),), states=2, emission_prior=alpha)
+    latent = LatentCounts((noisy,), (noise,), shapes=(shape,), prior=prior)
+    rng, runs, seen = seeded_rng(5), 2000, np.ones((1, 2), dtype=bool)
+    state, sizes = model.prior.start(runs, grid.shape, rng), latent.start(runs)
+    kept = []
+    for sweep in range(60):
+        state, sizes = noisy_sweep(model.prior, state, sizes, latent, seen, rng)
+        if sweep >= 20:
+            z = state.states[:, 0]
+            kept.append([(z[:, 0] == z[:, 1]).mean(), state.emissions[0][np.arange(runs), z[:, 0], 0].mean()])
+    np.testing.assert_allclose(np.mean(kept, axis=0), [stay, first], atol=0.01)
 
 
 def test_the_law_of_cell_sizes_is_learned() -> None:
     rng = seeded_rng(8)
-    sizes = rng.negative_binomial(4, 4 / (4 + 30), 3000)
-    counts = rng.multinomial(sizes, [0.5, 0.5])
-    latent = LatentCounts((counts,), (IntegerNoise("laplace", 0.1),))
-    shapes, logs = zip(*(latent._draw_sizes(counts.sum(axis=1), rng) for _ in range(50)), strict=True)
-    assert np.mean(shapes) == pytest.approx(4.0, rel=0.15)
-    means = [a[0] / np.expm1(-q[0]) for a, q in zip(shapes, logs, strict=True)]
-    assert np.mean(means) == pytest.approx(30, rel=0.05)
+    sizes = rng.gamma(4.0, 30 / 4, (1, 3000))
+    latent = LatentCounts((np.zeros((3000, 2)),), (IntegerNoise("laplace", 0.1),))
+    shape, rate = np.array([latent._draw_law(np.log(sizes), rng) for _ in range(50)])[:, :, 0].T
+    assert np.mean(shape) == pytest.approx(4.0, rel=0.15)
+    assert np.mean(shape / rate) == pytest.approx(30, rel=0.05)
+
+
+def test_without_noise_probabilities_follow_their_dirichlet() -> None:
+    counts, rng = np.array([[50, 3, 0, 11]]), seeded_rng(1)
+    latent = LatentCounts((counts,), (IntegerNoise("laplace", 0.02),))
+    runs = 2000
+    theta, states = np.full((runs, 1, 4), np.log(0.25)), np.zeros((runs, 1), dtype=np.int64)
+    sizes = latent.start(runs)
+    for _ in range(60):
+        theta = latent.move_probabilities(theta, states, sizes, np.full(4, 0.25), rng)
+    draws, alpha = np.exp(theta[:, 0]), counts[0] + 0.25
+    np.testing.assert_allclose(draws.mean(axis=0), alpha / alpha.sum(), atol=0.006)
+    assert np.quantile(draws[:, 2], 0.3) < 1e-3  # a category without records is likely next to nothing
+
+
+def test_tables_that_do_not_belong_together_are_refused() -> None:
+    noise = IntegerNoise("laplace", 1.0)
+    for noisy, noises in [((np.zeros((2, 2)), np.zeros((3, 2))), (noise, noise)), ((np.zeros((2, 2)),), ()), ((), ())]:
+        with pytest.raises(InvalidValue):
+            LatentCounts(noisy, noises)
+    for wrong in ({"shapes": (0.0,)}, {"shapes": ()}, {"prior": (0.0, 1.0)}):
+        with pytest.raises(InvalidValue):
+            LatentCounts((np.zeros((3, 2)),), (noise,), **wrong)

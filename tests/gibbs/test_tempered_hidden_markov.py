@@ -120,7 +120,9 @@ def test_floored_draws_have_the_truncated_law(alpha: list[float]) -> None:
     assert draws.max() <= 1 - floor
 
 
-TWO = HiddenMarkovModel(ChainGrid(Field("region", ("N", "S")), Field("month", (1,))), FIELDS[:1], states=2)
+TWO = HiddenMarkovModel(
+    ChainGrid(Field("region", ("N", "S")), Field("month", (1,))), FIELDS[:1], states=2, emission_prior=1.0
+)
 COUNTS = np.array([[40.0, 0.0], [9.0, 24.0]])
 """Of the two regions, which are in a state each before the sweep."""
 

@@ -15,7 +15,7 @@ from sottovoce.gibbs.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.gibbs.latent_counts import LatentCounts
 from sottovoce.gibbs.noisy_counts import NoisyCounts
 from sottovoce.gibbs.noisy_tables import NoisyTables
-from sottovoce.gibbs.sweeps import ChainState, Prior, draw_latent, gibbs_sweep, stack_draws
+from sottovoce.gibbs.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -30,6 +30,7 @@ Integers = NDArray[np.int64]
 
 _SEARCH = 30
 """Sweeps of each of several starts before the likeliest goes on."""
+_LEAST_SWEEPS, _MOST_SWEEPS = 400, 3200
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ class HiddenMarkovModel:
         What is seen of each record, independent given the state.
     states
         How many hidden states.
-    emission_prior, transition_prior
-        What each entry of a Dirichlet prior is worth, in records or in moves.
+    emission_prior
+        What each entry of an emission's Dirichlet prior is worth, in records; one over the number of the field's
+        categories where None, so that all of them together are worth one record.
+    transition_prior
+        What each entry of the transitions' Dirichlet prior is worth, in moves.
 
     Examples
     --------
@@ -65,7 +69,7 @@ class HiddenMarkovModel:
     >>> storm = rng.random(3000) < np.where(month <= 3, 0.2, 0.7)
     >>> events = {"region": region, "month": month, "kind": np.where(storm, "storm", "calm")}
     >>> mech = model.noisy_counts(n=3000, target=PureDP(1.0), noise="laplace")
-    >>> posterior = model.fit(mech.release(events, rng).value, sweeps=80, burn_in=40, rng=rng)
+    >>> posterior = model.fit(mech.release(events, rng).value, rng=rng)
     >>> len(set(posterior.most_frequent_states[0, :3].tolist()))
     1
     """
@@ -75,7 +79,7 @@ class HiddenMarkovModel:
     grid: ChainGrid
     fields: tuple[Field, ...]
     states: int
-    emission_prior: float = 1.0
+    emission_prior: float | None = None
     transition_prior: float = 1.0
 
     def __post_init__(self) -> None:
@@ -84,6 +88,8 @@ class HiddenMarkovModel:
             raise InvalidValue(f"states must be a whole number >= 1. Got {self.states!r}")
         for name in ("emission_prior", "transition_prior"):
             value = getattr(self, name)
+            if value is None and name == "emission_prior":
+                continue
             if not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise InvalidValue(f"{name} must be a positive number. Got {value!r}")
         for field in self.fields:
@@ -109,7 +115,8 @@ class HiddenMarkovModel:
     def prior(self) -> Prior:
         """The Dirichlet priors."""
         sizes = tuple(f.size for f in self.fields)
-        return Prior(self.states, sizes, float(self.emission_prior), float(self.transition_prior))
+        emission = tuple(1 / size if self.emission_prior is None else float(self.emission_prior) for size in sizes)
+        return Prior(self.states, sizes, emission, float(self.transition_prior))
 
     def counts(self, records: Any) -> tuple[Integers, ...]:
         """Return the true counts (chain, step, category) of each field: of records in memory, or of `Statistics`."""
@@ -133,35 +140,40 @@ class HiddenMarkovModel:
         self,
         data: NoisyTables | Sequence[Any],
         *,
-        sweeps: int = 400,
-        burn_in: int = 200,
+        sweeps: int | None = None,
+        burn_in: int | None = None,
         missing: Any = None,
         noise_aware: bool = True,
-        starts: int = 8,
+        chains: int = 4,
+        starts: int = 4,
         rng: np.random.Generator | None = None,
     ) -> HiddenMarkovPosterior:
-        """Return posterior draws by Gibbs sampling: states by blocks, then emissions and transitions.
+        """Return posterior draws of several chains: states by blocks, then emissions and transitions.
 
         Given noisy tables this is post-processing, free of cost. Given true counts it is **not private**: keep the
-        result to yourself, or compare with it.
+        result to yourself, or compare with it. Where the chains have not converged, a `NotConverged` warning says so,
+        and so does the posterior's `convergence`.
 
         Parameters
         ----------
         data
             Noisy tables, or the true counts (chain, step, category) of each field.
         sweeps, burn_in
-            How many sweeps, and how many of the first to throw away.
+            How many sweeps of each chain, and how many of the first to throw away (half of them where None). Without
+            `sweeps` the chains go on until they agree, 400 sweeps at least and 3,200 at most.
         missing
             Cells to leave out: (chain, step), true where nothing was seen.
         noise_aware
-            Draw the true counts behind noisy ones in every sweep, so that intervals are honest. Otherwise noisy
+            Count the true counts behind noisy ones as unknown, so that intervals are honest. Otherwise noisy
             counts are taken at their word, those below zero as 0.
+        chains
+            How many chains to run, side by side.
         starts
-            How many random starts to try for a few sweeps; the likeliest goes on.
+            How many random starts to try for each chain for a few sweeps; the likeliest goes on.
         rng
             Secure randomness by default.
         """
-        _check_sweeps(sweeps, burn_in, starts)
+        _check_sweeps(sweeps, burn_in, starts, chains)
         rng = secure_rng() if rng is None else rng
         seen = ~self.mask(missing)
         latent = None
@@ -172,41 +184,49 @@ class HiddenMarkovModel:
                 latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises)
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
-        state = self._start(counts, starts, rng)
-        kept = [draw for i, draw in enumerate(self._chain(state, counts, latent, seen, sweeps, rng)) if i >= burn_in]
-        return HiddenMarkovPosterior.relabelled(self.fields, stack_draws(kept))
+        walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng)
+        draws = [next(walk) for _ in range(_LEAST_SWEEPS if sweeps is None else sweeps)]
+        while True:
+            kept = draws[len(draws) // 2 if burn_in is None else burn_in :]
+            posterior = HiddenMarkovPosterior.relabelled(self.fields, stack_draws(kept), chains)
+            if sweeps is not None or posterior.convergence.reached or len(draws) >= _MOST_SWEEPS:
+                break
+            draws += [next(walk) for _ in range(len(draws))]
+        posterior.convergence.warn("give more sweeps, or fewer states")
+        return posterior
 
-    def _start(self, counts: Sequence[Floats], starts: int, rng: np.random.Generator) -> ChainState:
-        """Return the likeliest of several short chains, each begun at the profile of some random cells."""
-        state, logs = self.prior.start(starts, self.grid.shape, rng), np.zeros(starts)
+    def _start(self, counts: Sequence[Floats], chains: int, starts: int, rng: np.random.Generator) -> ChainState:
+        """Return for each chain the likeliest of several short ones, each begun at the profile of some random cells."""
+        runs = chains * starts
+        state, logs = self.prior.start(runs, self.grid.shape, rng), np.zeros(runs)
         cells = [table.reshape(-1, table.shape[-1]) for table in counts]
         filled = np.flatnonzero(cells[0].sum(axis=1))
         if filled.size:
-            picked = rng.choice(filled, (starts, self.states))
+            picked = rng.choice(filled, (runs, self.states))
             emissions = self.prior.draw_emissions([table[picked] for table in cells], rng)
             state = ChainState(state.initial, state.transition, emissions, state.states)
         if starts == 1:
             return state
         for _ in range(_SEARCH):
             state, logs = gibbs_sweep(self.prior, state, counts, rng)
-        return state.run(int(np.argmax(logs)))
+        return state.runs(np.argmax(logs.reshape(chains, starts), axis=1) + starts * np.arange(chains))
 
-    def _chain(
+    def _walk(
         self,
         state: ChainState,
         counts: Sequence[Floats],
         latent: LatentCounts | None,
         seen: Mask,
-        sweeps: int,
         rng: np.random.Generator,
     ) -> Iterator[ChainState]:
-        """Yield the state after each sweep; the true counts are drawn too where they are latent."""
-        tables = counts
-        true = () if latent is None else latent.start()
-        for _ in range(sweeps):
-            if latent is not None:
-                true, tables = draw_latent(state, latent, true, seen, rng)
-            state, _ = gibbs_sweep(self.prior, state, tables, rng)
+        """Yield the state of all chains after each sweep."""
+        if latent is None:
+            while True:
+                state, _ = gibbs_sweep(self.prior, state, counts, rng)
+                yield state
+        sizes = latent.start(len(state.states))
+        while True:
+            state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng)
             yield state
 
     def mask(self, missing: Any) -> Mask:
@@ -243,9 +263,12 @@ class HiddenMarkovModel:
         }
 
 
-def _check_sweeps(sweeps: int, burn_in: int, starts: int) -> None:
-    for name, value, least in (("sweeps", sweeps, 1), ("burn_in", burn_in, 0), ("starts", starts, 1)):
+def _check_sweeps(sweeps: int | None, burn_in: int | None, starts: int, chains: int) -> None:
+    given = (("sweeps", sweeps, 1), ("burn_in", burn_in, 0), ("starts", starts, 1), ("chains", chains, 1))
+    for name, value, least in given:
+        if value is None and name in ("sweeps", "burn_in"):
+            continue
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InvalidValue(f"{name} must be a whole number >= {least}. Got {value!r}")
-    if burn_in >= sweeps:
-        raise InvalidValue(f"burn_in must leave some of the {sweeps} sweeps. Got {burn_in}")
+    if burn_in is not None and burn_in >= (_LEAST_SWEEPS if sweeps is None else sweeps):
+        raise InvalidValue(f"burn_in must leave some of the {sweeps or _LEAST_SWEEPS} sweeps. Got {burn_in}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.gibbs.chains import forward_filter
+from sottovoce.gibbs.diagnostics import Convergence
 from sottovoce.gibbs.fields import Field
 from sottovoce.gibbs.relabel import common_labels
 from sottovoce.gibbs.sweeps import ChainState
@@ -40,6 +42,8 @@ class HiddenMarkovPosterior:
         Probabilities of each field's categories (draw, state, category).
     states
         The states (draw, chain, step).
+    chains
+        How many sampling chains the draws come from, one chain's draws after the other's.
     """
 
     fields: tuple[Field, ...]
@@ -47,9 +51,10 @@ class HiddenMarkovPosterior:
     transition: Floats
     emissions: tuple[Floats, ...]
     states: Integers
+    chains: int = 1
 
     @staticmethod
-    def relabelled(fields: Sequence[Field], draws: ChainState) -> HiddenMarkovPosterior:
+    def relabelled(fields: Sequence[Field], draws: ChainState, chains: int = 1) -> HiddenMarkovPosterior:
         """Return the posterior of draws (its runs are the draws), each state under one name."""
         labels = common_labels(draws.states, draws.initial.shape[-1])
         d = np.arange(len(labels))[:, None]
@@ -59,22 +64,46 @@ class HiddenMarkovPosterior:
             draws.transition[d[..., None], labels[:, :, None], labels[:, None, :]],
             tuple(theta[d, labels] for theta in draws.emissions),
             np.argsort(labels, axis=1)[d[..., None], draws.states],
+            chains,
         )
 
     def __len__(self) -> int:
         return len(self.initial)
 
     def after(self, burn_in: int) -> HiddenMarkovPosterior:
-        """Return the draws after the first `burn_in`."""
-        if not 0 <= burn_in < len(self):
-            raise InvalidValue(f"burn_in must lie between 0 and {len(self) - 1}. Got {burn_in}")
+        """Return the draws of every chain after its first `burn_in`."""
+        count = len(self) // self.chains
+        if not 0 <= burn_in < count:
+            raise InvalidValue(f"burn_in must lie between 0 and {count - 1}. Got {burn_in}")
+        late = np.arange(len(self)).reshape(self.chains, -1)[:, burn_in:].ravel()
         return HiddenMarkovPosterior(
             self.fields,
-            self.initial[burn_in:],
-            self.transition[burn_in:],
-            tuple(theta[burn_in:] for theta in self.emissions),
-            self.states[burn_in:],
+            self.initial[late],
+            self.transition[late],
+            tuple(theta[late] for theta in self.emissions),
+            self.states[late],
+            self.chains,
         )
+
+    @cached_property
+    def convergence(self) -> Convergence:
+        """R-hat and the effective number of draws: the worst over all probabilities and the share of steps that stay."""
+        named = {f.name: theta for f, theta in zip(self.fields, self.emissions, strict=True)}
+        named |= {"the transitions": self.transition, "the share of steps that stay": self.stay_share}
+        return Convergence.of({name: draws.reshape(self.chains, -1, *draws.shape[1:]) for name, draws in named.items()})
+
+    @property
+    def stay_share(self) -> Floats:
+        """The share of all steps that stay in their state, by draw; 1 where there is a single step."""
+        same = self.states[:, :, 1:] == self.states[:, :, :-1]
+        return same.mean(axis=(1, 2)) if same.size else np.ones(len(self))
+
+    def cell_emission(self, name: str) -> Floats:
+        """Return the draws of a field's probabilities in every cell, whatever its state is called.
+
+        The axes are (draw, chain, step, category).
+        """
+        return self.emission(name)[np.arange(len(self))[:, None, None], self.states]
 
     def emission(self, name: str) -> Floats:
         """Return the draws of one field's probabilities (draw, state, category)."""
@@ -178,7 +207,9 @@ class HiddenMarkovPosterior:
 
         named = {f.name: theta for f, theta in zip(self.fields, self.emissions, strict=True)}
         named |= {"initial": self.initial, "transition": self.transition}
-        return arviz.from_dict(posterior={name: draws[None, ...] for name, draws in named.items()})
+        return arviz.from_dict(
+            posterior={name: draws.reshape(self.chains, -1, *draws.shape[1:]) for name, draws in named.items()}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the draws as plain values; `from_dict` reads them back."""
@@ -189,6 +220,7 @@ class HiddenMarkovPosterior:
             "transition": self.transition.tolist(),
             "emissions": [theta.tolist() for theta in self.emissions],
             "states": self.states.tolist(),
+            "chains": self.chains,
         }
 
     @staticmethod
@@ -201,6 +233,7 @@ class HiddenMarkovPosterior:
                 np.asarray(state["transition"], dtype=np.float64),
                 tuple(np.asarray(theta, dtype=np.float64) for theta in state["emissions"]),
                 np.asarray(state["states"], dtype=np.int64),
+                int(state.get("chains", 1)),
             )
         except (KeyError, TypeError) as error:
             raise InvalidValue(f"cannot read a hidden Markov posterior: {error}") from None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.gibbs.chains import sample_paths
-from sottovoce.gibbs.latent_counts import LatentCounts
+from sottovoce.gibbs.latent_counts import CellSizes, LatentCounts
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["ChainState", "Prior", "draw_dirichlet", "draw_latent", "gibbs_sweep", "stack_draws"]
+__all__ = ["ChainState", "Prior", "draw_dirichlet", "gibbs_sweep", "noisy_sweep", "stack_draws"]
 
 Integers = NDArray[np.int64]
 
@@ -35,11 +36,14 @@ def draw_dirichlet(alpha: Floats, rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True)
 class Prior:
-    """Dirichlet priors of a hidden Markov model with `states` states and fields of these `sizes`."""
+    """Dirichlet priors of a hidden Markov model with `states` states and fields of these `sizes`.
+
+    `emission` is what a category of each field is worth.
+    """
 
     states: int
     sizes: tuple[int, ...]
-    emission: float
+    emission: tuple[float, ...]
     transition: float
 
     def draw_chain(self, states: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -49,7 +53,7 @@ class Prior:
 
     def draw_emissions(self, tables: Sequence[Floats], rng: np.random.Generator) -> tuple[Floats, ...]:
         """Draw each field's probabilities given its counts by state (run, state, category)."""
-        return tuple(draw_dirichlet(self.emission + table, rng) for table in tables)
+        return tuple(draw_dirichlet(a + table, rng) for a, table in zip(self.emission, tables, strict=True))
 
     def start(self, runs: int, shape: tuple[int, int], rng: np.random.Generator) -> ChainState:
         """Return a state drawn from the prior, chains and all: nothing of the data enters."""
@@ -96,9 +100,8 @@ class ChainState:
         member = (self.states.reshape(runs, 1, -1) == np.arange(size)[:, None]).astype(np.float64)
         return [np.asarray(member @ table.reshape(*table.shape[:-3], -1, table.shape[-1])) for table in counts]
 
-    def run(self, index: int) -> ChainState:
-        """Return one run by itself."""
-        i = slice(index, index + 1)
+    def runs(self, i: Integers) -> ChainState:
+        """Return some of the runs."""
         return ChainState(self.initial[i], self.transition[i], tuple(e[i] for e in self.emissions), self.states[i])
 
     def draw_states(
@@ -120,34 +123,44 @@ def gibbs_sweep(
     return ChainState(initial, transition, emissions, states), logs.sum(axis=1)
 
 
-def draw_latent(
-    state: ChainState, latent: LatentCounts, true: Sequence[Integers], seen: NDArray[np.bool_], rng: np.random.Generator
-) -> tuple[tuple[Integers, ...], list[Floats]]:
-    """Draw the true counts of the cells that were seen (chain, step), all runs side by side.
+def noisy_sweep(
+    prior: Prior,
+    state: ChainState,
+    sizes: CellSizes,
+    latent: LatentCounts,
+    seen: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> tuple[ChainState, CellSizes]:
+    """Return the state and the cells' sizes after one sweep given noisy counts, the true ones summed out throughout.
 
-    Returns
-    -------
-    tuple
-        The counts as `LatentCounts` keeps them (run and cell, category), and as the sweep needs them
-        (run, chain, step, category), zero where nothing was seen.
+    `latent` holds the cells that were seen (chain, step).
     """
     runs = len(state.states)
-    z, run = state.states[:, seen], np.arange(runs)[:, None]
-    logs = [np.log(theta)[run, z].reshape(-1, theta.shape[-1]) for theta in state.emissions]
-    drawn = latent.resample(true, logs, rng)
-    tables = [np.zeros((runs, *seen.shape, table.shape[1])) for table in drawn]
-    for table, new in zip(tables, drawn, strict=True):
-        table[:, seen] = new.reshape(runs, -1, new.shape[1])
-    return drawn, tables
+    run = np.arange(runs)[:, None]
+    log_theta = np.log(np.concatenate(state.emissions, axis=-1))
+    logs = np.zeros((runs, *seen.shape, prior.states))
+    logs[:, seen] = latent.by_state(sizes.logs, log_theta)
+    states, _ = sample_paths(logs, state.initial, state.transition, rng)
+    initial, transition = prior.draw_chain(states, rng)
+    alpha = np.repeat(prior.emission, prior.sizes)
+    log_theta = latent.move_probabilities(log_theta, states[:, seen], sizes, alpha, rng)
+    sizes = latent.move_sizes(sizes, log_theta[run, states[:, seen]], rng)
+    parts = np.split(np.exp(log_theta), np.cumsum(prior.sizes)[:-1], axis=-1)
+    emissions = tuple(part / part.sum(axis=-1, keepdims=True) for part in parts)
+    return ChainState(initial, transition, emissions, states), sizes
 
 
 def stack_draws(draws: Sequence[ChainState]) -> ChainState:
-    """Return the draws of one run side by side, as if they were runs."""
+    """Return the draws of all runs side by side, as if they were runs: those of the first run first."""
+
+    def stacked(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])
+
     return ChainState(
-        np.concatenate([d.initial for d in draws]),
-        np.concatenate([d.transition for d in draws]),
-        tuple(np.concatenate(parts) for parts in zip(*(d.emissions for d in draws), strict=True)),
-        np.concatenate([d.states for d in draws]),
+        stacked([d.initial for d in draws]),
+        stacked([d.transition for d in draws]),
+        tuple(stacked(parts) for parts in zip(*(d.emissions for d in draws), strict=True)),
+        stacked([d.states for d in draws]),
     )
 
 

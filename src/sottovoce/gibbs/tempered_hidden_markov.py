@@ -144,8 +144,8 @@ class TemperedHiddenMarkov(Mechanism):
         """Return the state after one tempered sweep: emissions, states, then transitions."""
         weight = 1 / self.temperature
         emissions = tuple(
-            draw_floored_dirichlet(self.system.prior.emission + weight * table, self.floor / table.shape[-1], rng)
-            for table in state.counts_by_state(counts)
+            draw_floored_dirichlet(a + weight * table, self.floor / table.shape[-1], rng)
+            for a, table in zip(self.system.prior.emission, state.counts_by_state(counts), strict=True)
         )
         drawn = ChainState(state.initial, state.transition, emissions, state.states)
         states, _ = drawn.draw_states(counts, rng, weight)
