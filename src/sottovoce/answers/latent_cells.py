@@ -19,7 +19,13 @@ _NODES = 2048
 
 
 def count_draws(
-    noisy: Floats, noise: IntegerNoise, draws: int, rng: np.random.Generator, *, power: float = 0.0, most: float = np.inf
+    noisy: Floats,
+    noise: IntegerNoise,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    power: float = 0.0,
+    most: float = np.inf,
 ) -> Floats:
     r"""Return draws of the true count of each cell, (draws, cells), given its noisy count.
 

@@ -256,4 +256,3 @@ class ClippedTotal:
         # Few points see the bend: put as many more there.
         dense = np.linspace(u[max(near[0] - 1, 0)], u[min(near[-1] + 2, points - 1)], points)
         return np.unique(np.concatenate([u, dense]))
-

@@ -45,9 +45,7 @@ class DiscreteGaussianProfile(Profile):
         object.__setattr__(self, "scale", real("scale", self.scale, self.least))
         if self.scale > self.most:
             raise InvalidValue(f"scale must be at most {self.most:g}. Got {self.scale}")
-        object.__setattr__(
-            self, "sensitivity", whole("sensitivity", self.sensitivity, 1, self.farthest, floats=True)
-        )
+        object.__setattr__(self, "sensitivity", whole("sensitivity", self.sensitivity, 1, self.farthest, floats=True))
         object.__setattr__(self, "cells", whole("cells", self.cells, 1, 2, floats=True))
 
     most: ClassVar[float] = 2e5

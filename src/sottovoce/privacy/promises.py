@@ -14,7 +14,16 @@ from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 from sottovoce.privacy.numbers import real, shown
 from sottovoce.privacy.plain import json_object
 
-__all__ = ["ApproxDP", "GaussianDP", "Promise", "PureDP", "RenyiDP", "ZeroConcentratedDP", "check_order", "parse_promise"]
+__all__ = [
+    "ApproxDP",
+    "GaussianDP",
+    "Promise",
+    "PureDP",
+    "RenyiDP",
+    "ZeroConcentratedDP",
+    "check_order",
+    "parse_promise",
+]
 
 _LEAST_ORDER, _MOST_ORDER = 1.000001, 1e12
 

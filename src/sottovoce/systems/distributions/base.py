@@ -41,6 +41,7 @@ DISTRIBUTIONS = Registry(
         "normal": f"{_HERE}.normal:Normal",
         "normal vector": f"{_HERE}.normal:NormalVector",
         "truncated": f"{_HERE}.truncated:Truncated",
+        "tabulated": f"{_HERE}.tabulated:Tabulated",
         "mixture": f"{_HERE}.mixture:Mixture",
         "dirichlet mixture": f"{_HERE}.mixture:DirichletMixture",
     },
