@@ -1,0 +1,22 @@
+"""Readings: how records become what a mechanism may see, and how far one record can move that."""
+
+from sottovoce.readings.ball_sum import BallSum
+from sottovoce.readings.base import READINGS, Block, Movement, Reading, Seen, Statistics
+from sottovoce.readings.category_counts import CategoryCounts
+from sottovoce.readings.clipped_sum import ClippedSum
+from sottovoce.readings.cross_counts import CrossCounts
+from sottovoce.readings.joint import Joint
+
+__all__ = [
+    "READINGS",
+    "BallSum",
+    "Block",
+    "CategoryCounts",
+    "ClippedSum",
+    "CrossCounts",
+    "Joint",
+    "Movement",
+    "Reading",
+    "Seen",
+    "Statistics",
+]

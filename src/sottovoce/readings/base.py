@@ -1,0 +1,251 @@
+"""What a reading is: how records become what a mechanism may see, and how far one record can move that."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.registry import Registry
+
+__all__ = ["READINGS", "Block", "Integers", "Movement", "Reading", "Seen", "Statistics", "checked_n", "plain"]
+
+Integers = NDArray[np.int64]
+
+_HERE = "sottovoce.readings"
+READINGS = Registry(
+    "reading",
+    {
+        "clipped sum": f"{_HERE}.clipped_sum:ClippedSum",
+        "category counts": f"{_HERE}.category_counts:CategoryCounts",
+        "ball sum": f"{_HERE}.ball_sum:BallSum",
+        "cross counts": f"{_HERE}.cross_counts:CrossCounts",
+        "joint": f"{_HERE}.joint:Joint",
+    },
+    "sottovoce.readings",
+)
+"""Every kind of reading by its word."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a reading made of n records: all that a mechanism is shown of them."""
+
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics(Seen):
+    """The number of records n and the sum ΣS(x) over them, one entry a coordinate.
+
+    Attributes
+    ----------
+    n, total
+        The number of records and their sum.
+    above
+        For a `ClippedSum` the sum of S(x) - low, where it is known to its own last digits: near 10⁹ the double next to
+        a total lies further off than one record can move it.
+    """
+
+    total: Floats
+    above: float | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", np.atleast_1d(np.asarray(self.total, dtype=np.float64)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Statistics) or self.n != other.n:
+            return False
+        known = self.above is None or other.above is None or self.above == other.above
+        return known and np.array_equal(self.total, other.total)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How far one record replaced by another moves a total, counted in steps of a public grid.
+
+    Attributes
+    ----------
+    grid
+        The step.
+    cells, width
+        At most `cells` coordinates move, each by at most `width` steps; 0 where only their squares are bounded.
+    squares
+        The sum of the squares of all moves, at most.
+    """
+
+    grid: float
+    cells: int
+    width: int
+    squares: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some neighbouring coordinates of a total that carry noise of one scale: how many, and how far they move."""
+
+    size: int
+    movement: Movement
+
+
+@dataclass(frozen=True)
+class Reading(ABC):
+    """How a record becomes S(x). Public: nothing in it may come from the data.
+
+    A kind is a frozen dataclass of public values with a `word` of its own. It is a total map: no record, however odd,
+    makes it fail, warn or take visibly longer. Adding one is one file and one line in `READINGS`.
+    """
+
+    word: ClassVar[str]
+    vector: ClassVar[bool] = False
+    """Whether one value a record has several coordinates, so that noise is Gaussian and a record several columns."""
+
+    # What a kind implements.
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many coordinates the total has."""
+
+    @property
+    @abstractmethod
+    def whole(self) -> bool:
+        """Whether totals are whole numbers."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """The width of one record, beside which noise is large or small."""
+
+    @abstractmethod
+    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+        """Return n and ΣS(x) of records in memory; of public ones, an odd one is refused instead."""
+
+    @abstractmethod
+    def check(self, statistics: Statistics) -> Statistics:
+        """Return statistics that n such records can have, put back on the edge where rounding took them over it."""
+
+    @abstractmethod
+    def check_sums(self, n: int) -> None:
+        """Raise `InvalidValue` unless n such records can be added without loss."""
+
+    @abstractmethod
+    def project(self, n: int, total: Floats) -> Floats:
+        """Return the nearest total that n records can have."""
+
+    @abstractmethod
+    def movement(self, n: int) -> Movement:
+        """Return how far one record replaced by another moves the total."""
+
+    @abstractmethod
+    def middle(self) -> Any:
+        """Return a mean of S(x) in the middle of what records can be."""
+
+    @abstractmethod
+    def _fits(self, mean: Floats) -> tuple[bool, str]:
+        """Say whether records can have this mean, and in words what they can have."""
+
+    @abstractmethod
+    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
+        """Return neighbouring statistics that lie as far apart as one record replaced can take them, n >= 1."""
+
+    @abstractmethod
+    def apart(self, gap: Floats) -> bool:
+        """Say whether one record replaced can move a total this far, coordinate by coordinate."""
+
+    # What follows from them.
+
+    def blocks(self, n: int) -> tuple[Block, ...]:
+        """Return the parts of the total that carry noise of their own scale; one, unless a kind has several."""
+        return (Block(self.size, self.movement(n)),)
+
+    def steps(self, statistics: Statistics) -> Integers:
+        """Return statistics in whole steps of the grid."""
+        grid = self.movement(statistics.n).grid
+        return np.asarray(np.rint(self.check(statistics).total / grid).astype(np.int64))
+
+    def from_steps(self, n: int, steps: Integers) -> Floats:
+        """Return the totals that go with steps, which may be noisy: post-processing."""
+        return np.asarray(steps * self.movement(n).grid)
+
+    def statistics(self, n: int, total: Floats) -> Statistics:
+        """Return a total that n records can have as their statistics."""
+        return Statistics(n, total)
+
+    def imagined(self, n: int, mean: Any) -> Statistics:
+        """Return the statistics of n imagined records with this mean of S(x); nothing private enters."""
+        numbers = np.atleast_1d(as_floats("mean", mean, -np.inf))
+        fits, wanted = self._fits(numbers)
+        if not fits:
+            raise InvalidValue(f"mean must be {wanted}. Got {numbers.tolist()}")
+        return self.statistics(n, n * numbers)
+
+    def check_whole(self, statistics: Statistics) -> Statistics:
+        """Return the statistics if they are whole wherever records are, else raise `InvalidData`.
+
+        A profile covers the data sets that can happen; a fraction of a count is none of them.
+        """
+        if self.whole and not np.array_equal(statistics.total, np.rint(statistics.total)):
+            raise InvalidData("records of this system are whole, so their statistics must be whole numbers too")
+        return statistics
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reading as plain values; `from_dict` reads it back."""
+        return {"reading": self.word} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Reading:
+        return cls(**{name: _tuples(value) for name, value in state.items()})
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Reading:
+        """Read a reading from `to_dict`'s form."""
+        rest = dict(state)
+        kind = READINGS[rest.pop("reading", None)]
+        try:
+            reading: Reading = kind._from_state(rest)
+        except TypeError as error:
+            raise InvalidValue(f"cannot read a reading: {error}") from None
+        return reading
+
+    def _off(self, n: int) -> InvalidData:
+        return InvalidData(
+            f"no {n} records within the bounds have these statistics; read them with the system's own bounds"
+        )
+
+    def _checked_total(self, statistics: Statistics) -> tuple[int, Floats]:
+        """Return n and the total, of the right size and finite."""
+        n, total = checked_n(statistics.n), statistics.total
+        if total.shape != (self.size,):
+            raise InvalidData(f"these statistics must have {self.size} coordinate(s). Got {total.size}")
+        if not np.all(np.isfinite(total)):
+            raise self._off(n)
+        return n, total
+
+
+def checked_n(n: Any) -> int:
+    """Return the number of records, or raise `InvalidValue`."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise InvalidValue(f"n must be a whole number >= 0. Got {n!r}")
+    return int(n)
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a frozen dataclass for JSON."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [plain(part) for part in value] if isinstance(value, tuple | list) else value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
