@@ -16,6 +16,7 @@ from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.systems import Statistics
 
 FIELDS = (
     Field("season", ("dry", "wet", "cold")),
@@ -257,7 +258,6 @@ def test_bad_arguments_raise(make, message):
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ({"a": [0, 1], "b": [0, 5]}, "none of its"),
         ({"a": [0, 1]}, "no column 'b'"),
         ({"a": [], "b": []}, "no record"),
         ({"a": [0, 1], "b": [0]}, "different lengths"),
@@ -267,6 +267,14 @@ def test_bad_arguments_raise(make, message):
 def test_bad_records_raise(records, message):
     with pytest.raises(InvalidData, match=message):
         BayesianNetwork((A, B), {"b": ["a"]}).fit(records)
+
+
+def test_records_outside_of_the_lists_are_left_out():
+    network = BayesianNetwork((A, B), {"b": ["a"]})
+    odd = {"a": [0, 1, None, 1], "b": [0, 1, 1, 5]}
+    assert network.statistics(odd) == Statistics(4, network.statistics({"a": [0, 1], "b": [0, 1]}).total)
+    posterior = network.fit({"a": [0, 1], "b": [0, 1]}, draws=3, rng=seeded_rng(1))
+    assert posterior.log_likelihood(odd) == pytest.approx(posterior.log_likelihood({"a": [0, 1], "b": [0, 1]}))
 
 
 def test_tables_of_another_network_are_refused():

@@ -147,14 +147,6 @@ def test_a_missing_value_must_lie_within_the_facts():
 
 
 FAR_OFF = [(1e9, 1e9 + 1), (-1e12, -1e12 + 0.5), (1e15, 1e15 + 2), (0.0, 1e-120), (-1e119, 1e119), (0.1, 0.3)]
-    (1e9, 1e9 + 1),
-    (-1e12, -1e12 + 0.5),
-    (1e15, 1e15 + 2),
-    (0.0, 1e-120),
-    (-1e119, 1e119),
-    (0.1, 0.3),
-    (60, 250),
-]
 
 
 @pytest.mark.parametrize("bounds", FAR_OFF, ids=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,12 @@ from numpy.typing import NDArray
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.systems.columns import as_numbers
+from sottovoce.systems.grid import check_span
 
 __all__ = ["Bounded", "moment_draws", "moment_profile", "moment_sensitivity"]
 
@@ -50,12 +51,13 @@ class Bounded:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidValue(f"a field's name is the name of a column. Got {self.name!r}")
-        object.__setattr__(self, "low", float(self.low))
-        object.__setattr__(self, "high", float(self.high))
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise InvalidValue(
-                f"the bounds of {self.name!r} must be finite, low < high. Got {self.low} and {self.high}"
-            )
+        try:
+            low, high = float(self.low), float(self.high)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidValue(f"the bounds of {self.name!r} must be two numbers") from None
+        check_span(low, high, f"the bounds of {self.name!r}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
 
     @property
     def half(self) -> float:
@@ -63,16 +65,11 @@ class Bounded:
         return (self.high - self.low) / 2
 
     def centred(self, values: Any) -> Floats:
-        """Return t of each value, clipped to the bounds."""
-        try:
-            x = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidData(f"the values of {self.name!r} must be numbers") from None
-        if x.ndim != 1:
-            raise InvalidData(f"the values of {self.name!r} must form one column. Got {x.ndim} dimensions")
-        if np.isnan(x).any():
-            raise InvalidData(f"{self.name!r} has a missing value; fill it in before, with a public value")
-        return np.asarray((np.clip(x, self.low, self.high) - (self.low + self.high) / 2) / self.half)
+        """Return t of each value, clipped to the bounds; what is no number counts as 0 cut to them."""
+        x = as_numbers(values, f"values of {self.name!r}")
+        x = np.clip(np.where(np.isnan(x), 0.0, x), self.low, self.high)
+        # Measured from the lower end nothing is rounded past the other: 0 <= x - low <= high - low, also in doubles.
+        return np.asarray(2 * ((x - self.low) / (self.high - self.low)) - 1)
 
     def sums(self, values: Any, codes: Integers, classes: int) -> Integers:
         """Return (Σt, Σ(t² - ½)) of each class in grid steps."""

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from sottovoce.gibbs.fields import ChainGrid, Field
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.systems.conjugate import check_count
+from sottovoce.systems.grid import exact_sum
 from sottovoce.systems.statistics import CrossCounts, Statistics
 
 __all__ = ["CountTables"]
@@ -97,18 +99,21 @@ class CountTables:
     def statistics(self, records: Any) -> Statistics:
         """Return n and the counts of records in memory: a mapping of columns, a frame, or a list of columns.
 
-        A value outside its list raises `InvalidData`, unless its field says what it counts as.
+        A value outside its list counts as its field says; a record with one that counts as nothing is left out of every
+        table, as in a database.
         """
         columns = self._columns(records)
         codes = {f.name: f.codes(column) for f, column in zip(self.fields, columns, strict=True)}
         lengths = {len(code) for code in codes.values()}
         if len(lengths) != 1:
             raise InvalidData("every column must have one value a record; these have different lengths")
+        inside = np.logical_and.reduce([code >= 0 for code in codes.values()])
+        codes = {name: code[inside] for name, code in codes.items()}
         counts = [
             np.bincount(np.ravel_multi_index([codes[name] for name in table], shape), minlength=size)
             for table, shape, size in zip(self.tables, self.shapes, self.sizes, strict=True)
         ]
-        return Statistics(lengths.pop(), np.concatenate(counts).astype(np.float64))
+        return Statistics(inside.size, np.concatenate(counts).astype(np.float64))
 
     def _columns(self, records: Any) -> list[Any]:
         names = records if isinstance(records, Mapping) else getattr(records, "column_names", None)
@@ -128,11 +133,11 @@ class CountTables:
         total = statistics.total
         if total.shape != (sum(self.sizes),):
             raise InvalidData(f"these statistics must have {sum(self.sizes)} cells. Got {total.size}")
-        counts = np.rint(total).astype(np.int64) if np.all(np.isfinite(total)) else None
+        counts = np.rint(total).astype(np.int64) if np.all(np.abs(total) <= 2.0**53) else None
         parts = None if counts is None else np.split(counts, np.cumsum(self.sizes)[:-1])
         if counts is None or parts is None or not np.array_equal(counts, total) or counts.min() < 0:
             raise InvalidData("counts must be whole numbers >= 0")
-        if max(int(part.sum()) for part in parts) > statistics.n:
+        if max(exact_sum(part) for part in parts) > check_count(statistics.n):
             raise InvalidData("a table counts more records than there are")
         return tuple(part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True))
 

@@ -6,13 +6,13 @@ import itertools
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.systems.columns import as_codes
 
 __all__ = ["ChainGrid", "Field"]
 
@@ -30,9 +30,9 @@ class Field:
     categories
         Every value a record may hold, chosen without looking at the data.
     other
-        The category that any other value, and a missing one, counts as. Without it, records in memory that hold
-        such a value are refused, and a table leaves them out of the counts (to refuse there would tell that such
-        a record exists).
+        The category that any other value, and a missing one, counts as. Without it, records that hold such a value are
+        left out of the counts, though they count in n (to refuse them would tell that such a record exists); naive
+        Bayes, where every record has its class, then takes the first category.
 
     Examples
     --------
@@ -41,6 +41,8 @@ class Field:
     array([2, 0])
     >>> Field("light", ("day", "dark", "else"), other="else").codes(["dark", "dawn", None])
     array([1, 2, 2])
+    >>> severity.codes(["slight", "unheard of"])
+    array([ 0, -1])
     """
 
     name: str
@@ -74,28 +76,9 @@ class Field:
         """The position of `other`, or -1."""
         return -1 if self.other is None else self.categories.index(self.other)
 
-    @cached_property
-    def _positions(self) -> dict[Hashable, int]:
-        return {category: i for i, category in enumerate(self.categories)}
-
     def codes(self, values: Any) -> Integers:
-        """Return the position of each value's category; an unknown value becomes `other` or raises `InvalidData`."""
-        try:
-            column = np.asarray(values)
-            plain = column.tolist()
-            codes = np.fromiter(
-                map(self._positions.get, plain, itertools.repeat(self.other_code)), np.int64, count=column.size
-            )
-        except TypeError:
-            raise InvalidData(f"the values of {self.name!r} must form one column of texts or numbers") from None
-        if column.ndim != 1:
-            raise InvalidData(f"the values of {self.name!r} must form one column. Got {column.ndim} dimensions")
-        if codes.size and codes.min() < 0:
-            raise InvalidData(
-                f"some record of {self.name!r} belongs to none of its {self.size} categories; "
-                "list every category, or say other=... for what the rest counts as"
-            )
-        return codes
+        """Return the position of each value's category; of `other`, or -1, where it has none."""
+        return as_codes(values, self.categories, self.other_code, f"values of {self.name!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the field as plain values."""

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.gibbs.bounded import Bounded, moment_draws
-from sottovoce.gibbs.class_columns import categories_by_name, class_tables, columns_of, tails
+from sottovoce.gibbs.class_columns import categories_by_name, class_tables, columns_of, complete, tails
 from sottovoce.gibbs.class_model import ClassModel
 from sottovoce.gibbs.class_plan import ClassPlan
 from sottovoce.gibbs.count_tables import CountTables
@@ -123,17 +123,16 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if promise is not None:
             warn_of_refit(self)
         columns, n = columns_of(X, fields)
-        labels = np.asarray(y)
-        if labels.ndim != 1 or len(labels) != n:
-            raise InvalidData(f"y must hold one class a row of X. Got shape {labels.shape} for {n} rows")
+        codes = label.codes(y)
+        if codes.size != n:
+            raise InvalidData(f"y must hold one class a row of X. Got {codes.size} for {n} rows")
         if n == 0:
             raise InvalidData("there is no record; a model needs at least one")
         tables = class_tables(label, fields)
         numeric = [field for field in fields if isinstance(field, Bounded)]
         plan: Any = self._plan(tables, numeric, n, promise)
         rng = random_source(self.random_state)
-        statistics = tables.statistics({label.name: labels, **categories_by_name(fields, columns)})
-        codes = label.codes(labels)
+        statistics = tables.statistics({label.name: y, **categories_by_name(fields, columns)})
         sums = [
             field.sums(column, codes, label.size)
             for field, column in zip(fields, columns, strict=True)
@@ -180,7 +179,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidValue("alpha and class_alpha must be > 0, and floor between 0 and 1")
         if self.draws is not None:
             check_draws(self.draws)
-        return label, fields
+        return complete(label), tuple(map(complete, fields))
 
     def _plan(self, tables: CountTables, numeric: Sequence[Bounded], n: int, promise: Promise | None) -> Any:
         """Return what will keep the promise, from public numbers alone; None without a promise."""

@@ -112,11 +112,15 @@ class NetworkPosterior:
         return {f.name: np.array(f.categories)[codes[f.name]] for f in self.fields}
 
     def log_likelihood(self, records: Mapping[str, Any]) -> Floats:
-        """Return Σ log p(record) of complete records under each draw."""
+        """Return Σ log p(record) under each draw, over the records that hold known categories alone."""
         codes = {f.name: f.codes(records[f.name]) for f in self.fields if f.name in records}
         missing = [f.name for f in self.fields if f.name not in codes]
         if missing:
             raise InvalidValue(f"the records have no column {missing[0]!r}")
+        if len({code.size for code in codes.values()}) != 1:
+            raise InvalidValue("every column must have one value a record; these have different lengths")
+        inside = np.logical_and.reduce([code >= 0 for code in codes.values()])
+        codes = {name: code[inside] for name, code in codes.items()}
         total = np.zeros(len(self))
         for (name, above), table in zip(self.parents, self.values, strict=True):
             cells = tuple(codes[v] for v in (*above, name))

@@ -18,7 +18,7 @@ from sottovoce.systems.records import check_sums
 from sottovoce.systems.statistics import Statistics
 from sottovoce.systems.system import System
 
-__all__ = ["Mechanism", "check_draws", "coarse_bits", "coarsen"]
+__all__ = ["Mechanism", "check_draws", "check_system", "coarse_bits", "coarsen"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n", check_count(self.n))
-        check_sums(self.system.reading, self.n)
+        check_sums(getattr(self.system, "reading", None), self.n)
 
     @property
     @abstractmethod
@@ -108,6 +108,12 @@ class Mechanism(ABC):
             f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in self._parameters().items()
         )
         return f"{self.word} of {self.system.to_dict()['system']}, n={self.n}" + (f", {numbers}" if numbers else "")
+
+
+def check_system(system: Any) -> None:
+    """Raise `InvalidValue` unless this is a system."""
+    if not isinstance(system, System):
+        raise InvalidValue(f"a mechanism takes a system such as BetaBernoulli(1, 1). Got a {type(system).__name__}")
 
 
 def check_draws(draws: int) -> int:

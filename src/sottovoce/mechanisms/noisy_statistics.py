@@ -14,7 +14,7 @@ from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.feasible import project, whole_counts
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers, NoiseKind
-from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.noise_aware import latent_counts, latent_total
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -79,6 +79,7 @@ class NoisyStatistics(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_system(self.system)
         if self.noise not in _KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
         if self.noise == "laplace" and isinstance(self.system.reading, BallSum):

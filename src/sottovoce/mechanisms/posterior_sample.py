@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, coarse_bits, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarse_bits, coarsen
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.distributions.base import number
@@ -23,6 +23,10 @@ __all__ = ["PosteriorSample"]
 @dataclass(frozen=True, eq=False)
 class PosteriorSample(Mechanism):
     """A mechanism that releases samples from a posterior with weighted data and prior."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_system(self.system)
 
     @property
     def _weights(self) -> tuple[float, float]:
