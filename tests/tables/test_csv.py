@@ -1,0 +1,166 @@
+"""CSV: each line after the first is one record, and no line changes what is public or makes anything fail."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.tables import delimited, open_table
+from sottovoce.tables.delimited import SEPARATOR, cells, separated
+
+SOUND = [b"%d,%d,ward %d" % (k, 20 + k % 60, k % 3) for k in range(999)]
+ODD = {
+    "one comma too many": b"q, r,44,1",
+    "blank": b"",
+    "short": b"7",
+    "long": b"1,44,ward 1,x,y,z",
+    "open quote": b'1,"44,ward 1',
+    "stray quotes": b'1"",4"4,"ward" 1',
+    "NUL": b"1\x00,44,\x00",
+    "BOM": b"\xef\xbb\xbf1,44,ward 1",
+    "CRLF": b"1,44,ward 1\r",
+    "carriage returns": b"1\r,4\r4,ward 1\r\r",
+    "latin-1": "1,44,Évora".encode("latin-1"),
+    "separator": b"1\x1f44\x1fward 1",
+    "a header": b"id,age,ward",
+    "huge": b"9" * 3_000_000,
+    "infinite": b"nan,inf,-inf",
+}
+
+
+def write(path: Path, lines: list[bytes], end: bytes = b"\n") -> Path:
+    content = end.join([b"id,age,ward", *lines]) + end
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def public(path: Path) -> tuple[dict[str, str], int]:
+    with open_table(path) as table:
+        return table.schema, table.count()
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.csv.gz"])
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_an_odd_line_is_one_record_like_any_other(odd: bytes, name: str, tmp_path: Path) -> None:
+    for lines in ([*SOUND, odd], [odd, *SOUND], [*SOUND[:500], odd, *SOUND[500:]]):
+        with open_table(write(tmp_path / name, lines)) as table:
+            assert table.schema == dict.fromkeys(["id", "age", "ward"], "string")
+            whole = table.statistics(ClippedSum(0, 100), "age")
+            assert (table.count(), whole.n) == (1000, 1000)
+            assert 0 <= whole.total[0] - sum(20 + k % 60 for k in range(999)) <= 100
+
+
+def test_one_cell_of_ten_thousand_changes_no_type(tmp_path: Path) -> None:
+    """The server publishes the types, so a type worked out from the cells would tell of a record."""
+    for last in (b"44", b"n/a", b"", b"4.5"):
+        path = tmp_path / "ages.csv"
+        path.write_bytes(b"age\n" + b"44\n" * 9_999 + last + b"\n")
+        assert public(path) == ({"age": "string"}, 10_000)
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n3,4", b"a,b\r\n1,2\r\n3,4\r\n", b"\xef\xbb\xbfa,b\n1,2\n3,4\n"])
+def test_ends_of_lines_and_byte_order_marks(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(content)
+    with open_table(tmp_path / "x.csv", types={"b": "int64"}) as table:
+        assert (table.schema, table.count()) == ({"a": "string", "b": "int64"}, 2)
+        assert table.statistics(ClippedSum(0, 9), "b").total.tolist() == [6.0]
+        assert table.statistics(CategoryCounts((1, 3)), "a").total.tolist() == [1.0, 1.0]
+
+
+def test_cells_are_those_of_pythons_own_reader() -> None:
+    rng = random.Random(1)
+    for _ in range(4000):
+        text = "".join(rng.choice('a,,""" \nb') for _ in range(rng.randint(0, 40))) + "\n"
+        expected = [next(csv.reader([line]), []) or [""] for line in text.split("\n")[:-1]]
+        made = separated(text.encode(), b",").decode().split("\n")[:-1]
+        assert [line.split(SEPARATOR.decode()) for line in made] == expected
+        assert [[c.decode() for c in cells(line.encode(), b",")] for line in text.split("\n")[:-1]] == expected
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_bytes_are_records(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """n is the number of lines; a question is answered; a replaced line moves a count by one at most."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(delimited, "_CHUNK", rng.choice([2**22, 100, 7]))
+    monkeypatch.setattr(delimited, "LONGEST", rng.choice([2**20, 20]))
+    alphabet = bytes(range(256)) if seed % 2 else b'1,"\r\x00\xff\xc3\xa9.e-'
+    alphabet = alphabet.replace(b"\n", b"")
+    lines = [bytes(rng.choices(alphabet, k=rng.randint(0, 60))) for _ in range(50)]
+    counts = []
+    for odd in (b"1,44,ward 1", *(bytes(rng.choices(alphabet, k=30)) for _ in range(3))):
+        lines[seed] = odd
+        path = write(tmp_path / "x.csv", lines)
+        assert public(path) == (dict.fromkeys(["id", "age", "ward"], "string"), 50)
+        with open_table(path) as table:
+            counts.append(table.statistics(ClippedSum(0, 1), where="age > 1 or ward = 'x' or not id < 3").total[0])
+            table.statistics(BallSum(2, 1.0), ["id", "age"])
+            table.statistics(CrossCounts((("1", "é"), (0, 1)), ((0, 1),), (0, -1)), ["ward", "id"])
+    assert max(counts) - min(counts) <= 1
+
+
+def test_where_a_chunk_ends_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "LONGEST", 2000)
+    odd = [line[:5000] for line in ODD.values()]
+    path = write(tmp_path / "x.csv", [*odd, *SOUND], end=b"\r\n")
+    found = []
+    for size in (2**22, 1000, 64):
+        monkeypatch.setattr(delimited, "_CHUNK", size)
+        found.append([line for batch in delimited.line_batches([str(path)]) for line in batch["line"].to_pylist()])
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == len(ODD) + len(SOUND)
+
+
+def test_a_column_of_no_type_is_what_the_question_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("age,flag,ward\n40,true,1\n 50 ,FALSE,2\nn/a,1,north\n,,\n")
+    expected = {"age > 40": 1, "flag": 2, "not flag": 2, "ward = '1'": 1, "ward = 1": 1, "ward in (1, 2)": 2}
+    expected |= {"age is null": 1, "age < ward": 0, "age != ward": 3, "flag = true": 2, "age >= 40.0": 2}
+    with open_table(tmp_path / "x.csv") as table:
+        for text, holds in expected.items():
+            assert (text, table.statistics(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
+        assert table.statistics(CategoryCounts((0, 1)), "flag").total.tolist() == [2.0, 2.0]
+        assert table.statistics(CategoryCounts(("north", "1")), "ward").total.tolist() == [3.0, 1.0]
+        for text in ("ward < 'a'", "ward in (1, 'a')"):
+            with pytest.raises(InvalidData):
+                table.check(ClippedSum(0, 1), where=text)
+
+
+def test_several_files_are_one_table_if_their_names_agree(tmp_path: Path) -> None:
+    for part in "ab":
+        write(tmp_path / f"{part}.tsv", []).write_bytes(b"x\ty\n1\t2,5\n")
+    with open_table(f"{tmp_path}/*.tsv") as table:
+        assert (table.count(), table.statistics(ClippedSum(0, 9), "x").total[0]) == (2, 2.0)
+    (tmp_path / "b.tsv").write_bytes(b"x\tz\n1\t2,5\n")
+    with pytest.raises(InvalidData, match="same names"):
+        open_table(f"{tmp_path}/*.tsv")
+
+
+@pytest.mark.parametrize("first", [b"", b"\n", b"1,44.5,-3\n", b"a,A\n", b"a" * 2_000_000])
+def test_a_first_line_that_holds_no_names_is_refused(first: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(first)
+    with pytest.raises(InvalidData) as caught:
+        open_table(tmp_path / "x.csv")
+    assert "44" not in str(caught.value)
+
+
+def test_an_unnamed_column_goes_by_its_place(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b',"say ""hi"", you",age\n0,a,44\n')
+    with open_table(tmp_path / "x.csv") as table:
+        assert [*table.schema] == ["column1", 'say "hi", you', "age"]
+        assert table.statistics(ClippedSum(0, 1), where="""`say "hi", you` = 'a'""").total[0] == 1
+
+
+def test_the_same_file_is_read_by_several_questions_at_once(tmp_path: Path) -> None:
+    """One query may scan the lines more than once: count tables do."""
+    path = write(tmp_path / "x.csv", SOUND)
+    reading = CrossCounts((("ward 0", "ward 1"), (20, 21)), ((0,), (1,)), (-1, 1))
+    zeros, ones = ([k % 3 for k in range(999)].count(ward) for ward in (0, 1))
+    with open_table(path) as table:
+        for _ in range(2):
+            found = table.statistics(reading, ["ward", "age"])
+    assert (found.n, found.total[:2].tolist()) == (999, [zeros, ones])

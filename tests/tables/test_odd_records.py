@@ -1,0 +1,123 @@
+"""No record makes a question fail, on any engine; an interruption is not a damaged file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.systems.statistics import CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.tables import open_table
+from sottovoce.tables.engine import fetch_row, guarded
+
+BROKEN = pa.array([b"N", b"\xff\xfe", b"\x00", b"S\xe9", None, b"N"], pa.binary()).view(pa.string())
+
+
+def sources(table: pa.Table, folder: Path) -> list[Any]:
+    pq.write_table(table, folder / "x.parquet")
+    pq.write_table(table, folder / "plain.parquet", use_dictionary=False, store_schema=False)
+    pyarrow.feather.write_feather(table, folder / "x.arrow")
+    return [folder / "x.parquet", folder / "plain.parquet", folder / "x.arrow", table]
+
+
+def test_text_that_is_no_text_is_a_category_that_nobody_listed(tmp_path: Path) -> None:
+    for source in sources(pa.table({"ward": BROKEN, "age": range(6)}), tmp_path):
+        with open_table(source) as table:
+            assert table.statistics(CategoryCounts(("S", "N")), "ward").total.tolist() == [4.0, 2.0]
+            assert table.statistics(ClippedSum(0, 9), "age", where="ward = 'N'").total.tolist() == [5.0]
+            assert table.statistics(ClippedSum(0, 1), where="not ward in ('N', 'S')").total.tolist() == [4.0]
+            crossed = CrossCounts((("N", "S"), (0, 5)), ((0, 1),), (-1, -1))
+            assert table.statistics(crossed, ["ward", "age"]).total.tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_a_decimal_too_wide_for_the_engine_is_left_out(tmp_path: Path) -> None:
+    """DuckDB reads 1.50 of such a column as 25165824."""
+    wide = pa.array([Decimal("1.50"), None], pa.decimal256(50, 2))
+    narrow = pa.array([Decimal("1.50"), None], pa.decimal128(12, 2))
+    for source in sources(pa.table({"wide": wide, "narrow": narrow, "ward": ["a", "b"]}), tmp_path):
+        with open_table(source) as table:
+            assert [*table.schema] == ["narrow", "ward"]
+            assert table.statistics(ClippedSum(0, 9), "narrow").total.tolist() == [1.5]
+            with pytest.raises(InvalidData, match="no column 'wide'"):
+                table.check(ClippedSum(0, 9), "wide")
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()])
+def test_unsigned_columns_meet_numbers_below_zero(kind: pa.DataType, tmp_path: Path) -> None:
+    largest = 2**kind.bit_width - 1
+    for source in sources(pa.table({"k": pa.array([0, 3, largest, None], kind)}), tmp_path):
+        with open_table(source) as table:
+            for text, holds in {"k > -1": 3, "k = -1": 0, "-5 < k": 3, "k in (-1, 3)": 1, "k != -2": 3}.items():
+                assert (text, table.statistics(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
+            assert table.statistics(ClippedSum(-2, 5), "k", missing=-2).total.tolist() == [6.0]
+            assert table.statistics(CategoryCounts((-1, 3)), "k").total.tolist() == [3.0, 1.0]
+
+
+def test_text_that_no_engine_holds_is_a_wrong_question() -> None:
+    with open_table(pa.table({"ward": ["N"]})) as table:
+        for text in ("a\x00b", "\ud800"):
+            with pytest.raises(InvalidValue, match="NUL"):
+                table.check(ClippedSum(0, 1), where=f"ward = '{text}'")
+            with pytest.raises(InvalidValue, match="NUL"):
+                table.check(CategoryCounts(("N", text)), "ward")
+        with pytest.raises(InvalidValue, match="64 bits"):
+            table.check(ClippedSum(0, 1), where="ward = " + "9" * 6000)
+
+
+def test_postgres_numbers_beyond_every_double(postgres_server: Any) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE t AS SELECT x::numeric, 'a' AS ward FROM (VALUES ('1e400'), ('-1e400'), "
+                           "('1e-400'), ('NaN'), ('Infinity'), ('2.5'), (NULL), ('-1e-320')) v(x)")
+    with open_table(f"{url}?table=t") as table:
+        assert table.statistics(ClippedSum(-3, 4), "x", missing=1).total.tolist() == [4 - 3 + 0 + 1 + 4 + 2.5 + 1 + 0]
+        assert table.statistics(ClippedSum(0, 1), where="x > 2").total.tolist() == [3.0]
+        assert table.statistics(ClippedSum(0, 1), where="not x < 5 and x is not null").total[0] >= 2
+        assert table.origin is not None
+        assert table.origin.identity.endswith("?table=public.t")
+        assert "sottovoce@" not in table.origin.identity
+
+
+@pytest.mark.parametrize("message", ["Query interrupted", "KeyboardInterrupt: <EMPTY MESSAGE>"])
+def test_an_interruption_by_any_name_stays_one(message: str) -> None:
+    def fail() -> None:
+        raise RuntimeError(message)
+
+    with pytest.raises(KeyboardInterrupt):
+        guarded(fail, "the file is damaged")
+
+
+def test_control_c_in_a_query_is_no_damage() -> None:
+    connection = ibis.duckdb.connect(threads=1)
+    query = connection.sql("SELECT sum(a.range * b.range)::VARCHAR AS s FROM range(1000000) a, range(1000000) b")
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        fetch_row(connection, query, "people.parquet")
+    timer.join()
+    connection.disconnect()
+
+
+def test_control_c_while_lines_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sottovoce.tables import text_files
+
+    def interrupted(paths: Any) -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    (tmp_path / "x.csv").write_text("age\n1\n")
+    with open_table(tmp_path / "x.csv") as table:
+        monkeypatch.setattr(text_files, "line_batches", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            table.count()
