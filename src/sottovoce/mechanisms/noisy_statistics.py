@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.clipped_total import ClippedTotal
-from sottovoce.mechanisms.feasible import project, whole_counts
+from sottovoce.mechanisms.feasible import project
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -142,15 +142,14 @@ class NoisyStatistics(Mechanism):
         noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
         statistics = Statistics(self.n, project(reading, self.n, noisy))
         plug_in = self.system.posterior(statistics)
-        aware = self._noise_aware(statistics, noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
+        aware = self._noise_aware(noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
         return NoisyPosterior(noisy, statistics, aware, plug_in)
 
-    def _noise_aware(self, statistics: Statistics, noisy: Any, rng: np.random.Generator) -> Distribution:
+    def _noise_aware(self, noisy: Any, rng: np.random.Generator) -> Distribution:
         system: Any = self.system
         reading = system.reading
         if isinstance(reading, CategoryCounts):
-            start = whole_counts(statistics.total, self.n)
-            return latent_counts(system.alpha, noisy, start=start, noise=self._steps, rng=rng)
+            return latent_counts(system.alpha, noisy, n=self.n, noise=self._steps, rng=rng)
         if isinstance(reading, BallSum):
             return system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
         if isinstance(system, ClippedSystem):
