@@ -65,8 +65,9 @@ def latent_total(
     gauss = noise.scale * grid * (2.0 if noise.kind == "gaussian" else 3.0)
     width = np.minimum(1.5 * own, gauss)
     nodes, heights = [], []
-    for start, stop in ((peak, low), (peak + 1 if reading.integer else peak, high)):
-        for a, b in _panels(start, stop, ends, lambda x: float(np.interp(x, at, width)), whole=reading.integer):
+    middle = float(np.clip(peak, low, high))
+    for start, stop, sign in ((middle, low, -1), (middle + 1 if reading.integer else middle, high, 1)):
+        for a, b in _panels(start, stop, ends, lambda x: float(np.interp(x, at, width)), sign, whole=reading.integer):
             points, weights = _rule(int(b - a) + 1) if reading.integer else _legendre()
             nodes.append(a + (points if reading.integer else points * (b - a)))
             heights.append(weights if reading.integer else weights * (b - a))
@@ -76,9 +77,11 @@ def latent_total(
     return Mixture(system.posteriors(n, totals[keep]), np.exp(weights[keep] - weights.max()))
 
 
-def _panels(start: float, stop: float, ends: tuple[float, float], width: Any, *, whole: bool) -> list[tuple[float, float]]:
+def _panels(
+    start: float, stop: float, ends: tuple[float, float], width: Any, sign: int, *, whole: bool
+) -> list[tuple[float, float]]:
     """Return panels (first, last) from `start` outwards to `stop`, none longer than the law there allows."""
-    sign, found, at = (1.0 if stop >= start else -1.0), [], start
+    found, at = [], start
     least = float(_RULE) if whole else (ends[1] - ends[0]) * 2.0**-30
     while (stop - at) * sign > 0 or (whole and at == stop):
         # Weights may rise without bound towards the ends: panels halve their way there.

@@ -114,7 +114,8 @@ class Mixture(ScalarDistribution):
         mean, spread = self.mean, 1.001 * np.sqrt(self.variance)
         if not 0 < q < 1:
             return float(self.components.ppf(q).min() if q <= 0 else self.components.ppf(q).max())
-        low, high = mean - spread * np.sqrt((1 - q) / q), mean + spread * np.sqrt(q / (1 - q))
+        low = max(mean - spread * np.sqrt((1 - q) / q), float(self.components.ppf(0.0).min()))
+        high = min(mean + spread * np.sqrt(q / (1 - q)), float(self.components.ppf(1.0).max()))
         a, b = low, high
         for _ in range(30):  # as if every component were normal: cheap, and close
             x = (a + b) / 2
