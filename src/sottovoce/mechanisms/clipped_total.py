@@ -11,8 +11,7 @@ one, and it costs the same for n in the millions. All of this is post-processing
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -219,24 +218,54 @@ class ClippedTotal:
     def posterior(self, noisy: float, *, points: int = 256) -> Tabulated:
         """Return what is known of the parameter from one noisy total."""
         at = self.within_reach(noisy)
-        low, high = self._range(lambda u: self.system.log_prior(u) + self.rough(u, at)[:, 0])
+        low, high = self._range(at[0])
         for _ in range(4):
             u = self._nodes(low, high, at, points)
-            heights = self.system.log_prior(u) + self.log_likelihood(u, at)[:, 0]
-            kept = np.flatnonzero(heights > heights.max() - _DEPTH)
-            first, last = max(kept[0] - 1, 0), min(kept[-1] + 1, u.size - 1)
-            if u[last] - u[first] > 0.4 * (high - low):
+            table = self._table(u, self.log_likelihood(u, at)[:, 0])
+            if table.points[-1] - table.points[0] > 0.4 * (high - low):
                 break
-            low, high = float(u[first]), float(u[last])
-        u, heights = u[first : last + 1], heights[first : last + 1]
-        return Tabulated(u, np.maximum(heights - heights.max(), -200.0), self.system.logarithmic)
+            low, high = float(table.points[0]), float(table.points[-1])
+        return table
 
-    def _range(self, log_density: Callable[[Floats], Floats]) -> tuple[float, float]:
-        """Return where a unimodal log-density is within e^-40 of its top, narrowed step by step."""
+    def posteriors(self, noisy: Floats, *, points: int = 256) -> list[Tabulated]:
+        """Return what is known from each of several noisy totals, their likelihoods computed together."""
+        at = self.within_reach(noisy)
+        ranges = [self._range(total) for total in at]
+        u = self._nodes(min(low for low, _ in ranges), max(high for _, high in ranges), at, points)
+        u = np.unique(np.concatenate([u, *(np.linspace(*ends, points // 4) for ends in ranges)]))
+        likelihoods = self.log_likelihood(u, at)
+        return [self._table(u, column) for column in likelihoods.T]
+
+    def without_noise(self, total: float, beside: list[Tabulated]) -> Tabulated:
+        """Return what the total itself would tell, by the least noise that leaves a likelihood to compute.
+
+        The table reaches as far as those it is to be compared with.
+        """
+        if self.reading.integer:
+            quiet = 0.05
+        else:
+            centre = self.posterior(total).mean
+            _, spread = self._normal(np.array([np.log(centre) if self.system.logarithmic else centre]))
+            quiet = float(spread[0]) * (0.1 if self.n <= _FEW else 0.02) / self.grid
+        hushed = replace(self, noise=IntegerNoise("gaussian", quiet))
+        u = hushed.posterior(total).points
+        low, high = min(table.points[0] for table in beside), max(table.points[-1] for table in beside)
+        u = np.unique(np.concatenate([u, np.linspace(min(low, u[0]), max(high, u[-1]), 512)]))
+        heights = self.system.log_prior(u) + hushed.log_likelihood(u, np.array([total]))[:, 0]
+        return Tabulated(u, heights - heights.max(), self.system.logarithmic)
+
+    def _table(self, u: Floats, log_likelihood: Floats) -> Tabulated:
+        heights = self.system.log_prior(u) + log_likelihood
+        kept = np.flatnonzero(heights > heights.max() - _DEPTH)
+        some = slice(max(kept[0] - 1, 0), min(kept[-1] + 2, u.size))
+        return Tabulated(u[some], np.maximum(heights[some] - heights.max(), -200.0), self.system.logarithmic)
+
+    def _range(self, noisy: float) -> tuple[float, float]:
+        """Return where the rough posterior is within e^-40 of its top, narrowed step by step: it has one mode."""
         low, high = self.system.span()
         for _ in range(12):
             u = np.linspace(low, high, 129)
-            heights = log_density(u)
+            heights = self.system.log_prior(u) + self.rough(u, np.array([noisy]))[:, 0]
             kept = np.flatnonzero(heights > heights.max() - _DEPTH - 4)
             first, last = max(kept[0] - 1, 0), min(kept[-1] + 1, u.size - 1)
             done = u[last] - u[first] > 0.6 * (high - low)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.clipped_total import ClippedTotal
-from sottovoce.mechanisms.feasible import project, whole_counts
+from sottovoce.mechanisms.feasible import project
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
@@ -37,6 +37,10 @@ _FINE = 2.0**-20
 """Grid step of a sum of fractions, beside the width of a record."""
 _MOST_STEPS = 2.0**50
 """The most noise, in steps: sums and noise together then stay far inside 64 bits."""
+_POINTS = 9
+"""Gauss points of the noise that a forecast averages over."""
+_IMAGINED = 8
+"""Imagined releases of a vector that a forecast averages over."""
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 
 
@@ -150,15 +154,14 @@ class NoisyStatistics(Mechanism):
         above = float(total[0] - self.n * reading.low) if isinstance(reading, ClippedSum) else None
         statistics = Statistics(self.n, total, above)
         plug_in = self.system.posterior(statistics)
-        aware = self._noise_aware(statistics, noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
+        aware = self._noise_aware(noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
         return NoisyPosterior(noisy, statistics, aware, plug_in)
 
-    def _noise_aware(self, statistics: Statistics, noisy: Any, rng: np.random.Generator) -> Distribution:
+    def _noise_aware(self, noisy: Any, rng: np.random.Generator) -> Distribution:
         system: Any = self.system
         reading = system.reading
         if isinstance(reading, CategoryCounts):
-            start = whole_counts(statistics.total, self.n)
-            return latent_counts(system.alpha, noisy, start=start, noise=self._steps, rng=rng)
+            return latent_counts(system.alpha, noisy, n=self.n, noise=self._steps, rng=rng)
         if isinstance(reading, BallSum):
             return system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
         if isinstance(system, ClippedSystem):
@@ -171,22 +174,34 @@ class NoisyStatistics(Mechanism):
         return ClippedTotal(system, system.reading, self.n, self._steps, self.grid)
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
-        """Return what to expect if the records had this mean, averaged over draws of the noise; reads no
-        private data.
+        """Return what to expect if the records had this mean; reads no private data.
+
+        The noise on one number is averaged over by Gauss points of its law. The noise on a histogram is averaged over
+        eight imagined releases, each category's own noise laid evenly over its law in them.
         """
         statistics = imagined(self.system.reading, self.n, mean)
-        exact: Any = self.system.posterior(statistics)
-        rng = seeded_rng(0)
-        reading = self.system.reading
-        counts = _counts(reading, statistics, self.grid)
-        divergences, widths = [], []
-        for _ in range(8 if isinstance(self.system.reading, CategoryCounts) else 32):
-            value: Any = self.posterior_from(_total(reading, self.n, self._steps.add(counts, rng), self.grid), rng)
-            divergences.append(value.noise_aware.kl(exact))
-            widths.append(mean_width(value.interval(level)))
+        system: Any = self.system
+        if not self.n:
+            exact = system.posterior(statistics)
+            return Forecast(0.0, mean_width(exact.interval(level)), mean_width(exact.interval(level)), level)
+        reading = system.reading
+        total = _total(reading, self.n, _counts(reading, statistics, self.grid), self.grid)
+        if isinstance(reading, ClippedSum) and isinstance(system, ClippedSystem):
+            points, weights = self._steps.nodes(_POINTS)
+            values = self._clipped.posteriors(total[0] + points * self.grid)
+            exact = self._clipped.without_noise(float(total[0]), values)
+        elif isinstance(reading, ClippedSum):
+            points, weights = self._steps.nodes(_POINTS)
+            exact = system.posterior(statistics)
+            values = [self._noise_aware(total + point * self.grid, seeded_rng(0)) for point in points]
+        else:
+            exact = system.posterior(statistics)
+            noise = _evenly(self._steps, total.size, seeded_rng(0)) * self.grid
+            weights = np.full(len(noise), 1 / len(noise))
+            values = [self._noise_aware(total + row, seeded_rng(k)) for k, row in enumerate(noise)]
         return Forecast(
-            expected_kl=float(np.mean(divergences)),
-            interval_width=float(np.mean(widths)),
+            expected_kl=float(weights @ [value.kl(exact) for value in values]),
+            interval_width=float(weights @ [mean_width(value.interval(level)) for value in values]),
             exact_width=mean_width(exact.interval(level)),
             level=level,
         )
@@ -204,6 +219,17 @@ def _counts(reading: Reading, statistics: Statistics, grid: float) -> Integers:
 def _total(reading: Reading, n: int, steps: Integers, grid: float) -> Floats:
     """Return the totals that go with noisy steps: post-processing."""
     return np.asarray(steps * grid + (n * reading.low if isinstance(reading, ClippedSum) else 0.0))
+
+
+def _evenly(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Floats:
+    """Return imagined noise vectors, every coordinate's values spread evenly over the noise's law (a Latin square)."""
+    k = np.arange(-int(40 * noise.scale) - 2, int(40 * noise.scale) + 3, max(1, int(noise.scale / 50)))
+    weights = np.exp(noise.log_weight(k))
+    below = np.cumsum(weights) / weights.sum()
+    values = np.array([k[np.searchsorted(below, (i + 0.5) / _IMAGINED)] for i in range(_IMAGINED)], dtype=np.float64)
+    spread = float(np.mean(values**2))
+    values = values * np.sqrt(noise.variance / spread) if spread > 0 else values
+    return np.array([rng.permutation(values) for _ in range(size)]).T
 
 
 def _grid(reading: Reading, n: int) -> float:

@@ -76,6 +76,11 @@ class Beta(ScalarDistribution):
         """Return the point that each probability lies above."""
         return number(special.betainccinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
 
+    @property
+    def reach(self) -> Any:
+        """How far from the mean at most e^-40 of the mass lies: a Beta is sub-Gaussian (Marchal and Arbel 2017)."""
+        return np.sqrt(20.35 / (self.alpha + self.beta + 1))
+
     def concave_slope(self, x: float) -> Any:
         """Return the slope of the concave part of the log-density."""
         return max(self.alpha - 1, 0.0) / x - max(self.beta - 1, 0.0) / (1 - x)

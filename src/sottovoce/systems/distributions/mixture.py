@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.base import (
     Distribution,
@@ -21,6 +21,7 @@ from sottovoce.systems.distributions.base import (
     generator,
     number,
 )
+from sottovoce.systems.distributions.beta import Beta
 from sottovoce.systems.distributions.dirichlet import Dirichlet
 
 __all__ = ["DirichletMixture", "Mixture"]
@@ -103,13 +104,39 @@ class Mixture(ScalarDistribution):
         return self.ppf(1 - np.asarray(q, dtype=np.float64))
 
     def ppf(self, q: ArrayLike) -> Any:
-        """Return the quantile of each probability, searched where Chebyshev's inequality allows it."""
+        """Return the quantile of each probability."""
         q = np.asarray(q, dtype=np.float64)
-        flat = np.atleast_1d(q).ravel()
-        spread = 1.001 * np.sqrt(self.variance)
-        low = self.mean - spread * np.sqrt((1 - flat) / flat)
-        high = self.mean + spread * np.sqrt(flat / (1 - flat))
-        return number(decreasing_root(self.sf, 1 - flat, low, high, rtol=1e-9).reshape(q.shape))
+        return number(np.array([self._quantile(float(p)) for p in q.ravel()]).reshape(q.shape))
+
+    def _quantile(self, q: float) -> float:
+        """Return one quantile: Newton's steps inside a bracket that Chebyshev's inequality gives."""
+        centres, spreads = np.asarray(self.components.mean), np.sqrt(self.components.variance)
+        mean, spread = self.mean, 1.001 * np.sqrt(self.variance)
+        if not 0 < q < 1:
+            return float(self.components.ppf(q).min() if q <= 0 else self.components.ppf(q).max())
+        low = max(mean - spread * np.sqrt((1 - q) / q), float(self.components.ppf(0.0).min()))
+        high = min(mean + spread * np.sqrt(q / (1 - q)), float(self.components.ppf(1.0).max()))
+        a, b = low, high
+        for _ in range(30):  # as if every component were normal: cheap, and close
+            x = (a + b) / 2
+            above = self.weights @ special.ndtr((x - centres) / spreads) > q
+            a, b = (a, x) if above else (x, b)
+        x = (a + b) / 2
+        reach = getattr(self.components, "reach", np.inf)
+        for _ in range(100):
+            near = np.abs(x - centres) <= reach
+            below = float(self.weights[~near & (centres < x)].sum())
+            some = self.components.take(near)
+            below += float(np.sum(self.weights[near] * some.cdf(x)))
+            low, high = (low, x) if below > q else (x, high)
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                step = (below - q) / np.sum(self.weights[near] * np.exp(some.log_density(x)))
+            fresh = x - step
+            fresh = fresh if low < fresh < high else (low + high) / 2
+            if abs(fresh - x) <= 1e-11 * abs(fresh) or not low < fresh < high:
+                return float(fresh)
+            x = fresh
+        return float(x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +165,11 @@ class DirichletMixture(Distribution):
         return self.weights @ (self.components.variance + (self.components.mean - self.mean) ** 2)
 
     def marginal(self, category: int) -> Mixture:
-        """Return the mixture of Beta distributions of one probability."""
-        return Mixture(self.components.marginal(category), self.weights)
+        """Return the mixture of Beta distributions of one probability, equal ones taken together."""
+        alpha = np.asarray(self.components.alpha)
+        mine = np.stack([alpha[:, category], alpha.sum(axis=-1) - alpha[:, category]])
+        pairs, place = np.unique(mine, axis=1, return_inverse=True)
+        return Mixture(Beta(*pairs), np.bincount(place.ravel(), self.weights))
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one vector of probabilities, or an array of `size` of them (draws first)."""
@@ -148,9 +178,10 @@ class DirichletMixture(Distribution):
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density at probabilities along the last axis."""
-        x = np.asarray(x, dtype=np.float64)
-        terms = self.components.log_density(x[..., None, :])
-        return number(special.logsumexp(terms, b=self.weights, axis=-1))
+        x = np.maximum(np.asarray(x, dtype=np.float64), 1e-300)
+        with np.errstate(divide="ignore"):
+            norms = np.log(self.weights) - self.components.log_partition
+        return number(special.logsumexp(np.log(x) @ (self.components.alpha - 1).T + norms, axis=-1))
 
     def kl(self, other: Any, draws: int = 2000) -> float:
         """Return the Kullback–Leibler divergence from `other`, estimated from draws with a fixed seed."""
