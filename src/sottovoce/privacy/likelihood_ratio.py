@@ -17,7 +17,10 @@ __all__ = ["LikelihoodRatioProfile"]
 
 @dataclass(frozen=True)
 class LikelihoodRatioProfile(Profile):
-    """The supremum over a finite set of worst neighbouring pairs, exact at every ε and every order.
+    """The supremum over a finite set of worst neighbouring pairs, at every ε and every order.
+
+    δ(ε) and the Rényi curve are rounded up. Pairs that are bounds only (fractions of records, or parameters at the edge
+    of double precision) make the basis `BOUND`.
 
     Examples
     --------
@@ -37,6 +40,8 @@ class LikelihoodRatioProfile(Profile):
         object.__setattr__(self, "pairs", tuple(self.pairs))
         if not self.pairs:
             raise InvalidValue("a likelihood-ratio profile needs at least one set of pairs")
+        if not all(p.sharp for p in self.pairs):
+            object.__setattr__(self, "basis", Basis.weakest([self.basis, Basis.BOUND]))
 
     @property
     def pole(self) -> float:
@@ -44,7 +49,11 @@ class LikelihoodRatioProfile(Profile):
         return min(p.pole for p in self.pairs)
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        return np.asarray(np.max([p.log_delta(epsilon) for p in self.pairs], axis=0))
+        values = np.max([p.log_delta(epsilon) for p in self.pairs], axis=0)
+        # δ falls in ε; where it hardly does, the last digits need not, and the larger number is the safe one.
+        falling = np.argsort(-epsilon, axis=None)
+        values.ravel()[falling] = np.maximum.accumulate(values.ravel()[falling])
+        return np.asarray(values)
 
     def _renyi(self, order: Floats) -> Floats:
         return np.asarray(np.max([p.renyi(order) for p in self.pairs], axis=0))

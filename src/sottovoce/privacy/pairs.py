@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, log1pmx, log_gamma_gap, log_gamma_step
+from sottovoce.privacy.numbers import Floats, as_floats, log1pmx, log_gamma_gap, log_gamma_step, mixed, slip
 from sottovoce.privacy.tail_integrals import BetaTail, Curved, GammaTail, Gap, Linear, log_integral
 
-__all__ = ["BetaPairs", "GammaRatePairs", "GammaShapePairs", "Pairs", "pairs_from_dict"]
+__all__ = ["BetaPairs", "GammaRatePairs", "GammaShapePairs", "Pairs", "pairs_from_dict", "rate_renyi"]
 
 _LIFT = 1e-12  # more than the relative error of a quadrature
+_UP = 1 + 1e-12  # more than the relative error of a Rényi divergence
 _EDGE = 1e-290  # a step below this is taken for this: wider is worse, so the claim only grows
 _PLAIN = 1e3  # the largest shape for which the incomplete functions are fast, and right to a relative 2e-13
 
@@ -36,6 +37,10 @@ class Pairs(Protocol):
     @property
     def pole(self) -> float:
         """The order from which the Rényi divergence is infinite."""
+
+    @property
+    def sharp(self) -> bool:
+        """Whether δ(ε) is the supremum itself, to a relative 1e-8; where it is not, it is an upper bound."""
 
     def log_delta(self, epsilon: Floats) -> Floats:
         """Return log δ(ε), the supremum over the pairs."""
@@ -53,6 +58,11 @@ def _positive(owner: object, *names: str) -> None:
         if value == 0:
             raise InvalidValue(f"{name} must be > 0. Got {value}")
         object.__setattr__(owner, name, value)
+
+
+def _ordinary(step: float, *shapes: float) -> bool:
+    """Say whether the rounding that is allowed for stays small beside the log-ratio itself."""
+    return 1e-12 <= min(step, *shapes) and max(step, *shapes) <= 1e12
 
 
 def _slack(x: Floats, step: float, value: Floats) -> Floats:
@@ -96,6 +106,11 @@ class BetaPairs:
         object.__setattr__(self, "others", int(as_floats("others", self.others, 0.0)))
 
     @property
+    def sharp(self) -> bool:
+        """True for whole records and numbers that double precision serves well."""
+        return (self.whole or self.others == 0) and _ordinary(self.step, self.a, self.b)
+
+    @property
     def pole(self) -> float:
         """1 + min(a, b) / w."""
         return 1 + min(self.a, self.b) / self.step
@@ -111,7 +126,7 @@ class BetaPairs:
         a, b = np.array(sorted(ends | {(b, a) for a, b in ends})).T[..., None]
         lead, step = np.concatenate([b, a + w]), np.repeat([w, -w], len(a))[:, None]
         gaps = log_gamma_gap(lead, step, order.ravel())
-        return np.asarray((gaps[: len(a)] + gaps[len(a) :]).max(axis=0).reshape(order.shape))
+        return np.asarray((gaps[: len(a)] + gaps[len(a) :]).max(axis=0).reshape(order.shape)) * _UP
 
     def log_delta(self, epsilon: Floats) -> Floats:
         """Return log δ(ε) by branch and bound over s.
@@ -200,6 +215,11 @@ class GammaShapePairs:
         _positive(self, "shape", "step")
 
     @property
+    def sharp(self) -> bool:
+        """True for numbers that double precision serves well."""
+        return _ordinary(self.step, self.shape)
+
+    @property
     def pole(self) -> float:
         """1 + shape / step."""
         return 1 + self.shape / self.step
@@ -211,7 +231,7 @@ class GammaShapePairs:
     def renyi(self, order: Floats) -> Floats:
         """Return the larger divergence of the two directions."""
         a, w = self.shape, self.step
-        return np.maximum(log_gamma_gap(a, w, order), log_gamma_gap(a + w, -w, order))
+        return np.maximum(log_gamma_gap(a, w, order), log_gamma_gap(a + w, -w, order)) * _UP
 
     def log_delta(self, epsilon: Floats) -> Floats:
         """Return the larger log δ(ε) of the two directions."""
@@ -241,6 +261,11 @@ class GammaRatePairs:
             raise InvalidValue(f"low must be < high. Got {self.low} and {self.high}")
 
     @property
+    def sharp(self) -> bool:
+        """True for numbers that double precision serves well."""
+        return _ordinary((self.high - self.low) / self.low, self.shape)
+
+    @property
     def pole(self) -> float:
         """1 + low / (high - low)."""
         return 1 + self.low / (self.high - self.low)
@@ -251,14 +276,8 @@ class GammaRatePairs:
 
     def renyi(self, order: Floats) -> Floats:
         """Return the larger divergence of the two directions."""
-        return np.maximum(self._renyi(order, self.low, self.high), self._renyi(order, self.high, self.low))
-
-    def _renyi(self, order: Floats, p: float, q: float) -> Floats:
-        x = (q - p) / p
-        y = (1 - order) * x
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first = np.where(order == 1, 0.0, log1pmx(y) / (order - 1))
-        return np.where(y > -1, -self.shape * (first + log1pmx(np.asarray(x))), np.inf)
+        one, other = (rate_renyi(self.shape, *rates, order) for rates in ((self.low, self.high), (self.high, self.low)))
+        return np.maximum(one, other) * _UP
 
     def log_delta(self, epsilon: Floats) -> Floats:
         """Return the larger log δ(ε) of the two directions."""
@@ -275,6 +294,17 @@ class GammaRatePairs:
             down = _gamma_log_delta(k, k, high + np.log(left), low + np.log(left), flat[reach], -1.0, gap)
             best[reach] = np.maximum(best[reach], down)
         return best.reshape(epsilon.shape)
+
+
+def rate_renyi(shape: float, p: float, q: float, order: Floats) -> Floats:
+    """Return the Rényi divergence of Gamma(shape, rate p) from Gamma(shape, rate q)."""
+    step = q - p
+    x = np.asarray(step / p)
+    left = mixed(np.asarray(p), np.asarray(step), order, slip(q, -p, step)) / p
+    y = (1 - order) * x
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.where(y < -0.5, np.log(left) - y, log1pmx(y)) / (order - 1)
+    return np.where(left > 0, -shape * (np.where(order == 1, 0.0, first) + log1pmx(x)), np.inf)
 
 
 def _gamma_log_delta(k: float, j: float, x: Floats, y: Floats, epsilon: Floats, sign: float, gap: Gap) -> Floats:

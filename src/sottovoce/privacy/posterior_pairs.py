@@ -16,8 +16,8 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.metric import Metric, MetricDP, absolute_distance, squares_distance
-from sottovoce.privacy.numbers import Floats, as_floats, log1pmx, log_gamma_gap
-from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, Pairs
+from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap
+from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, Pairs, rate_renyi
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -119,12 +119,7 @@ class _GammaRate(_OneScalar):
 
     def _renyi(self, first: tuple[int, float], second: tuple[int, float], order: Floats) -> Floats:
         p, q, shape = self.rate + first[1], self.rate + second[1], self._shape(first[0])
-        x = np.asarray((q - p) / p)
-        y = (1 - order) * x
-        if y <= -1:
-            return np.asarray(np.inf)
-        head = 0.0 if order == 1 else log1pmx(y) / (order - 1)
-        return np.asarray(-shape * (head + log1pmx(x)))
+        return rate_renyi(shape, p, q, order)
 
     def max_log_ratio(self, x: Any, y: Any) -> float:
         """Return shape·ln(p/q) for rates p >= q; infinite the other way, where the density ratio grows with θ."""

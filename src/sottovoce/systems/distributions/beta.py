@@ -69,8 +69,11 @@ class Beta(ScalarDistribution):
         return number(special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
 
     def sf(self, x: ArrayLike) -> Any:
-        """Return Pr[θ > x]."""
-        return number(special.betaincc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+        """Return Pr[θ > x], by symmetry: SciPy's own complement is a hundred times slower on some machines."""
+        x = np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)
+        below, above = special.betainc(self.alpha, self.beta, x), special.betainc(self.beta, self.alpha, 1 - x)
+        # 1 - x is exact from 1/2 on; below, it has lost the digits of a small x that a light lower tail needs.
+        return number(np.where((x < 0.5) & (below < 0.5), 1 - below, above))
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
