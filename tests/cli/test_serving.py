@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sottovoce.cli.serving import receipt_app, serve, tokens_app
+from sottovoce.cli.serving import LIFETIME_DAYS, receipt_app, serve, tokens_app
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.config import Config
 from sottovoce.server.questions import Question
 from sottovoce.server.service import Service
-from sottovoce.server.tokens import Tokens
+from sottovoce.server.tokens import LIFETIME, Tokens
 from support.offices import BETA, token_for, write_office
 
 app = typer.Typer()
@@ -66,6 +67,16 @@ def test_a_token_is_shown_once_listed_and_revoked(office: Config) -> None:
     assert "not shown again" in shown
 
 
+def test_a_token_expires_unless_its_creator_says_forever(office: Config) -> None:
+    created = datetime.datetime.now(datetime.UTC)
+    made = json.loads(run("tokens", "create", office.path, "--analyst", "ada", "--json"))
+    left = datetime.datetime.fromisoformat(made["expires"]) - created
+    assert datetime.timedelta(days=89) < left < datetime.timedelta(days=91)
+    assert datetime.timedelta(days=LIFETIME_DAYS) == LIFETIME
+    assert made["expires"][:10] in run("tokens", "list", office.path)
+    assert "never expires" in run("tokens", "create", office.path, "--analyst", "ada", "--forever")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -73,6 +84,8 @@ def test_a_token_is_shown_once_listed_and_revoked(office: Config) -> None:
         (["--analyst", "ada", "--dataset", "x"], "no data set is called 'x'"),
         (["--analyst", "ada", "--scope", "root"], "scopes are some of"),
         (["--analyst", "ada", "--days", "0"], "some time"),
+        (["--analyst", "ada", "--days", "nan"], "some time"),
+        (["--analyst", "ada", "--days", "1e300", "--forever"], "some time"),
     ],
 )
 def test_a_wrong_token_is_not_made(office: Config, options: list[str], said: str) -> None:
@@ -98,11 +111,17 @@ def test_a_receipt_is_verified_alone_or_with_its_release(answer: tuple[Path, Pat
     shown = run("receipt", "verify", path, "--key", key)
     assert "good" in shown
     assert "is the one it is about" in shown
-    path.write_text(json.dumps(told["receipt"]))
-    found = json.loads(run("receipt", "verify", path, "--key", key, "--json"))
-    assert found["good"] is True
-    assert found["release_checked"] is False
-    assert found["statement"]["entry"] == told["entry"]
+    assert json.loads(run("receipt", "verify", path, "--key", key, "--json"))["release_checked"] is True
+    for without in (told["receipt"], told | {"release": None}):
+        path.write_text(json.dumps(without))
+        found = json.loads(run("receipt", "verify", path, "--key", key, "--json"))
+        assert (found["good"], found["release_checked"]) == (True, False)
+        assert found["statement"]["entry"] == told["entry"]
+        assert "not given, and not checked" in run("receipt", "verify", path, "--key", key)
+    for other in ({}, [], "", 0, False):
+        path.write_text(json.dumps(told | {"release": other}))
+        with pytest.raises(InvalidValue, match="another release"):
+            run("receipt", "verify", path, "--key", key)
 
 
 def test_a_bad_receipt_is_refused(answer: tuple[Path, Path, dict[str, Any]]) -> None:

@@ -70,6 +70,10 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
             "there is no such file",
         ),
         ("[analysts.ada]", '[server]\nhost = "0.0.0.0"\n[analysts.ada]', "in the clear"),
+        *(
+            ("[analysts.ada]", f'[server]\ntrusted_proxies = ["{one}"]\n[analysts.ada]', "trusted_proxies in [server]")
+            for one in ("*", "0.0.0.0/0", "::/0", "8.8.0.0/16", "10.0.0.0/8", "proxy.example", "10.0.0.2/16", "")
+        ),
         ('source = "patients.parquet"', "", "[datasets.patients] lacks source"),
         ('source = "patients.parquet"', "source = 3", "source in [datasets.patients] must be a text. Got 3"),
         ("approx:1,1e-6", "approx:1", "budget in [datasets.patients]"),
@@ -165,5 +169,20 @@ def test_tls_and_proxies_let_it_leave_the_machine(tmp_path: Path) -> None:
     tls = '[server]\nhost = "0.0.0.0"\ntls = { certificate = "cert.pem", key = "key.pem" }\n'
     found: Any = read(tmp_path, tls + GOOD).tls
     assert found.key == tmp_path / "key.pem"
-    proxy = '[server]\nhost = "0.0.0.0"\ntrusted_proxies = ["10.0.0.2"]\n'
-    assert read(tmp_path, proxy + GOOD).trusted_proxies == ("10.0.0.2",)
+    for one in ("10.0.0.2", "172.17.0.0/16", "8.8.8.0/24", "fd00::/64", "::1"):
+        proxy = f'[server]\nhost = "0.0.0.0"\ntrusted_proxies = ["{one}"]\n'
+        assert read(tmp_path, proxy + GOOD).trusted_proxies == (one,)
+
+
+def test_the_anchor_is_a_path_beside_the_file_or_an_address(tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD).anchor is None
+    assert read(tmp_path, '[server]\nanchor = "usb/note"\n' + GOOD).anchor == str(tmp_path / "usb" / "note")
+    url = "postgresql+psycopg://u@db/x"
+    assert read(tmp_path, f'[server]\nanchor = "{url}"\n' + GOOD).anchor == url
+
+
+def test_the_server_notes_elsewhere_how_far_its_ledger_has_come(tmp_path: Path) -> None:
+    config = write_office(tmp_path, server='anchor = "note"')
+    Service(config).close()
+    with Ledger(config.ledger) as ledger:
+        assert str(ledger.verify()) in (tmp_path / "note").read_text()

@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -197,17 +197,17 @@ class TestTiming:
             service.grid = Grid(config.limits.answer_grid, lambda: clock[0], sleep)
             caller = service.authenticate(token_for(config))
             curator = service._datasets["patients"].curator
-            draft, record = curator.draft, curator.record
+            make, record = curator.make, curator.record
 
-            def slow(*arguments: Any, **options: Any) -> Any:
+            def slow(paid: Any) -> Any:
                 clock[0] += work
-                return draft(*arguments, **options)
+                return make(paid)
 
             def noted(made: Any) -> Any:
                 moments.append(("record", round(clock[0] - 1000.0, 9)))
                 return record(made)
 
-            monkeypatch.setattr(curator, "draft", slow)
+            monkeypatch.setattr(curator, "make", slow)
             monkeypatch.setattr(curator, "record", noted)
             asyncio.run(service.ask(caller, "patients", QUESTION))
         return moments
@@ -280,3 +280,47 @@ def test_a_caller_who_hangs_up_does_not_stop_the_work(tmp_path: Path) -> None:
             while ledger.pending():
                 time.sleep(0.02)
             assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
+
+
+class TestBehindAProxy:
+    """On an address that others reach, without TLS of its own: only what a trusted proxy says came over TLS is answered."""
+
+    @pytest.fixture
+    def ask_from(self, tmp_path: Path) -> Callable[..., int]:
+        from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+        from sottovoce.server.app import create_app
+
+        config = write_office(
+            tmp_path, server='host = "0.0.0.0"\ntrusted_proxies = ["10.0.0.2"]', limits="failures_per_minute = 3"
+        )
+        app, token = create_app(config), token_for(config)
+        proxied = ProxyHeadersMiddleware(app, ",".join(config.trusted_proxies))
+
+        def ask_from(peer: str, path: str = "/api/v1/datasets", token: str = token, **headers: str) -> int:
+            async def send() -> int:
+                transport = httpx.ASGITransport(proxied, client=(peer, 1))
+                async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+                    names = {name.replace("_", "-"): value for name, value in headers.items()}
+                    return (await client.get(path, headers=bearer(token) | names)).status_code
+
+            return asyncio.run(send())
+
+        yield ask_from
+        app.state.service.close()
+
+    def test_whoever_comes_past_it_is_refused(self, ask_from: Callable[..., int]) -> None:
+        https = {"X_Forwarded_Proto": "https", "X_Forwarded_For": "198.51.100.7"}
+        assert ask_from("10.0.0.2", **https) == 200
+        assert ask_from("10.0.0.2", **https | {"X_Forwarded_Proto": "http"}) == 403
+        assert ask_from("10.0.0.2") == 403
+        assert ask_from("198.51.100.7", **https) == 403  # a stranger's word is worth nothing
+        assert ask_from("198.51.100.7", "/login") == 403
+        assert ask_from("198.51.100.7", "/health") == 200
+
+    def test_nobody_escapes_the_limit_on_failures_by_what_they_say(self, ask_from: Callable[..., int]) -> None:
+        codes = []
+        for i in range(6):
+            said = {"X_Forwarded_Proto": "https", "X_Forwarded_For": f"192.0.2.{i}, 198.51.100.7"}
+            codes.append(ask_from("10.0.0.2", token="sv1_x", **said))
+        assert codes == [401] * 3 + [429] * 3

@@ -100,8 +100,33 @@ def test_a_revoked_token_ends_its_session_at_once(own_office: Config) -> None:
 
 def test_logging_out_ends_the_session(visitor: Visitor) -> None:
     seal = visitor.seal(visitor.client.get("/"))
+    cookie = visitor.client.cookies["sottovoce-session"]
     assert visitor.client.post("/logout", data={"seal": seal}).status_code == 303
     assert visitor.client.get("/").headers["location"] == "/login"
+    visitor.client.cookies.set("sottovoce-session", cookie)  # a copy that someone kept
+    for response in (visitor.client.get("/"), visitor.client.post("/logout", data={"seal": seal})):
+        assert response.status_code == 303 and response.headers["location"] == "/login"
+
+
+def test_logging_out_ends_one_session_in_every_worker(own_office: Config) -> None:
+    token = token_for(own_office)
+    with served(own_office) as one, served(own_office) as other:
+        first, second = Visitor(one), Visitor(other)
+        first.log_in(token)
+        second.log_in(token)
+        cookie = one.cookies["sottovoce-session"]
+        one.post("/logout", data={"seal": first.seal(one.get("/"))})
+        assert other.get("/").status_code == 200  # the other session of the same token goes on
+        other.cookies.set("sottovoce-session", cookie)
+        assert other.get("/").headers["location"] == "/login"
+
+
+@pytest.mark.parametrize("path", ["/login/", "/logout/", "/data/patients/", "/api/v1/datasets/", "/health/"])
+def test_nobody_is_sent_to_a_host_that_the_caller_names(visitor: Visitor, path: str) -> None:
+    for send in (visitor.client.get, visitor.client.post):
+        response = send(path, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
+        assert "evil" not in response.headers.get("location", "")
+        assert response.status_code in (404, 405)
 
 
 @pytest.mark.parametrize("token", ["", "sv1_0123456789abcdef_" + "a" * 43, "<script>", "' or 1=1 --", "é" * 5000])

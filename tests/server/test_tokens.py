@@ -59,6 +59,22 @@ class TestTheStore:
             while True:
                 tokens.authenticate(text)
 
+    def test_a_token_expires_unless_told_otherwise(self, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, usual = tokens.create("ada", ["read"])
+        _, forever = tokens.create("ada", ["read"], lifetime=None)
+        real = module._now
+        for days, valid in ((89, True), (91, False)):
+            monkeypatch.setattr(module, "_now", lambda later=datetime.timedelta(0), d=days: real(datetime.timedelta(d)))
+            assert tokens.find(usual.split("_")[1]).valid is valid
+            assert tokens.authenticate(forever)
+
+    def test_an_ended_session_stays_ended_until_its_time_is_over(self, tokens: Tokens) -> None:
+        for _ in range(2):  # logging out twice changes nothing
+            tokens.end_session("a", ends=100, now=10.0)
+        assert (tokens.session_ended("a"), tokens.session_ended("b")) == (True, False)
+        tokens.end_session("b", ends=300, now=200.0)
+        assert (tokens.session_ended("a"), tokens.session_ended("b")) == (False, True)  # its cookie is void by now
+
     def test_guesses_are_refused_alike(self, tokens: Tokens) -> None:
         token, text = tokens.create("ada", ["read"])
         other = tokens.create("bob", ["read"])[1]

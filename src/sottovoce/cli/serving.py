@@ -15,6 +15,7 @@ from sottovoce.privacy.plain import json_object
 
 __all__ = ["receipt_app", "serve", "tokens_app"]
 
+LIFETIME_DAYS = 90.0
 ConfigFile = Annotated[Path, typer.Argument(help="The server's configuration, a TOML file.")]
 
 tokens_app = typer.Typer(help="Create, list and revoke the tokens of a server.", no_args_is_help=True)
@@ -58,7 +59,8 @@ def create(
         list[str] | None, typer.Option(help="read, plan, ask or admin; repeat it. [default: read plan ask]")
     ] = None,
     dataset: Annotated[list[str] | None, typer.Option(help="Reach only this data set; repeat it.")] = None,
-    days: Annotated[float | None, typer.Option(help="Expire after so many days.")] = None,
+    days: Annotated[float, typer.Option(help="Expire after so many days.")] = LIFETIME_DAYS,
+    forever: Annotated[bool, typer.Option("--forever", help="Never expire; only revoking ends it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a token and show it, this once: the server keeps only its hash."""
@@ -71,13 +73,16 @@ def create(
     for name in dataset or ():
         if name not in settings.datasets:
             raise InvalidValue(f"no data set is called {name!r}; {config} has {', '.join(settings.datasets)}")
-    lifetime = None if days is None else datetime.timedelta(days=days)
+    if not 0 < days < 36_525:
+        raise InvalidValue(f"a token lives for some time, at most a hundred years. Got {days:g} days")
+    lifetime = None if forever else datetime.timedelta(days=days)
     with Tokens(settings.tokens) as tokens:
         token, secret = tokens.create(analyst, scope or ("read", "plan", "ask"), dataset or (), lifetime)
     if as_json:
         emit(token.to_dict() | {"token": secret})
         return
-    console.print(f"token {token.id} for [bold]{analyst}[/], scopes {', '.join(sorted(token.scopes))}:")
+    end = "never expires" if token.expires is None else f"expires {token.expires[:10]}"
+    console.print(f"token {token.id} for [bold]{analyst}[/], scopes {', '.join(sorted(token.scopes))}, {end}:")
     console.print(secret, soft_wrap=True)
     console.print("[dim]It is not shown again.[/]")
 
@@ -144,9 +149,10 @@ def verify(
     found = content.get("receipt", content)
     if not isinstance(found, dict):
         raise InvalidValue("a receipt is a JSON object with `signed` and `signature`")
-    statement = verify_receipt(found, _read(key).encode(), content.get("release"))
+    release = content.get("release")
+    statement = verify_receipt(found, _read(key).encode(), release)
     if as_json:
-        emit({"good": True, "release_checked": "release" in content, "statement": statement})
+        emit({"good": True, "release_checked": release is not None, "statement": statement})
         return
     console.print(f"[green]good[/]: signed by key {found.get('key')}")
     cost = statement["cost"]
@@ -159,7 +165,7 @@ def verify(
         ("mechanism", str(statement["question"]["mechanism"]["mechanism"])),
         ("basis", str(statement["profile"]["basis"])),
         ("cost", f"{number(cost['yours'], 6)} of the analyst's budget, {number(cost['whole'], 6)} of the whole"),
-        ("release", "is the one it is about" if "release" in content else "not given"),
+        ("release", "is the one it is about" if release is not None else "not given, and not checked"),
     ]
     console.print(table("", ("", ""), rows, left=2))
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from sottovoce import __version__
 from sottovoce.server.api import api_router
-from sottovoce.server.config import Config, read_config
+from sottovoce.server.config import Config, is_loopback, read_config
 from sottovoce.server.ending import stopping_within
 from sottovoce.server.guard import Guard
 from sottovoce.server.pacing import Bucket
@@ -48,6 +48,7 @@ def create_app(config: Config) -> FastAPI:
         description=_ABOUT,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would send callers to whatever host they name
         lifespan=lifespan,
     )
     app.state.service = service
@@ -62,6 +63,7 @@ def create_app(config: Config) -> FastAPI:
         metrics=service.metrics,
         failures=app.state.failures,
         tls=config.tls is not None,
+        behind_proxy=config.tls is None and not is_loopback(config.host),
     )
     return app
 

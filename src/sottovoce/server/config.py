@@ -14,7 +14,10 @@ from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.server.sections import Section
 from sottovoce.systems.naming import SYSTEMS
 
-__all__ = ["AnalystConfig", "ColumnConfig", "Config", "DatasetConfig", "Limits", "Tls", "read_config"]
+__all__ = ["AnalystConfig", "ColumnConfig", "Config", "DatasetConfig", "Limits", "Tls", "is_loopback", "read_config"]
+
+_FEW = {4: 2**16, 6: 2**64}
+"""The most addresses that a private network of proxies may have: a container's bridge has as many."""
 
 
 @dataclass(frozen=True)
@@ -160,11 +163,11 @@ def _config(path: Path, whole: Section) -> Config:
         workers=server.whole("workers", 1, 1, 256),
         grace=server.number("grace", 30.0, 0.0, 3600.0),
         tls=None if tls is None else _tls(Section(tls, "server.tls", path.parent)),
-        trusted_proxies=server.texts("trusted_proxies"),
+        trusted_proxies=_proxies(server),
         anchor=server.address("anchor") if server.has("anchor") else None,
     )
     server.finish()
-    if config.tls is None and not config.trusted_proxies and not _is_loopback(config.host):
+    if config.tls is None and not config.trusted_proxies and not is_loopback(config.host):
         raise InvalidValue(
             f"host in [server] is {config.host!r}, where tokens and answers would cross the network in the clear; "
             "add [server.tls], or name in trusted_proxies the proxy that ends TLS before this server"
@@ -172,7 +175,23 @@ def _config(path: Path, whole: Section) -> Config:
     return config
 
 
-def _is_loopback(host: str) -> bool:
+def _proxies(server: Section) -> tuple[str, ...]:
+    """Return the addresses of proxies. Whoever comes from one says themselves where a request comes from, and so
+    escapes every limit by address: they are few.
+    """
+    proxies = server.texts("trusted_proxies")
+    for one in proxies:
+        try:
+            network = ipaddress.ip_network(one)
+        except ValueError:
+            raise server.fail("trusted_proxies", "a list of addresses or networks, such as 10.0.0.2", one) from None
+        if network.num_addresses > (_FEW[network.version] if network.is_private else 256):
+            raise server.fail("trusted_proxies", "a list of a few machines of yours, not all of a wide network", one)
+    return proxies
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -41,10 +41,22 @@ _PATIENCE = 20.0
 
 
 class Guard:
-    """An ASGI middleware: limits by address, a limit on the body, security headers, one log line a request."""
+    """An ASGI middleware: limits by address, a limit on the body, security headers, one log line a request.
 
-    def __init__(self, app: Any, *, limits: Limits, metrics: Metrics, failures: Bucket, tls: bool) -> None:
-        self._app, self._limits, self._metrics = app, limits, metrics
+    With `behind_proxy`, nothing is answered to those who do not come over TLS, but whether the server is well.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        limits: Limits,
+        metrics: Metrics,
+        failures: Bucket,
+        tls: bool,
+        behind_proxy: bool = False,
+    ) -> None:
+        self._app, self._limits, self._metrics, self._behind_proxy = app, limits, metrics, behind_proxy
         self._addresses, self._failures = Bucket(limits.address_requests_per_minute), failures
         self._headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
 
@@ -85,6 +97,10 @@ class Guard:
 
     async def _admitted(self, scope: Scope, receive: Receive) -> Response | Receive:
         """Return the refusal of a request, or a way to receive its body, which has come whole and is small."""
+        # Only a trusted proxy's word makes the scheme https; whoever comes past it speaks in the clear.
+        if self._behind_proxy and scope["scheme"] != "https" and scope["path"] != "/health":
+            said = "come through the proxy that ends TLS; it must say X-Forwarded-Proto: https"
+            return problem(403, "in-the-clear", said, {"Connection": "close"})
         address = scope["client"][0] if scope.get("client") else ""
         try:
             self._addresses.take(address)

@@ -23,10 +23,13 @@ from sottovoce.ledger.store import read_url
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.server.errors import NotAuthenticated
 
-__all__ = ["SCOPES", "Token", "Tokens"]
+__all__ = ["LIFETIME", "SCOPES", "Token", "Tokens"]
 
 SCOPES = ("read", "plan", "ask", "admin")
 """read: data sets, what remains, own history, receipts · plan · ask · admin: everyone's history, and metrics."""
+
+LIFETIME = datetime.timedelta(days=90)
+"""How long a token lives unless its creator says otherwise."""
 
 _FORM = re.compile(r"sv1_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _NOBODY = hashlib.sha256(b"").hexdigest()
@@ -42,6 +45,13 @@ _table = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("expires", sa.Text),
     sa.Column("revoked", sa.Text),
+)
+
+_ended = sa.Table(
+    "sottovoce_ended_sessions",
+    _metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("ends", sa.BigInteger, nullable=False),
 )
 
 
@@ -126,9 +136,9 @@ class Tokens:
         analyst: str,
         scopes: Iterable[str],
         datasets: Iterable[str] = (),
-        lifetime: datetime.timedelta | None = None,
+        lifetime: datetime.timedelta | None = LIFETIME,
     ) -> tuple[Token, str]:
-        """Return a new token and its text, which is shown here and never again."""
+        """Return a new token and its text, shown here and never again; it expires unless `lifetime` is None."""
         scopes = frozenset(scopes)
         if not scopes or not scopes <= set(SCOPES):
             raise InvalidValue(f"scopes are some of {', '.join(SCOPES)}. Got {', '.join(sorted(scopes)) or 'none'}")
@@ -178,6 +188,18 @@ class Tokens:
         if token is None:
             raise InvalidValue(f"there is no token {identity!r}; list them to find its identity")
         return token
+
+    def end_session(self, name: str, ends: int, now: float) -> None:
+        """Refuse a session of the page from now on, in every worker; forget those that have ended by themselves."""
+        with self._connection() as connection:
+            connection.execute(_ended.delete().where(_ended.c.ends < now))
+            if connection.execute(_ended.select().where(_ended.c.name == name)).one_or_none() is None:
+                connection.execute(_ended.insert().values(name=name, ends=ends))
+
+    def session_ended(self, name: str) -> bool:
+        """Say whether someone logged out of a session."""
+        with self._connection() as connection:
+            return connection.execute(_ended.select().where(_ended.c.name == name)).one_or_none() is not None
 
     def close(self) -> None:
         """Let the connections go."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from typing import Any
 
 from starlette.requests import Request
@@ -39,12 +40,17 @@ class Gate:
         if session is None:
             raise LoggedOut("log in first")
         try:
-            caller: Caller = await self._service.run(self._service.caller, session.token)
+            caller: Caller = await self._service.run(self._admitted, session)
         except NotAuthenticated:
             raise LoggedOut("the token of this session is no longer valid") from None
         request.state.caller = caller
         self._turns.take(caller.token)
         return caller, session
+
+    def _admitted(self, session: Session) -> Caller:
+        if self._service.tokens.session_ended(session.name):
+            raise NotAuthenticated("this session was logged out")
+        return self._service.caller(session.token)
 
     async def form(self, request: Request, session: Session) -> dict[str, str]:
         """Return the fields of a form made for this session, or raise `ForeignForm`."""
@@ -86,8 +92,9 @@ class Gate:
         _set(response, request, "session", self._sessions.open(token), Sessions.lifetime)
         _set(response, request, "visitor", "", 0)
 
-    def dismiss(self, response: Response, request: Request) -> None:
-        """End the session of this browser."""
+    async def dismiss(self, response: Response, request: Request, session: Session) -> None:
+        """End a session: on the server, so that no copy of its cookie is worth anything, and in this browser."""
+        await self._service.run(self._service.tokens.end_session, session.name, session.ends, time.time())
         _set(response, request, "session", "", 0)
 
 

@@ -89,7 +89,7 @@ class _Page:
         _, session = await self._gate.caller(request)
         await self._gate.form(request, session)
         response = RedirectResponse("/login", 303)
-        self._gate.dismiss(response, request)
+        await self._gate.dismiss(response, request, session)
         return response
 
     def _head(self, caller: Caller, session: Session) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 The cookie holds no secret of the analyst: the token's identity, a random name and an end, sealed with a key made of
 the server's signing key, so that every worker can check it and nobody else can make one. The token itself is looked up
-at every request: revoking it ends its sessions.
+at every request: revoking it ends its sessions. Who logs out ends their own: its name is kept until its time is over.
 """
 
 from __future__ import annotations

@@ -54,8 +54,11 @@ function fitFields() {
 }
 
 let turn = 0;
+let planning; // the plan under way: hung up on when something newer is sent, so that the server gives it up
 async function send(action, parts, headers = {}) {
   const mine = ++turn;
+  planning?.abort();
+  planning = parts.includes("result") ? undefined : new AbortController();
   root.classList.add("busy");
   try {
     const response = await fetch(action, {
@@ -63,6 +66,7 @@ async function send(action, parts, headers = {}) {
       body: new URLSearchParams(new FormData(form)),
       headers,
       redirect: "error",
+      signal: planning?.signal,
     });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     if (mine !== turn && !parts.includes("result")) return false; // something newer was typed
