@@ -121,8 +121,9 @@ def low_bits(x: Floats, y: Floats) -> list[Score]:
         where = "output" if x.shape[1] == 1 else f"coordinate {k}"
         scores.append(Score(f"lowest bit of {where}", partial(_last_bit, k=k)))
         seen = partial(_cell_and_bit, k=k, middle=float(middle[k]), spread=float(spread[k]))
-        cells = [seen(part) for part in (x, y)]
-        scores.append(_frequencies(*cells, np.unique(np.concatenate(cells)), seen, f"the lowest bit of {where}"))
+        cells, others = seen(x), seen(y)
+        values = np.unique(np.concatenate([cells, others]))
+        scores.append(_frequencies(cells, others, values, seen, f"the lowest bit of {where}"))
     return scores
 
 

@@ -124,7 +124,9 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     if not (hasattr(values, "__array__") or hasattr(values, "__array_interface__") or hasattr(values, "__dlpack__")):
         raise InvalidData(f"{name} must be an array, a data frame or a list. Got {type(values).__name__}")
     if isinstance(values, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+        cells = values.data.astype(object)
+        cells[np.ma.getmaskarray(values)] = None
+        return cells
     return np.asarray(values)
 
 

@@ -220,7 +220,7 @@ def refined_design() -> tuple[bool, str]:
     problems = []
     for name, change in (("statistics", {"statistics": other}), ("phases", {"phases": (phase,)})):
         try:
-            replace(honest, **change)  # type: ignore[arg-type]
+            replace(honest, **change)
             problems.append(f"{name} of another design are taken, at μ = {honest.profile.mu:.3g}")
         except InvalidValue:
             continue
