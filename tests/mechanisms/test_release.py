@@ -17,6 +17,7 @@ from sottovoce.mechanisms import (
     StatisticalQuery,
     TemperedPosterior,
 )
+from sottovoce.mechanisms.grid import grid_step
 from sottovoce.mechanisms.mechanism import coarsen
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -185,6 +186,24 @@ def test_coarse_samples_keep_24_bits_and_lose_the_rest():
     assert not np.any(rounded.view(np.int64) & ((1 << 29) - 1))
     assert coarsen(0.0) == 0.0
     assert coarsen(1.0) == 1.0
+
+
+def test_a_mean_far_from_zero_keeps_the_digits_of_its_posterior():
+    """Epoch seconds of a million records: the mean is known to 3.6 s, and was rounded to 128 s."""
+    system = NormalMean(3600.0**2, 1e14, prior_mean=1.6e9, bounds=(1.6e9, 1.7e9))
+    column = 1.65e9 + np.arange(10**6) % 100
+    for mech in (DirectPosterior(system, 10**6), TemperedPosterior(system, 10**6, 1.0)):
+        samples = mech.release(column, seeded_rng(1), draws=400).value
+        assert np.std(samples) == pytest.approx(3.6, rel=0.2)
+        assert np.mean(samples) == pytest.approx(1.65e9 + 49.5, abs=1.0, rel=0)
+        steps = (samples - 1.6e9) / grid_step(3.6)
+        assert np.array_equal(steps, np.rint(steps))
+
+
+def test_a_share_of_many_records_keeps_the_digits_of_its_posterior():
+    mech = DirectPosterior(BetaBernoulli(1, 1), 10**10)
+    gaps = 1 - mech.release(Statistics(10**10, [1e10 - 5]), seeded_rng(1), draws=200).value
+    assert np.mean(gaps) == pytest.approx(6e-10, rel=0.2)
 
 
 def test_a_breach_leaves_a_profile_for_the_others():

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.systems import (
     BetaBernoulli,
@@ -18,6 +19,7 @@ from sottovoce.systems import (
     NormalMean,
     Statistics,
 )
+from sottovoce.tables import open_table
 
 CATEGORIES = DirichletCategorical([1, 1], categories=("a", "b"))
 HOLDERS = [list, np.array, pd.Series, pl.Series, pa.array, lambda x: pa.chunked_array([x]), tuple]
@@ -167,6 +169,24 @@ def test_a_sum_is_exact_in_any_order_and_moves_no_more_than_a_record(bounds):
         assert abs(Fraction(neighbour.above) - Fraction(read.above)) <= (high - low) * (1 + Fraction(1000, 2**52))
 
 
+@pytest.mark.parametrize(
+    ("reading", "bounds"),
+    [(NormalMean(1, 1, bounds=b), b) for b in [(1e9, 1e9 + 1), (0.1, 0.3), (-3, 17), (1e15, 1e15 + 2)]]
+    + [(GammaPoisson(1, 1, 9), (0, 9)), (GammaExponential(1, 1, 0.7), (0, 0.7)), (BetaBernoulli(1, 1), (0, 1))],
+    ids=lambda v: str(v) if isinstance(v, tuple) else v.word,
+)
+def test_memory_and_tables_read_the_same_bits(reading, bounds):
+    rng = np.random.default_rng(4)
+    x, y = bounds[0] + rng.uniform(-0.5, 1.5, 500) * (bounds[1] - bounds[0]), rng.standard_normal(500)
+    x[:4] = [np.nan, np.inf, -np.inf, 1e300]
+    ball = NormalMean(1, 1, radius=bounds[1], dimension=2)
+    with open_table(pa.table({"x": x, "y": y})) as table:
+        there, vectors = table.statistics(reading, "x"), table.statistics(ball, ["x", "y"])
+    here = reading.statistics(x)
+    assert (there.total.tobytes(), there.above) == (here.total.tobytes(), here.above)
+    assert vectors.total.tobytes() == ball.statistics(np.column_stack([x, y])).total.tobytes()
+
+
 @pytest.mark.parametrize("radius", [1e-120, 1e-3, 1.0, 3.7, 1e119])
 def test_no_row_leaves_the_ball(radius):
     rng = np.random.default_rng(2)
@@ -214,3 +234,35 @@ def test_empty_data_gives_the_prior(system):
 def test_impossible_statistics_raise(system, statistics):
     with pytest.raises(InvalidData):
         system.posterior(statistics)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "statistics"),
+    [
+        ((1e9, 1e9 + 1), Statistics(100, [1e11 + 150.0])),  # 50 whole records beyond what can happen
+        ((1e9, 1e9 + 1), Statistics(100, [1e11 + 50.0])),  # a double near 10¹¹ does not hold such a sum
+        ((1e9, 1e9 + 1), Statistics(100, [1e11 + 50.0], 150.0)),
+        ((1e9, 1e9 + 1), Statistics(100, [1e11 + 50.0], -0.01)),
+        ((-1, 1), Statistics(100, [0.0], 50.0)),
+        ((-1, 1), Statistics(100, [100.001])),
+    ],
+)
+def test_statistics_by_hand_lie_within_far_off_bounds_too(bounds, statistics):
+    with pytest.raises(InvalidData):
+        NormalMean(1, 1, bounds=bounds).posterior(statistics)
+
+
+def test_a_sum_that_no_double_holds_is_refused_by_public_numbers():
+    for build in (
+        lambda: NormalMean(1, 1, bounds=(1e16, 1e16 + 2)),
+        lambda: NormalMean(1, 1, bounds=(0, 5e-324)),
+        lambda: NormalMean(1, 1, bounds=(-1e308, 1e308)),
+        lambda: DirectPosterior(GammaPoisson(1, 1, 10**15), 100),
+        lambda: NoisyStatistics(GammaPoisson(1, 1, 10**18), 100, "laplace", 1.0),
+        lambda: DirectPosterior(GammaExponential(1, 1, 1e308), 100),
+        lambda: GammaExponential(1, 1, 1e308).statistics([0.0] * 100),
+        lambda: NoisyStatistics(BetaBernoulli(1, 1), 10, "laplace", 1e30),
+        lambda: DirectPosterior("beta", 10),
+    ):
+        with pytest.raises(InvalidValue):
+            build()

@@ -40,12 +40,13 @@ def _extremes(mechanism: Mechanism) -> list[tuple[Statistics, Statistics]]:
     match system.reading:
         case ClippedSum(low, high):
             width = high - low
-            ends = [(n * low, n * low + width), (n * high - width, n * high)]
-            return [(Statistics(n, np.array(a)), Statistics(n, np.array(b))) for a, b in ends[: 1 if n == 1 else 2]]
+            ends = [(0.0, width), (n * width - width, n * width)]
+            pairs = [tuple(Statistics(n, n * low + end, end) for end in pair) for pair in ends]
+            return [(a, b) for a, b in pairs[: 1 if n == 1 else 2]]
         case CategoryCounts(categories):
             prior: Any = system.posterior(Statistics(0, np.zeros(len(categories))))
-            pairs: Any = system.worst_pairs(n)
-            counts = [tuple(np.rint(end.alpha - prior.alpha) for end in pair) for pair in pairs[::2]]
+            worst: Any = system.worst_pairs(n)
+            counts = [tuple(np.rint(end.alpha - prior.alpha) for end in pair) for pair in worst[::2]]
             return [(Statistics(n, a), Statistics(n, b)) for a, b in counts]
         case BallSum(dimension, radius):
             end = np.eye(dimension)[0] * radius

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.profiles.coding import codes_of, label_array
+from sottovoce.profiles.coding import codes_of, label_array, positions_of
 from sottovoce.profiles.exact import GRID, Steps, output_steps, worst_excess
 from sottovoce.profiles.graph import ProfileGraph
 from sottovoce.profiles.guarantee import ProfilePrivacy, checked_epsilon
@@ -68,6 +68,8 @@ class ProfileMechanism:
 
     def __post_init__(self) -> None:
         graph = self.graph
+        if not isinstance(graph, ProfileGraph):
+            raise InvalidValue(f"graph must be a ProfileGraph. Got a {type(graph).__name__}")
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
         object.__setattr__(self, "outputs", tuple(self.outputs) or graph.categories)
         steps = np.array(self.steps)
@@ -76,7 +78,7 @@ class ProfileMechanism:
                 f"steps must be whole numbers of shape {(graph.k, graph.d, len(self.outputs))}. "
                 f"Got {steps.dtype} of shape {steps.shape}"
             )
-        if steps.min() < 0 or steps.max() > GRID or np.any(steps.sum(axis=2) != GRID):
+        if steps.min() < 0 or steps.max() > GRID or not _sum_to_one(steps.astype(np.int64)):
             raise InvalidValue("steps must be >= 0 and every row must sum to 2**53")
         steps = steps.astype(np.int64)
         steps.setflags(write=False)
@@ -154,30 +156,38 @@ class ProfileMechanism:
         padded[:, : len(self.outputs) - 1] = rows[:, :-1]
         return padded
 
+    @cached_property
+    def _stands_for(self) -> NDArray[np.intp]:
+        """The category each one is released as, a row a profile, a record of none first.
+
+        A local mechanism protects every record, so there each stands for itself.
+        """
+        possible = np.ones((self.graph.k, self.graph.d), dtype=bool) if self.local else self.graph.matrix > 0
+        first = possible.argmax(axis=1)[:, None]
+        return np.hstack([first, np.where(possible, np.arange(self.graph.d), first)])
+
     def release_codes(
         self, records: NDArray[Any], profiles: NDArray[Any], rng: np.random.Generator | None = None
     ) -> NDArray[np.intp]:
         """Release records given by position: categories and profiles in, outputs out.
 
-        Each draw is a uniform whole number below 2^53, found in its row by halving, all records at once.
+        Each draw is a uniform whole number below 2^53, found in its row by halving, all records at once. A position of
+        no profile counts as the first profile; one of no category, or of a category that the profile says cannot be, as
+        the first that can: the promise is about records drawn from their profiles, which never are any of these.
         """
         rng = secure_rng() if rng is None else rng
-        records, profiles = np.asarray(records), np.broadcast_to(profiles, np.shape(records))
-        for what, codes, size in (("category", records, self.graph.d), ("profile", profiles, self.graph.k)):
-            if codes.dtype.kind not in "iu" or (codes.size and not (codes.min() >= 0 and codes.max() < size)):
-                raise InvalidData(f"{what} positions must be whole numbers from 0 to {size - 1}")
-        impossible = (self.graph.matrix == 0).ravel()
+        records = positions_of(records, self.graph.d, "category")
+        profiles = positions_of([profiles] if _is_one(profiles) else profiles, self.graph.k, "profile")
+        if profiles.size not in (1, records.size):
+            raise InvalidData(f"there are {records.size} records but {profiles.size} profiles; give one a record")
+        profiles = np.broadcast_to(profiles, records.shape)
+        stands_for = self._stands_for.ravel()
         table, width = self._thresholds.ravel(), self._thresholds.shape[1]
         out = np.empty(records.shape, dtype=np.intp)
         for start in range(0, records.size, _CHUNK):
             part = slice(start, start + _CHUNK)
-            row = profiles[part].astype(np.intp) * self.graph.d + records[part]
-            if not self.local and impossible[row].any():
-                i, x = divmod(int(row[impossible[row]][0]), self.graph.d)
-                raise InvalidData(
-                    f"category {self.graph.categories[x]!r} has probability zero under profile "
-                    f"{self.graph.names[i]!r}, so the promise does not cover it; correct the profile"
-                )
+            source = np.maximum(profiles[part], 0)
+            row = source * self.graph.d + stands_for[source * (self.graph.d + 1) + records[part] + 1]
             out[part] = _draw(table, row * width, width, rng)
         return out
 
@@ -186,19 +196,16 @@ class ProfileMechanism:
 
         Randomness is secure unless a generator is given. Release each record once: a second release of the
         same record
-        is not covered by the promise.
+        is not covered by the promise. Every record is released, whatever it holds, for a refusal would tell what the
+        promise hides: see `release_codes` for what an unknown one counts as.
         """
         graph = self.graph
         rng = secure_rng() if rng is None else rng
         codes = codes_of("category", records, graph.categories)
-        if isinstance(profiles, Hashable) and profiles in graph.names:
-            sources: NDArray[Any] = np.array(graph.index(profiles))
-        elif isinstance(profiles, str):
-            raise InvalidData(f"no profile is called {profiles!r}")
-        else:
-            sources = codes_of("profile", profiles, graph.names)
-            if sources.size != codes.size:
-                raise InvalidData(f"there are {codes.size} records but {sources.size} profiles; give one a record")
+        one = (isinstance(profiles, Hashable) and profiles in graph.names) or _is_one(profiles)
+        sources = codes_of("profile", [profiles] if one else profiles, graph.names)
+        if not one and sources.size != codes.size:
+            raise InvalidData(f"there are {codes.size} records but {sources.size} profiles; give one a record")
         value = label_array(self.outputs)[self.release_codes(codes, sources, rng)]
         return ProfileRelease(value, self.guarantee, reproducible=not is_secure(rng))
 
@@ -238,6 +245,16 @@ class ProfileMechanism:
         for name, rows in zip(self.graph.names, self.matrices, strict=True):
             writer.writerows([name, x, *row.tolist()] for x, row in zip(self.graph.categories, rows, strict=True))
         return text.getvalue()
+
+
+def _is_one(profiles: Any) -> bool:
+    return not isinstance(profiles, list | tuple) and np.ndim(profiles) == 0
+
+
+def _sum_to_one(steps: Steps) -> bool:
+    """Say whether every row sums to GRID; thousands of large entries would wrap around 64 bits, their halves do not."""
+    low, high = (steps & 0x7FFFFFF).sum(axis=2), (steps >> 27).sum(axis=2)
+    return bool(np.all((low & 0x7FFFFFF) == 0) and np.all(high + (low >> 27) == GRID >> 27))
 
 
 def _draw(table: Steps, base: NDArray[np.intp], width: int, rng: np.random.Generator) -> NDArray[np.intp]:

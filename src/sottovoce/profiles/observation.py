@@ -51,7 +51,7 @@ def observe(mechanism: ProfileMechanism, released: Any, profiles: Iterable[Hasha
         if not np.all((counts >= 0) & (counts == np.floor(counts)) & np.isfinite(counts)):
             raise InvalidData(f"counts must be whole numbers >= 0. Got {released!r}")
     else:
-        codes = codes_of("released", released, outputs)
+        codes = codes_of("released", released, outputs, released=True)
         counts = np.bincount(codes, minlength=len(outputs)).astype(np.float64)
     if counts.sum() < 1:
         raise InvalidData("there are no released records to learn from")

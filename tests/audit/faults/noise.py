@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from audit.faults import Patch, fault
+from sottovoce.gibbs.bounded import Bounded
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
+from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.profiles.exact import on_grid
 from sottovoce.profiles.mechanism import ProfileMechanism
-from sottovoce.systems.statistics import CategoryCounts
+from sottovoce.systems import NormalMean
+from sottovoce.systems.statistics import CategoryCounts, Statistics
 
+MOMENTS = "bounded numbers move their moments no more than is claimed"
 HISTOGRAM = "audit of a noisy histogram"
 GENERATORS, RELEASES = "noise generators follow their law", "noisy releases carry the noise they claim"
 
@@ -126,3 +130,42 @@ def _lazy(patch: Patch) -> None:
         return np.where(rng.random(drawn.shape) < 0.5, records, drawn)
 
     patch.setattr(ProfileMechanism, "release_codes", release)
+
+
+@fault("doubles added as they come", "clipped sums", "one record moves a sum by no more than its width")
+def _plain_sum(patch: Patch) -> None:
+    def clipped_sum(reading, records, missing, public):
+        total = np.clip(np.asarray(records, dtype=float), reading.low, reading.high).sum()
+        return Statistics(len(records), total, float(total - len(records) * reading.low))
+
+    patch.setattr("sottovoce.systems.records._clipped_sum", clipped_sum)
+
+
+@fault("a sample drawn far from zero", "normal means", "one record moves a sum by no more than its width")
+def _far_from_zero(patch: Patch) -> None:
+    patch.setattr(NormalMean, "from_origin", lambda self: self)
+    patch.setattr(NormalMean, "origin", 0.0)
+
+
+@fault("bounded numbers measured from their middle", "bounded numbers", MOMENTS)
+def _from_the_middle(patch: Patch) -> None:
+    def centred(self, values):
+        x = np.clip(np.nan_to_num(np.asarray(values, dtype=float)), self.low, self.high)
+        return (x - (self.low + self.high) / 2) / self.half
+
+    patch.setattr(Bounded, "centred", centred)
+
+
+@fault("an odd record refused", "readings", "no record makes a reading fail")
+def _refused(patch: Patch) -> None:
+    def number(value):
+        if not isinstance(value, int | float):
+            raise InvalidData("records must be numbers")
+        return float(value)
+
+    patch.setattr("sottovoce.systems.columns._number", number)
+
+
+@fault("row sums that wrap around 64 bits", "profile graphs", "matrices whose rows do not sum to one are refused")
+def _wrapped(patch: Patch) -> None:
+    patch.setattr("sottovoce.profiles.mechanism._sum_to_one", lambda steps: bool(np.all(steps.sum(axis=2) == 2**53)))

@@ -13,9 +13,9 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 
 _IDEAS = (
     *("divergences", "samplers", "noise", "calibration", "accounting"),
-    *("spending", "secrecy", "local", "latent", "low_bits", "chains", "reading"),
+    *("spending", "secrecy", "local", "latent", "low_bits", "readings", "chains", "tables"),
 )
-_NEEDS = {"chains": ("jax", "sklearn"), "reading": ("ibis", "pyarrow")}
+_NEEDS = {"chains": ("jax", "sklearn"), "tables": ("ibis", "pyarrow")}
 
 
 def known_checks() -> dict[str, Callable[[], CheckResult]]:
