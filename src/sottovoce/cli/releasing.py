@@ -67,7 +67,10 @@ def release(
         built = releasing_mechanism(option("mechanism", mechanism), model, records.count(), parse_promise(promise))
         columns = getattr(built, "columns", None) if columns is None else columns
         columns = columns[0] if isinstance(columns, list) and len(columns) == 1 else columns
-        asked: dict[str, Any] = {"where": option("where", where), "missing": _number_or_text(option("missing", missing))}
+        asked: dict[str, Any] = {
+            "where": option("where", where),
+            "missing": _number_or_text(option("missing", missing)),
+        }
         records.check(model, columns, **asked)  # a question that makes no sense opens no budget
         curator = opened.enter_context(
             Curator(

@@ -119,7 +119,9 @@ def separated(lines: bytes, separator: bytes) -> bytes:
     quote, end = kind == _QUOTE, kind == _END
     before = np.cumsum(quote, dtype=np.int32) - quote
     line = np.cumsum(end, dtype=np.int32) - end
-    inside = (before - np.concatenate([[0], before[end]])[line]) & 1 == 1  # within quotes, counted from the line's start
+    inside = (
+        before - np.concatenate([[0], before[end]])[line]
+    ) & 1 == 1  # within quotes, counted from the line's start
     parts = (kind == separator[0]) & ~inside
     stops = np.zeros(len(text) + 2, dtype=bool)  # shifted by one: where a cell, or a quoted stretch, may start or end
     stops[0] = True

@@ -73,7 +73,9 @@ def failing() -> tuple[bool, str]:
     texts = pa.array([b"ward 1", b"\xff\xfe", b"\x00", b""] * 5, pa.binary()).view(pa.string())
     ages = pa.array([0, 1, 2**64 - 1, None] * 5, pa.uint64())
     table = pa.table({"age": ages, "ward": texts, "x": [1e308, float("nan"), float("-inf"), 5e-324] * 5})
-    asked = [(ClippedSum(-1, 1), name, where) for name in ("age", "x") for where in (None, "ward = 'ward 1'", "age > -1")]
+    asked = [
+        (ClippedSum(-1, 1), name, where) for name in ("age", "x") for where in (None, "ward = 'ward 1'", "age > -1")
+    ]
     asked.append((CategoryCounts(("ward 1", "ward 2")), "ward", "not age < -5"))
     with _folder() as folder:
         pq.write_table(table, folder / "odd.parquet")
@@ -115,4 +117,6 @@ def one_budget() -> tuple[bool, str]:
                         problems.append("a key returned the answer of another file")
             except SottovoceError:
                 continue
-    return verdict(problems, f"{len(ways)} names of a file share its budget, and neither a name nor a key opens another's")
+    return verdict(
+        problems, f"{len(ways)} names of a file share its budget, and neither a name nor a key opens another's"
+    )
