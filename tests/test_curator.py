@@ -1,5 +1,6 @@
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -438,3 +439,104 @@ class TestSeveralPeople:
             curator.draft(MECHANISM, "smoker", part=part)
         with pytest.raises(InvalidValue, match="no part of"):
             curator.remaining(part)
+
+
+def smokers(path: Path, first: int = 0) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"smoker": [(k + first) % 4 == 0 for k in range(N)]}), path)
+    os.utime(path, ns=(10**18, 10**18))
+    return path
+
+
+class TestWhoseData:
+    def test_every_way_to_a_file_leads_to_one_budget(self, tmp_path: Path, place: Path) -> None:
+        file = smokers(tmp_path / "a" / "p.parquet")
+        (tmp_path / "link.parquet").symlink_to(file)
+        ways = [
+            file,
+            tmp_path / "link.parquet",
+            tmp_path / "a",
+            tmp_path / "a" / "*.parquet",
+            tmp_path / "a/../a/p.parquet",
+        ]
+        for way in ways:
+            with Curator(str(way), place, BUDGET) as curator:
+                curator.release(MECHANISM, "smoker")
+        assert curator.dataset == str(file.resolve())
+        assert spent(place) == len(ways) * COST
+
+    def test_two_files_of_one_name_have_two_budgets(self, tmp_path: Path, place: Path) -> None:
+        files = [smokers(tmp_path / name / "p.parquet", k) for k, name in enumerate("ab")]
+        values = []
+        for file in files:
+            with Curator(file, place, BUDGET) as curator:
+                values.append(curator.release(MECHANISM, "smoker", idempotency_key="k").value)
+                assert curator.remaining() == RenyiDP(2, float(1 - COST))
+        assert values[0] != values[1]
+
+    def test_a_given_name_is_remembered(self, data: Path, place: Path) -> None:
+        with Curator(data, place, BUDGET, dataset="patients") as named:
+            number = named.budget.id
+        with Curator(data, place) as curator:
+            assert (curator.dataset, curator.budget.id) == ("patients", number)
+        with pytest.raises(InvalidValue, match="shares records with 'patients'"):
+            Curator(data, place, BUDGET, dataset="again")
+
+    def test_a_folder_shares_records_with_its_files(self, tmp_path: Path, place: Path) -> None:
+        first = smokers(tmp_path / "a" / "p.parquet")
+        smokers(tmp_path / "a" / "q.parquet")
+        Curator(tmp_path / "a", place, BUDGET).close()
+        for way in (first, tmp_path / "a" / "*.parquet"):
+            with pytest.raises(InvalidValue, match="shares records"):
+                Curator(str(way), place, BUDGET)
+
+    def test_other_data_under_a_name_are_refused(self, tmp_path: Path, place: Path) -> None:
+        Curator(smokers(tmp_path / "a" / "p.parquet"), place, BUDGET, dataset="patients").close()
+        other = smokers(tmp_path / "b" / "p.parquet", 1)
+        os.utime(other, ns=(1, 1))
+        with pytest.raises(InvalidData, match=r"was opened for .*a/p\.parquet"):
+            Curator(other, place, BUDGET, dataset="patients")
+
+    def test_data_that_moved_go_on_with_their_budget_and_a_warning(self, tmp_path: Path, place: Path) -> None:
+        file = smokers(tmp_path / "a" / "p.parquet")
+        Curator(file, place, BUDGET, dataset="patients").close()
+        file.rename(tmp_path / "p.parquet")
+        with pytest.warns(UserWarning, match="another place"):
+            Curator(tmp_path / "p.parquet", place, dataset="patients").close()
+
+    def test_a_file_written_again_is_noticed(self, tmp_path: Path, place: Path) -> None:
+        file = smokers(tmp_path / "p.parquet")
+        with Curator(file, place, BUDGET) as curator:
+            curator.release(MECHANISM, "smoker")
+            os.utime(smokers(file, 1), ns=(1, 1))
+            with pytest.raises(InvalidData, match="written again since it was opened"):
+                curator.release(MECHANISM, "smoker")
+        with pytest.warns(UserWarning, match="written again"), Curator(file, place) as curator:
+            curator.release(MECHANISM, "smoker")
+            prints = [entry.request["data"] for entry in curator.history()]
+        assert len({*prints}) == len(prints) == 2
+
+    def test_an_entry_tells_nothing_of_a_file_but_that_it_changed(self, tmp_path: Path, place: Path) -> None:
+        """Receipts show the request to analysts, and the size of a CSV file tells of its records."""
+        file = tmp_path / "p.csv"
+        file.write_text("smoker\n" + "true\nfalse\n" * (N // 2))
+        noted = []
+        for ledger in (place, tmp_path / "other.ledger"):
+            with Curator(file, ledger, BUDGET, types={"smoker": "boolean"}) as curator:
+                curator.release(MECHANISM, "smoker")
+                noted += [entry.request["data"] for entry in curator.history()]
+        assert noted[0] != noted[1]
+        assert all(re.fullmatch("[0-9a-f]{64}", text) for text in noted)
+
+    def test_an_older_ledger_knew_files_by_their_names(self, data: Path, place: Path) -> None:
+        Curator(pq.read_table(data), place, BUDGET, dataset="patients.parquet").close()
+        with pytest.raises(InvalidValue, match="may be the same data"):
+            Curator(data, place, BUDGET)
+        Curator(data, place, BUDGET, dataset="patients.parquet").close()
+
+    def test_no_records_open_no_budget(self, tmp_path: Path, place: Path) -> None:
+        (tmp_path / "p.csv").write_text("smoker\n")
+        with pytest.raises(InvalidData, match="has no records"):
+            Curator(tmp_path / "p.csv", place, BUDGET)
+        with Ledger(place, create=True) as ledger:
+            assert ledger.budgets() == []

@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -181,7 +182,7 @@ class Curator:
         for other in self._ledger.budgets():
             if other.source is None:
                 # Budgets once went by the bare name of a file; a path of that name may be the same data.
-                if named or other.whole is not None or other.dataset != os.path.basename(self._origin.identity):
+                if named or other.whole is not None or other.dataset != Path(self._origin.identity).name:
                     continue
                 raise InvalidValue(
                     f"the ledger has a budget for {other.dataset!r}, which may be the same data; say "
@@ -192,8 +193,8 @@ class Curator:
                 return other
             if {*other.source["parts"]} & {*self._origin.parts}:
                 raise InvalidValue(
-                    f"{self._origin.identity} shares records with {other.dataset!r}, which has a budget in this ledger; "
-                    "a second one would let out more than either says"
+                    f"{self._origin.identity} shares records with {other.dataset!r}, which has a budget in this "
+                    "ledger; a second one would let out more than either says"
                 )
         return None
 

@@ -17,6 +17,7 @@ pa = pytest.importorskip("pyarrow", reason="the data extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
 
 from sottovoce.cli import console, main  # noqa: E402
+from sottovoce.ledger import Ledger  # noqa: E402
 
 BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
 
@@ -163,6 +164,35 @@ def test_mistakes_are_one_line_and_an_exit_code(patients: Path, more: tuple[str,
     assert json.loads(with_json.stderr)["exit"] == code
     shown = json.loads(run("ledger", "show", patients.with_suffix(".ledger"), "--json").stdout)
     assert len([e for e in shown["entries"] if e["state"] == "committed"]) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", ["ledger --help", f"plan {' '.join(BETA)} --n 50 --target pure:1 --mechanism laplace"]
+)
+def test_who_has_read_enough_is_no_error(arguments: str) -> None:
+    command = f'"{sys.executable}" -m sottovoce {arguments} | head -c 1 >&2; exit "${{PIPESTATUS[0]}}"'
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, len(ended.stderr)) == (0, 1)
+
+
+def test_csv_with_types_given_and_without(tmp_path: Path) -> None:
+    path = tmp_path / "patients.csv"
+    path.write_text("smoker,age\n" + "1,44\n" * 99 + "n/a\n")
+    for more in ((), ("--types", "smoker=int64, age=float64")):
+        ledger = tmp_path / f"{len(more)}.ledger"
+        asked = [*BETA, "--ledger", ledger, "--budget", "pure:1", "--target", "pure:1", "--mechanism", "laplace"]
+        assert run("release", path, *asked, "--column", "smoker", *more).returncode == 0
+    with Ledger(ledger) as opened:
+        assert opened.budgets()[0].schema == {"smoker": "int64", "age": "float64"}
+    for wrong in ("smoker", "smoker=year", "height=int64"):
+        answer = run("ledger", "open", tmp_path / "x.ledger", "--data", path, "--budget", "pure:1", "--types", wrong)
+        assert answer.returncode == 2, answer.stderr
+
+
+@pytest.mark.parametrize("more", [("--column", "smokes"), ("--where", "smokes = 1"), ("--column", "name")])
+def test_a_question_that_makes_no_sense_opens_no_budget(patients: Path, more: tuple[str, ...]) -> None:
+    assert release(patients, "--target", "pure:0.1", *more).returncode == 2
+    assert not patients.with_suffix(".ledger").exists()
 
 
 def test_missing_files_and_options(tmp_path: Path, patients: Path) -> None:

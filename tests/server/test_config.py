@@ -119,6 +119,39 @@ def test_the_same_data_twice_is_refused(tmp_path: Path) -> None:
         read(tmp_path, GOOD + again)
 
 
+@pytest.mark.parametrize("types", ["5", "{ age = 5 }"])
+def test_types_are_words_by_column(tmp_path: Path, types: str) -> None:
+    text = GOOD.replace('budget = "approx:1,1e-6"', f'budget = "approx:1,1e-6"\ntypes = {types}')
+    with pytest.raises(InvalidValue, match=r"types in \[datasets.patients\]"):
+        read(tmp_path, text)
+
+
+def csv_office(folder: Path, last: str, types: str = "") -> dict[str, Any]:
+    folder.mkdir()
+    (folder / "patients.csv").write_text("smoker,age,ward\n" + "true,44,N\n" * 99 + last)
+    text = GOOD.replace("patients.parquet", "patients.csv").replace('1,1e-6"\n', f'1,1e-6"\n{types}\n', 1)
+    service = Service(read(folder, text))
+    facts = service._datasets["patients"].facts()
+    service.close()
+    return facts
+
+
+def test_what_the_server_publishes_of_a_csv_file_depends_on_no_record(tmp_path: Path) -> None:
+    neighbours = [csv_office(tmp_path / str(k), last) for k, last in enumerate(("true,44,N\n", "n/a,n/a\n", ",,,,\n"))]
+    assert neighbours[0] == neighbours[1] == neighbours[2]
+    given = csv_office(tmp_path / "typed", "n/a", 'types = { age = "int64" }')
+    assert [column["type"] for column in given["columns"]] == ["string", "int64", "string"]
+
+
+def test_the_same_data_by_a_link_is_refused(tmp_path: Path) -> None:
+    config = write_office(tmp_path)
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "patients.parquet")
+    again = '[datasets.again]\nsource = "link.parquet"\nbudget = "pure:1"\n[datasets.again.columns.smoker]\n'
+    text = config.path.read_text() + again
+    with pytest.raises(InvalidValue, match="shares records with 'patients'"):
+        Service(read(tmp_path, text))
+
+
 class TestOpening:
     def open(self, config: Config) -> None:
         Service(config).close()

@@ -17,7 +17,7 @@ import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.systems.statistics import CategoryCounts, ClippedSum, CrossCounts
-from sottovoce.tables import open_table
+from sottovoce.tables import open_table, text_files
 from sottovoce.tables.engine import fetch_row, guarded
 
 BROKEN = pa.array([b"N", b"\xff\xfe", b"\x00", b"S\xe9", None, b"N"], pa.binary()).view(pa.string())
@@ -78,8 +78,10 @@ def test_postgres_numbers_beyond_every_double(postgres_server: Any) -> None:
     psycopg = pytest.importorskip("psycopg")
     url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
     with psycopg.connect(url) as connection:
-        connection.execute("CREATE TABLE t AS SELECT x::numeric, 'a' AS ward FROM (VALUES ('1e400'), ('-1e400'), "
-                           "('1e-400'), ('NaN'), ('Infinity'), ('2.5'), (NULL), ('-1e-320')) v(x)")
+        connection.execute(
+            "CREATE TABLE t AS SELECT x::numeric, 'a' AS ward FROM (VALUES ('1e400'), ('-1e400'), "
+            "('1e-400'), ('NaN'), ('Infinity'), ('2.5'), (NULL), ('-1e-320')) v(x)"
+        )
     with open_table(f"{url}?table=t") as table:
         assert table.statistics(ClippedSum(-3, 4), "x", missing=1).total.tolist() == [4 - 3 + 0 + 1 + 4 + 2.5 + 1 + 0]
         assert table.statistics(ClippedSum(0, 1), where="x > 2").total.tolist() == [3.0]
@@ -110,8 +112,6 @@ def test_control_c_in_a_query_is_no_damage() -> None:
 
 
 def test_control_c_while_lines_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sottovoce.tables import text_files
-
     def interrupted(paths: Any) -> Any:
         raise KeyboardInterrupt
         yield

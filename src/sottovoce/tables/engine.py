@@ -110,10 +110,9 @@ def guarded(work: Callable[[], T], complaint: str) -> T:
 def _interrupts(failure: BaseException) -> bool:
     """Return whether an engine failed because someone pressed Ctrl-C: some wrap that in an error of their own."""
     links = (failure, failure.__cause__, failure.__context__)
-    said = str(failure)
-    return any(isinstance(link, KeyboardInterrupt) for link in links) or said.startswith(
-        ("Query interrupted", "KeyboardInterrupt", "INTERRUPT Error")
-    )
+    said = str(failure).rstrip()
+    starts, ends = said.startswith(("Query interrupted", "KeyboardInterrupt")), said.endswith("\nKeyboardInterrupt")
+    return starts or ends or any(isinstance(link, KeyboardInterrupt) for link in links)
 
 
 def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:

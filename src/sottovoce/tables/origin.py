@@ -26,19 +26,22 @@ class Origin:
         A resolved path, or a database's address with its table and without user and password.
     parts
         The resolved files, or the identity itself: two tables that share a part share records.
+    is_files
+        Whether the parts are files.
     """
 
     identity: str
     parts: tuple[str, ...]
+    is_files: bool = True
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the size in bytes and the time of the last change (in nanoseconds) of files; nothing of a database.
 
         The records themselves are not read for it.
         """
-        found = [os.stat(part) for part in self.parts if os.path.exists(part)]
-        if not found:
+        if not self.is_files:
             return {}
+        found = [Path(part).stat() for part in self.parts]
         return {"size": sum(file.st_size for file in found), "modified": max(file.st_mtime_ns for file in found)}
 
 
@@ -49,10 +52,11 @@ def named_files(path: str) -> list[str]:
     """
     place = Path(path)
     if place.is_dir():
-        return sorted(file for file in glob.glob(f"{glob.escape(path)}/**/*.parquet", recursive=True))
+        return sorted(map(str, place.rglob("*.parquet")))
     if place.exists() or not glob.has_magic(path):
         return [path]
-    return sorted(file for file in glob.glob(path, recursive=True) if Path(file).is_file())
+    found = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no pattern from the root
+    return sorted(file for file in found if Path(file).is_file())
 
 
 def file_origin(path: str, files: Sequence[str]) -> Origin:
@@ -77,9 +81,9 @@ def database_origin(parts: SplitResult, table: str, schema: str | None) -> Origi
     if scheme in _FILES:
         path = os.path.realpath(f"{parts.netloc}{parts.path}")
         identity = f"{scheme}://{path}?table={whole}"
-        return Origin(identity, (identity,))
+        return Origin(identity, (identity,), is_files=False)
     host = (parts.hostname or "localhost").lower()
     host = "localhost" if host in ("127.0.0.1", "::1") else host
     port = parts.port or _PORTS.get(scheme)
     identity = f"{scheme}://{host}{'' if port is None else f':{port}'}{parts.path}?table={whole}"
-    return Origin(identity, (identity,))
+    return Origin(identity, (identity,), is_files=False)

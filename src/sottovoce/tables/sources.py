@@ -204,7 +204,9 @@ def _arrow(source: Any) -> tuple[Any, frozenset[str]]:
 
 def _pandas(frame: Any) -> tuple[pa.Table, frozenset[str]]:
     """Convert a frame; a column of objects is text of no type, for Arrow would work a type out from its values."""
-    loose = [place for place, kind in enumerate(frame.dtypes) if kind == object]
+    loose = [
+        place for place, kind in enumerate(frame.dtypes) if getattr(kind, "kind", None) == "O" and kind.name == "object"
+    ]
     names = [str(name) for name in frame.columns]
     arrays = [
         _text(frame.iloc[:, place]) if place in loose else pa.array(frame.iloc[:, place], from_pandas=True)

@@ -29,7 +29,7 @@ class _Lines(ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         return _SCHEMA
 
-    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:  # noqa: A002
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:
         return _Scan(self._paths, columns, filter)
 
 

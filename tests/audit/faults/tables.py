@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 from audit.faults import Patch, fault
 from sottovoce.curator import Curator
@@ -56,7 +56,7 @@ def _unsigned(patch: Patch) -> None:
 @fault("data known by the name of the file", "curator", ONE)
 def _base_name(patch: Patch) -> None:
     def named(path, files):
-        return Origin(os.path.basename(path), (os.path.basename(path),))
+        return Origin(Path(path).name, tuple(files))
 
     patch.setattr(sources, "file_origin", named)
 
