@@ -46,9 +46,9 @@ def fault(name: str, where: str, *caught_by: str) -> Callable[[Callable[[Patch],
 
 def all_faults() -> list[Fault]:
     """Return every fault, room by room in the order of the alphabet, as they stand in the file."""
-    from audit.faults import accounting, noise, posteriors, randomness, regression, spending
+    from audit.faults import accounting, ledgers, noise, posteriors, randomness, regression, served, spending
 
-    del accounting, noise, posteriors, randomness, regression, spending
+    del accounting, ledgers, noise, posteriors, randomness, regression, served, spending
     return sorted(_FAULTS.values(), key=lambda fault: fault.place)
 
 
