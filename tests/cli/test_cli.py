@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -208,6 +209,35 @@ def test_missing_files_and_options(tmp_path: Path, patients: Path) -> None:
     assert run("plan", "--system", "beta-bernoulli:gamma=1", "--n", "5", "--target", "pure:1").returncode == 2
     assert run("plan", "--system", "cauchy", "--n", "5", "--target", "pure:1").returncode == 2
     assert run("frobnicate").returncode == 2
+
+
+def test_an_anchor_elsewhere_finds_a_restored_ledger(patients: Path, tmp_path: Path) -> None:
+    office, note = tmp_path / "office", tmp_path / "note"
+    office.mkdir()
+    ledger = office / "p.ledger"
+    assert run("ledger", "open", ledger, "--data", patients, "--budget", "pure:1", "--anchor", note).returncode == 0
+    shutil.copytree(office, tmp_path / "backup")
+    asked = (
+        "release",
+        patients,
+        *BETA,
+        "--column",
+        "smoker",
+        "--mechanism",
+        "tempered",
+        "--target",
+        "pure:0.1",
+        "--ledger",
+        ledger,
+    )
+    done = run(*asked, "--anchor", note)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(office)
+    shutil.copytree(tmp_path / "backup", office)
+    assert run("ledger", "verify", ledger).returncode == 0  # nothing in the folder can tell
+    for command in ("verify", "show", "export"):
+        found = run("ledger", command, ledger, "--anchor", note)
+        assert found.returncode == 6 and "was once written" in found.stderr
 
 
 def test_a_damaged_ledger_is_refused(patients: Path) -> None:

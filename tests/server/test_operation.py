@@ -283,7 +283,7 @@ def test_a_caller_who_hangs_up_does_not_stop_the_work(tmp_path: Path) -> None:
 
 
 class TestBehindAProxy:
-    """On an address that others reach, without TLS of its own: only what a trusted proxy says came over TLS is answered."""
+    """On an open address without TLS of its own, only what a trusted proxy says came over TLS is answered."""
 
     @pytest.fixture
     def ask_from(self, tmp_path: Path) -> Callable[..., int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.faults import served
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.checks import CheckResult, run_check
 from sottovoce.glm.design import Design
@@ -41,11 +42,13 @@ def _chain() -> AuditReport:
     return audit(release, ([0.0, 30.0], [0.0, -30.0]), posterior.profile, draws=20_000, test="scan")
 
 
-AUDITS: dict[str, Callable[[], AuditReport]] = {
+AUDITS: dict[str, Callable[[], AuditReport | CheckResult]] = {
     "audit of a posterior sample": _sample,
     "audit of a sampled vector": _vector,
     "audit of a noisy histogram": _histogram,
     "audit of a Langevin chain": _chain,
+    served.ANSWERS: served.answers,
+    served.REFUSALS: served.refusals,
 }
 
 
@@ -57,6 +60,8 @@ def run(name: str) -> CheckResult:
         report = AUDITS[name]()
     except Exception as error:
         return CheckResult(name, False, f"{type(error).__name__}: {error}")
+    if isinstance(report, CheckResult):
+        return report
     bounds = {"ε": report.epsilon, "μ": report.mu, f"δ({report.accused_at:.3g})": report.accusation}
     what, worst = max(bounds.items(), key=lambda item: item[1].ratio or 0.0)
     evidence = f"{what} ≥ {worst.lower:.3g} by {report.draws} draws, and {worst.claimed:.3g} is claimed"

@@ -1,0 +1,44 @@
+"""Faults of the ledger's files and of what it charges."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from audit.faults import Patch, fault
+from sottovoce.ledger import Head, charging
+from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.ledger import Ledger
+from sottovoce.ledger.store import Store
+
+SWAPPED, RESTORED = "a swapped ledger charges nothing", "an anchor elsewhere finds a restored backup"
+
+
+@fault("the ledger's path trusted once it is open", "ledger", SWAPPED)
+def _trusted(patch: Patch) -> None:
+    patch.setattr(Store, "_check_files", lambda self, connection: None)
+
+
+@fault("the log's file not looked at", "ledger", SWAPPED)
+def _any_log(patch: Patch) -> None:
+    patch.setattr("sottovoce.ledger.store._SUFFIXES", ())
+
+
+@fault("anchors elsewhere written and not read", "ledger", RESTORED)
+def _unread(patch: Patch) -> None:
+    empty, honest = Head(0, "0" * 64), Anchor.read
+    patch.setattr(Anchor, "read", lambda self: empty if self._needed else honest(self))
+    patch.setattr(Ledger, "noted", lambda self, name: empty)
+
+
+@fault("a note in another ledger written once", "ledger", RESTORED)
+def _once(patch: Patch) -> None:
+    honest = Ledger.note
+    patch.setattr(Ledger, "note", lambda self, name, head: None if self.noted(name).count else honest(self, name, head))
+
+
+@fault("a cost below zero charged", "ledger", "no cost below zero is charged")
+def _gift(patch: Patch) -> None:
+    patch.setattr(
+        charging, "charged", lambda budget, spent, cost: spent + Fraction(cost if math.isfinite(cost) else 0.0)
+    )

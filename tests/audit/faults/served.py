@@ -1,0 +1,128 @@
+"""Attacks on a server, through the door that analysts use, and faults that they must find."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit.faults import Patch, fault
+from sottovoce.audit import AuditReport, audit
+from sottovoce.audit.checks import CheckResult
+from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior
+from sottovoce.privacy.errors import SottovoceError
+from sottovoce.privacy.promises import RenyiDP
+from sottovoce.server import read_config
+from sottovoce.server.pacing import Grid
+from sottovoce.server.questions import Question
+from sottovoce.server.service import Service
+from sottovoce.systems import BetaBernoulli
+
+__all__ = ["answers", "refusals"]
+
+ANSWERS, REFUSALS = "audit of a server's answers", "a server refuses without waiting for hidden work"
+QUESTION = Question(
+    system={"kind": "beta-bernoulli", "alpha": 1, "beta": 1},
+    target="renyi:8,0.5",
+    column="smoker",
+)
+OFFICE = """
+[limits]
+answer_grid = 0.001
+draws = 100000
+threads = 1
+[datasets.patients]
+source = "patients.parquet"
+budget = "renyi:8,1e9"
+[datasets.patients.columns.smoker]
+[analysts.eve]
+budgets = { patients = "renyi:8,1e9" }
+"""
+
+
+@contextmanager
+def _service(records: list[bool]) -> Iterator[tuple[Service, Any]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pq.write_table(pa.table({"smoker": records}), folder / "patients.parquet")
+        (folder / "server.toml").write_text(OFFICE)
+        with Service(read_config(folder / "server.toml")) as service:
+            _, token = service.tokens.create("eve", ["read", "ask"])
+            yield service, service.authenticate(token)
+
+
+def answers() -> AuditReport:
+    """Two servers, each with one of two neighbouring data sets, asked the same as an analyst asks."""
+
+    def release(data: Any, rng: Any, draws: int) -> Any:
+        with _service([bool(x) for x in data]) as (service, eve):
+            told = asyncio.run(service.ask(eve, "patients", replace(QUESTION, draws=draws)))
+        return told["release"]["value"]["answer"]
+
+    claim = DiffusedPosterior.calibrate(BetaBernoulli(1, 1), n=3, target=RenyiDP(8, 0.5)).profile
+    return audit(release, ([0, 0, 0], [0, 0, 1]), claim, draws=20_000, seed=None, test="scan")
+
+
+def refusals() -> CheckResult:
+    """While one answer is being made, and makes up its mind no sooner, ask what must be refused."""
+    begun, free, refused = threading.Event(), threading.Event(), list[bool]()
+
+    async def story(service: Service, eve: Any) -> None:
+        curator = service._datasets["patients"].curator
+        make = curator.make
+
+        def held(paid: Any) -> Any:
+            begun.set()
+            free.wait(30)
+            return make(paid)
+
+        curator.make = held  # type: ignore[method-assign]
+        service.grid = Grid(0.25, lambda: 0.0, lambda _: asyncio.sleep(0))
+        answer = asyncio.create_task(service.ask(eve, "patients", QUESTION))
+        await asyncio.to_thread(begun.wait, 30)
+        wrong = Question(system=QUESTION.system, target="pure:1", column="smoker")
+        other = asyncio.create_task(service.ask(eve, "patients", wrong))
+        await asyncio.wait((other,), timeout=3)
+        refused.append(other.done() and not answer.done())
+        free.set()
+        await asyncio.gather(answer, other, return_exceptions=True)
+
+    with _service([True, False, False]) as (service, eve):
+        try:
+            asyncio.run(story(service, eve))
+        except SottovoceError as error:
+            return CheckResult(REFUSALS, False, str(error))
+    said = "refused while the answer was being made" if refused[0] else "a refusal came only when the hidden work ended"
+    return CheckResult(REFUSALS, refused[0], said)
+
+
+@fault("a server that samples the posterior itself", "server", ANSWERS)
+def _undiffused(patch: Patch) -> None:
+    patch.setattr("sottovoce.server.questions.build_mechanism", lambda name, system, n, _: DirectPosterior(system, n))
+    from sottovoce.server import questions
+
+    patch.setattr(questions, "_calibrated", questions._calibrated.__wrapped__)
+
+
+@fault("refusals wait in line with answers", "server", REFUSALS)
+def _one_pool(patch: Patch) -> None:
+    async def run(self: Any, caller: str, work: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(POOL[0], work, *arguments)
+
+    POOL: list[Any] = []
+    honest = Service.__init__
+
+    def opened(self: Service, config: Any) -> None:
+        honest(self, config)
+        POOL[:] = [self._readers]
+
+    patch.setattr(Service, "__init__", opened)
+    patch.setattr("sottovoce.server.lines.Line.run", run)
