@@ -32,7 +32,7 @@ QUESTIONS = (
     ),
     Question(
         "What do vehicles collide with?",
-        DirichletCategorical(alpha=(1.0,) * 4, categories=("vehicle", "nothing", "pedestrian", "object")),
+        DirichletCategorical(categories=("vehicle", "nothing", "pedestrian", "object")),
         "gaussian",
         ZeroConcentratedDP(0.008),
         column="collision_with",

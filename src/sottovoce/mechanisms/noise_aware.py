@@ -189,7 +189,7 @@ def _tilted(log_weights: Floats, allowed: Any, target: float) -> Floats:
         middle = (low + high) / 2
         low, high = (middle, high) if (weights(middle) @ columns).sum() < target else (low, middle)
     chances = weights((low + high) / 2)
-    return np.where(chances > 1e-17 * chances.max(axis=1, keepdims=True), chances, 0.0)
+    return np.where(chances > 1e-14 * chances.max(axis=1, keepdims=True), chances, 0.0)
 
 
 def _polished(

@@ -35,7 +35,9 @@ class DirichletCategorical(Conjugate):
     Parameters
     ----------
     alpha
-        The prior, one number > 0 a category.
+        The prior, one number > 0 a category; 1/d for each of d categories by default: one record's worth in all.
+        One a category would weigh as much as d records, which pulls a common category down
+        when the noise is large.
     categories
         What the records hold, in the order of `alpha`; 0, 1, …, d-1 by default.
 
@@ -46,13 +48,19 @@ class DirichletCategorical(Conjugate):
     array([2., 1., 4.])
     >>> system.lambda_star(n=10)
     2.0
+    >>> DirichletCategorical(categories=("a", "b", "c", "d")).alpha
+    array([0.25, 0.25, 0.25, 0.25])
     """
 
     word: ClassVar[str] = "dirichlet-categorical"
-    alpha: Any
+    alpha: Any = None
     categories: tuple[Hashable, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.alpha is None:
+            if not self.categories:
+                raise InvalidValue("name the categories, or give one alpha for each")
+            object.__setattr__(self, "alpha", np.full(len(tuple(self.categories)), 1 / len(tuple(self.categories))))
         object.__setattr__(self, "alpha", positive("alpha", self.alpha))
         if np.ndim(self.alpha) != 1 or self.alpha.size < 2:
             raise InvalidValue(f"alpha must be a list of at least two numbers. Got {self.alpha!r}")

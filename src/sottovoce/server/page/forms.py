@@ -185,7 +185,7 @@ def prior_values(column: Mapping[str, Any]) -> dict[str, str]:
     middle = (low + high) / 2
     spread = high - low
     return {
-        "alpha": ", ".join(["1"] * len(column["categories"] or [1])),
+        "alpha": ", ".join([f"{1 / len(column['categories'] or [1]):.4g}"] * len(column["categories"] or [1])),
         "beta": "1",
         "shape": "1",
         "rate": f"{1 / middle if middle > 0 else 1.0:.4g}",

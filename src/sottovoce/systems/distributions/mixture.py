@@ -183,7 +183,7 @@ class DirichletMixture(Distribution):
             norms = np.log(self.weights) - self.components.log_partition
         return number(special.logsumexp(np.log(x) @ (self.components.alpha - 1).T + norms, axis=-1))
 
-    def kl(self, other: Any, draws: int = 2000) -> float:
+    def kl(self, other: Any, draws: int = 512) -> float:
         """Return the Kullback–Leibler divergence from `other`, estimated from draws with a fixed seed."""
         x = self.sample(draws, seeded_rng(0))
         return float(np.mean(self.log_density(x) - other.log_density(x)))
