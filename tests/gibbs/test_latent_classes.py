@@ -77,8 +77,8 @@ def test_posterior_matches_the_sum_over_every_true_table():
         w = np.exp(log)
         weight += w
         means = means + w * np.array([(sizes[0] + 1) / (n + 2), *((table[:, 0] + 1) / (sizes + 2))])
-    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=4000)
-    draws = latent.posterior(draws=12_000, rng=seeded_rng(3), burn_in=30)
+    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=3000)
+    draws = latent.posterior(draws=9_000, rng=seeded_rng(3))
     seen = np.column_stack([draws.classes[:, 0], draws.features[0][:, :, 0]])
     np.testing.assert_allclose(seen.mean(axis=0), means / weight, atol=0.01)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from sottovoce.gibbs.diagnostics import Convergence
 from sottovoce.gibbs.sweeps import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
@@ -22,7 +23,13 @@ __all__ = ["ClassDraws", "LatentClasses"]
 
 Integers = NDArray[np.int64]
 
-_CHAINS, _BURN_IN, _THIN = 64, 150, 10
+_CHAINS, _THIN = 64, 10
+_LEAST, _MOST = 200, 6400
+"""Fewest and most sweeps before the first draw is kept."""
+_AGREE = 1.05
+"""R-hat that ends the burn-in."""
+_NUMBERS = 1 << 23
+"""How many numbers are kept to see whether the chains agree."""
 _SPLITS, _MOVES = 3, 2
 """Rounds of moves between categories, and between classes, in one sweep."""
 
@@ -39,11 +46,14 @@ class ClassDraws:
         Pr[category | class] of each table, (draws, classes, categories).
     sizes
         How many records each class has, (draws, classes).
+    convergence
+        Whether the chains agree.
     """
 
     classes: Floats
     features: tuple[Floats, ...]
     sizes: Floats
+    convergence: Convergence
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +119,19 @@ class LatentClasses:
         repeated = tuple(np.tile(table, (count, 1)) for table in tables)
         return cls(repeated, tuple(noises), len(tables[0]), n, float(class_prior), tuple(priors))
 
-    def start(self) -> tuple[Integers, ...]:
-        """Return counts to begin with: whole, none below zero, n in every table, classes of the same size in each."""
-        guess = np.mean([np.maximum(table, 0).sum(axis=1) for table in self.noisy], axis=0).reshape(-1, self.classes)
+    def start(self, rng: np.random.Generator | None = None) -> tuple[Integers, ...]:
+        """Return counts to begin with: whole, none below zero, n in every table, classes of the same size in each.
+
+        With `rng` every chain begins elsewhere, as far apart as the noise allows: chains that agree later on have
+        then found the way by themselves.
+        """
+        tables: list[Any] = list(self.noisy)
+        if rng is not None:
+            spread = [np.sqrt(noise.variance) for noise in self.noises]
+            tables = [t + s * rng.standard_normal(t.shape) for t, s in zip(tables, spread, strict=True)]
+        guess = np.mean([np.maximum(table, 0).sum(axis=1) for table in tables], axis=0).reshape(-1, self.classes)
         sizes = _whole(guess + 0.5, np.full(len(guess), self.n)).ravel()
-        return tuple(_whole(np.maximum(table, 0) + 0.5, sizes) for table in self.noisy)
+        return tuple(_whole(np.maximum(table, 0) + 0.5, sizes) for table in tables)
 
     def sweep(self, counts: Sequence[Integers], rng: np.random.Generator) -> tuple[Integers, ...]:
         """Return new true counts."""
@@ -133,23 +151,44 @@ class LatentClasses:
             draw_dirichlet(table.astype(np.float64) + a, rng) for table, a in zip(counts, self.priors, strict=True)
         )
 
-    def posterior(self, draws: int, rng: np.random.Generator, burn_in: int = _BURN_IN) -> ClassDraws:
-        """Return draws of the probabilities from all chains after `burn_in` sweeps."""
-        counts = self.start()
+    def posterior(self, draws: int, rng: np.random.Generator) -> ClassDraws:
+        """Return draws of the probabilities from all chains, once these agree: 6,400 sweeps are tried at most."""
+        counts = self.start(rng)
         chains = len(self.noisy[0]) // self.classes
-        kept: list[tuple[Floats, tuple[Floats, ...]]] = []
-        sizes: list[Integers] = []
-        for sweep in range(1, burn_in + _THIN * -(-draws // chains) + 1):
-            counts = self.sweep(counts, rng)
-            if sweep > burn_in and (sweep - burn_in) % _THIN == 0:
-                kept.append(self.parameters(counts, rng))
-                sizes.append(counts[0].sum(axis=1).reshape(-1, self.classes))
+        seen: list[Floats] = []
+        goal = _LEAST
+        while True:
+            while len(seen) * _THIN < goal:
+                for _ in range(_THIN):
+                    counts = self.sweep(counts, rng)
+                seen.append(self._shares(counts))
+            late = np.stack(seen[len(seen) // 2 :], axis=1)
+            convergence = Convergence.of({"the tables": late})
+            if convergence.r_hat <= _AGREE or goal >= _MOST or 2 * goal // _THIN * seen[0].size > _NUMBERS:
+                break
+            goal *= 2
+        kept = [self.parameters(counts, rng)]
+        sizes = [counts[0].sum(axis=1).reshape(-1, self.classes)]
+        for _ in range(-(-draws // chains) - 1):
+            for _ in range(max(goal // 20, _THIN)):
+                counts = self.sweep(counts, rng)
+            kept.append(self.parameters(counts, rng))
+            sizes.append(counts[0].sum(axis=1).reshape(-1, self.classes))
         classes = np.concatenate([pi for pi, _ in kept])[:draws]
         shapes = [(-1, self.classes, table.shape[1]) for table in self.noisy]
         features = [
             np.concatenate([thetas[f].reshape(shape) for _, thetas in kept])[:draws] for f, shape in enumerate(shapes)
         ]
-        return ClassDraws(classes, tuple(features), np.concatenate(sizes)[:draws].astype(np.float64))
+        return ClassDraws(classes, tuple(features), np.concatenate(sizes)[:draws].astype(np.float64), convergence)
+
+    def _shares(self, counts: Sequence[Integers]) -> Floats:
+        """Return the shares of the classes, and of the categories in them, that R-hat looks at: (chains, shares)."""
+        sizes = counts[0].sum(axis=1, dtype=np.float64)
+        parts = [sizes.reshape(-1, self.classes) / max(self.n, 1)]
+        for table, prior in zip(counts, self.priors, strict=True):
+            theta = (table + prior) / (sizes[:, None] + prior * table.shape[1])
+            parts.append(theta.reshape(len(parts[0]), -1))
+        return np.concatenate(parts, axis=1)
 
     def _cell(self, f: int, counts: Any, seen: Any) -> Floats:
         """Return the log-weight of counts of table f given what was seen of them; -inf below zero."""

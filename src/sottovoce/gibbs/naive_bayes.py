@@ -10,13 +10,14 @@ from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce.gibbs.bounded import Bounded, moment_draws
+from sottovoce.gibbs.bounded import _ONE, Bounded, moment_draws
 from sottovoce.gibbs.class_columns import categories_by_name, class_tables, columns_of, complete, tails
 from sottovoce.gibbs.class_model import ClassModel
 from sottovoce.gibbs.class_plan import ClassPlan
 from sottovoce.gibbs.count_tables import CountTables
 from sottovoce.gibbs.fields import Field
 from sottovoce.gibbs.latent_classes import LatentClasses
+from sottovoce.gibbs.moment_posterior import moment_posterior
 from sottovoce.gibbs.promised import promise_of, random_source
 from sottovoce.gibbs.sweeps import draw_dirichlet
 from sottovoce.gibbs.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
@@ -57,7 +58,8 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     shares
         How noise splits the budget: positive numbers by the name of the column; equal where None.
     alpha, class_alpha
-        The Dirichlet prior of every category, and of every class.
+        What each category, and each class, is worth in the Dirichlet prior, in records; one over their number where
+        None.
     noise_aware
         Average over what the true counts may have been, so that probabilities and intervals know of the noise.
     floor
@@ -90,8 +92,8 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features: Any = None,
         mechanism: str = "auto",
         shares: Mapping[str, float] | None = None,
-        alpha: float = 1.0,
-        class_alpha: float = 1.0,
+        alpha: float | None = None,
+        class_alpha: float | None = None,
         noise_aware: bool = True,
         floor: float = 0.02,
         draws: int | None = None,
@@ -175,7 +177,7 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidValue(f"class and features must have different names. Got {', '.join(names)}")
         if label.size < 2 or any(isinstance(f, Field) and f.size < 2 for f in fields):
             raise InvalidValue("classes and every Field need at least 2 categories")
-        if not (self.alpha > 0 and self.class_alpha > 0 and 0 < self.floor < 1):
+        if not (all(a is None or a > 0 for a in (self.alpha, self.class_alpha)) and 0 < self.floor < 1):
             raise InvalidValue("alpha and class_alpha must be > 0, and floor between 0 and 1")
         if self.draws is not None:
             check_draws(self.draws)
@@ -207,8 +209,8 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             theta = draw_tempered(repeated, prior, plan.temperature, self._least(table.shape[-1]), rng)
             return np.asarray(coarsen(theta) / coarsen(theta).sum(axis=-1, keepdims=True))
 
-        classes = draw(counts[0].sum(axis=1), self.class_alpha)
-        features = tuple(draw(table, self.alpha) for table in counts)
+        classes = draw(counts[0].sum(axis=1), self._class_alpha)
+        features = tuple(draw(table, self._alpha(table.shape[-1])) for table in counts)
         self.model_ = self.draws_ = ClassModel(self.fields_, classes, features)
         value = {"classes": classes, "features": list(features)}
         numbers = {"mechanism": "tempered naive Bayes", "temperature": plan.temperature, "draws": plan.sweeps}
@@ -218,23 +220,35 @@ class NaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, tables: Sequence[Any], plan: ClassPlan, sums: Sequence[Any], n: int, rng: np.random.Generator
     ) -> None:
         """Keep draws that count the true tables and sums as unknown."""
-        priors = [self.alpha] * len(tables)
-        latent = LatentClasses.chains(tables, plan.counts.noises, n, self.class_alpha, priors)
+        priors = [self._alpha(table.shape[1]) for table in tables]
+        latent = LatentClasses.chains(tables, plan.counts.noises, n, self._class_alpha, priors)
         found = latent.posterior(self._draws, rng)
-        moments = [moment_draws(s, noise, found.sizes, rng) for s, noise in zip(sums, plan.moments, strict=True)]
-        self.model_ = self.draws_ = self._model(found.classes, found.features, moments)
+        moments = [
+            moment_posterior(s, noise, _ONE, found.sizes, rng) for s, noise in zip(sums, plan.moments, strict=True)
+        ]
+        self.convergence_ = max((found.convergence, *(m.convergence for m in moments)), key=lambda c: c.r_hat)
+        self.convergence_.warn("leave out some features, or ask for a larger ε")
+        self.model_ = self.draws_ = self._model(found.classes, found.features, [m.values for m in moments])
 
     def _keep_plain(self, tables: Sequence[Any], sums: Sequence[Any], rng: np.random.Generator) -> None:
         """Keep the posterior means, and draws, that take the tables and sums at their word."""
         total = np.mean([t.sum(axis=1) for t in tables], axis=0)
         moments = [np.stack(Bounded("t", -1, 1).moments(s, total), axis=-1)[None] for s in sums]
-        means = [((t + self.alpha) / (t + self.alpha).sum(axis=1, keepdims=True))[None] for t in tables]
-        prior = (total + self.class_alpha) / (total + self.class_alpha).sum()
+        full = [t + self._alpha(t.shape[1]) for t in tables]
+        means = [(t / t.sum(axis=1, keepdims=True))[None] for t in full]
+        prior = (total + self._class_alpha) / (total + self._class_alpha).sum()
         self.model_ = self._model(prior[None], means, moments)
         many = np.broadcast_to(total, (self._draws, total.size))
-        classes = draw_dirichlet(many + self.class_alpha, rng)
-        thetas = [draw_dirichlet(np.broadcast_to(t + self.alpha, (self._draws, *t.shape)), rng) for t in tables]
+        classes = draw_dirichlet(many + self._class_alpha, rng)
+        thetas = [draw_dirichlet(np.broadcast_to(t, (self._draws, *t.shape)), rng) for t in full]
         self.draws_ = self._model(classes, thetas, [moment_draws(s, None, many, rng) for s in sums])
+
+    def _alpha(self, size: int) -> float:
+        return 1 / size if self.alpha is None else float(self.alpha)
+
+    @property
+    def _class_alpha(self) -> float:
+        return 1 / len(self.classes_) if self.class_alpha is None else float(self.class_alpha)
 
     @property
     def _draws(self) -> int:

@@ -45,7 +45,8 @@ class BayesianNetwork:
         The parents of each node by name; a node left out has none. Public: a structure learnt from the same records
         would have to be paid for.
     prior
-        What each entry of a Dirichlet prior is worth, in records.
+        What each entry of a Dirichlet prior is worth, in records; one over the number of the node's categories where
+        None.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class BayesianNetwork:
     parameter: ClassVar[str] = "tables"
     fields: tuple[Field, ...]
     parents: Any = None
-    prior: float = 1.0
+    prior: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
@@ -89,7 +90,7 @@ class BayesianNetwork:
                 raise InvalidValue(f"the parents of {node!r} must be different nodes")
         # Tuples, so that a network is a value that can be compared and hashed.
         object.__setattr__(self, "parents", tuple((name, tuple(given.get(name, ()))) for name in names))
-        if not isinstance(self.prior, int | float) or not 0 < self.prior < float("inf"):
+        if self.prior is not None and (not isinstance(self.prior, int | float) or not 0 < self.prior < float("inf")):
             raise InvalidValue(f"prior must be a positive number. Got {self.prior!r}")
         self.tables, self.order  # noqa: B018 - nodes of one name, and cycles, are refused here
 
@@ -155,12 +156,18 @@ class BayesianNetwork:
             if data.tables != self.tables:
                 raise InvalidData("these tables were counted over other fields or other parents than the network's")
             if noise_aware:
-                return NetworkPosterior(self.fields, self.parents, self._aware(data, draws, rng))
+                return self._aware(data, draws, rng)
             counts: Sequence[Any] = data.clipped
         else:
             counts = self.counts(data)
-        values = tuple(draw_dirichlet(np.broadcast_to(t + self.prior, (draws, *t.shape)), rng) for t in counts)
+        values = tuple(
+            draw_dirichlet(np.broadcast_to(t + self.prior_of(t.shape[-1]), (draws, *t.shape)), rng) for t in counts
+        )
         return NetworkPosterior(self.fields, self.parents, values)
+
+    def prior_of(self, size: int) -> float:
+        """Return what an entry of the prior of a node with so many categories is worth."""
+        return 1 / size if self.prior is None else float(self.prior)
 
     def counts(self, records: Any) -> tuple[Any, ...]:
         """Return the true counts of each node's table; of at least one record."""
@@ -169,15 +176,19 @@ class BayesianNetwork:
             raise InvalidData("there is no record; a network needs at least one")
         return self.tables.arrays(statistics)
 
-    def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> tuple[Floats, ...]:
-        values = []
+    def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> NetworkPosterior:
+        values, convergence = [], []
         for table, noise in zip(data.counts, data.noises, strict=True):
             size = table.shape[-1]
             rows = table.reshape(-1, size)
-            latent = LatentClasses.chains((rows,), (noise,), data.n, self.prior * size, (self.prior,))
+            prior = self.prior_of(size)
+            latent = LatentClasses.chains((rows,), (noise,), data.n, prior * size, (prior,))
             found = latent.posterior(draws, rng)
             values.append(found.features[0].reshape(draws, *table.shape))
-        return tuple(values)
+            convergence.append(found.convergence)
+        worst = max(convergence, key=lambda c: c.r_hat)
+        worst.warn("take parents out of the larger tables, or ask for a larger ε")
+        return NetworkPosterior(self.fields, self.parents, tuple(values), worst)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public description."""

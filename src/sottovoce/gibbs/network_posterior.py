@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.gibbs.diagnostics import Convergence
 from sottovoce.gibbs.elimination import Factor, eliminate
 from sottovoce.gibbs.fields import Field
 from sottovoce.mechanisms.release import readable
@@ -29,11 +30,14 @@ class NetworkPosterior:
         The nodes, and the parents of each.
     values
         For each node Pr[node | parents], (draws, categories of the parents ..., categories).
+    convergence
+        Whether the chains that made the draws agree; None where no chain was needed.
     """
 
     fields: tuple[Field, ...]
     parents: tuple[tuple[str, tuple[str, ...]], ...]
     values: tuple[Floats, ...]
+    convergence: Convergence | None = None
 
     def __len__(self) -> int:
         return len(self.values[0])

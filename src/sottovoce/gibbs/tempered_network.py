@@ -97,7 +97,7 @@ class TemperedNetwork(Mechanism):
     def _draw(self, table: Any, rng: np.random.Generator, draws: int) -> Floats:
         least = check_floor(self.floor / table.shape[-1], table.shape[-1])
         repeated = np.broadcast_to(table, (draws, *table.shape))
-        theta = coarsen(draw_tempered(repeated, self.system.prior, self.temperature, least, rng))
+        theta = coarsen(draw_tempered(repeated, self.system.prior_of(repeated.shape[-1]), self.temperature, least, rng))
         return np.asarray(theta / theta.sum(axis=-1, keepdims=True))
 
     def forecast(self, mean: Any, level: float = 0.95) -> NoReturn:
