@@ -12,8 +12,8 @@ from sottovoce.amplification import (
     amplify,
     path_mu,
 )
-from sottovoce.glm.design import Design
-from sottovoce.glm.losses import Logistic
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 

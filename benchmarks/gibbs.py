@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 
 from benchmarks.timing import show
-from sottovoce.gibbs import (
+from sottovoce.latent import (
     ChainGrid,
     Field,
     HiddenMarkovModel,
@@ -27,8 +27,8 @@ from sottovoce.gibbs import (
     LatentCounts,
     TemperedHiddenMarkov,
 )
-from sottovoce.gibbs.chains import sample_paths
-from sottovoce.gibbs.sweeps import gibbs_sweep, noisy_sweep
+from sottovoce.latent.chains import sample_paths
+from sottovoce.latent.sweeps import gibbs_sweep, noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng

@@ -22,13 +22,13 @@ import numpy as np
 import numpyro
 
 from benchmarks.timing import show
-from sottovoce.experiments.regression_data import load_regression
-from sottovoce.glm.choose import choose
-from sottovoce.glm.design import Design
-from sottovoce.glm.langevin import _gradient
-from sottovoce.glm.losses import Logistic
-from sottovoce.glm.posterior import DiffusePosterior
-from sottovoce.glm.rows import Placement
+from papers.regression_data import load_regression
+from sottovoce.regression.choose import choose
+from sottovoce.regression.design import Design
+from sottovoce.regression.langevin import _gradient
+from sottovoce.regression.losses import Logistic
+from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.rows import Placement
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 

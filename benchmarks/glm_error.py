@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
-from sottovoce.experiments.regression_data import Regression, load_regression
-from sottovoce.glm import LogisticRegression
+from papers.regression_data import Regression, load_regression
+from sottovoce.regression import LogisticRegression
 
 DELTA = 1e-5
 Row = tuple[float, float, float]  # mean and standard deviation of the error, seconds of one fit

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
-from sottovoce.gibbs import Bounded, Field, NaiveBayes
+from sottovoce.latent import Bounded, Field, NaiveBayes
 from sottovoce.tables import bundled
 
 EPSILONS = (0.01, 0.1, 1.0)

@@ -18,8 +18,8 @@ from scipy.optimize import linprog
 
 from benchmarks.timing import show
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.profiles import MeanError, ProfileGraph, SmoothCategorical
-from sottovoce.profiles.exact import GRID
+from sottovoce.local import MeanError, ProfileGraph, SmoothCategorical
+from sottovoce.local.exact import GRID
 
 
 def graph_of(shape: str, k: int, d: int) -> ProfileGraph:

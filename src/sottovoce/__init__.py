@@ -16,7 +16,7 @@ from sottovoce.systems import *  # noqa: F403
 if TYPE_CHECKING:
     from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, SGDLogisticRegression, amplify
     from sottovoce.curator import Curator
-    from sottovoce.gibbs import (
+    from sottovoce.latent import (
         BayesianNetwork,
         Bounded,
         ChainGrid,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         TemperedHiddenMarkov,
         TemperedNetwork,
     )
-    from sottovoce.glm import (
+    from sottovoce.regression import (
         LinearRegression,
         LinearSVC,
         LogisticRegression,
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
         private_pipeline,
     )
     from sottovoce.ledger import Ledger
-    from sottovoce.privacy.distinguishability import answers_left, answers_withstood, best_guess, guess_error
-    from sottovoce.privacy.metric import MetricDP
-    from sottovoce.privacy.network_metric import network_privacy
-    from sottovoce.privacy.relaxed_claims import relaxed_metric_privacy
-    from sottovoce.profiles import (
+    from sottovoce.metric.distinguishability import answers_left, answers_withstood, best_guess, guess_error
+    from sottovoce.metric.metric import MetricDP
+    from sottovoce.metric.networks import network_privacy
+    from sottovoce.metric.relaxed_claims import relaxed_metric_privacy
+    from sottovoce.local import (
         LocalMechanism,
         OneBitCluster,
         ProfileGraph,
@@ -62,21 +62,21 @@ except PackageNotFoundError:  # a source tree that was never installed
 _ROOMS = {
     "sottovoce.amplification": ["NoisyProjectedSGD", "OrnsteinUhlenbeck", "SGDLogisticRegression", "amplify"],
     "sottovoce.curator": ["Curator"],
-    "sottovoce.gibbs": [
+    "sottovoce.latent": [
         *("BayesianNetwork", "Bounded", "ChainGrid", "CountTables", "Field", "HiddenMarkovModel", "NaiveBayes"),
         *("NoisyCounts", "TemperedHiddenMarkov", "TemperedNetwork"),
     ],
-    "sottovoce.glm": [
+    "sottovoce.regression": [
         *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
         *("PublicEncoder", "PublicScaler", "private_pipeline"),
     ],
     "sottovoce.ledger": ["Ledger"],
-    "sottovoce.privacy.distinguishability": ["answers_left", "answers_withstood", "best_guess", "guess_error"],
-    "sottovoce.privacy.metric": ["MetricDP"],
-    "sottovoce.privacy.network_metric": ["network_privacy"],
-    "sottovoce.privacy.relaxed_claims": ["relaxed_metric_privacy"],
+    "sottovoce.metric.distinguishability": ["answers_left", "answers_withstood", "best_guess", "guess_error"],
+    "sottovoce.metric.metric": ["MetricDP"],
+    "sottovoce.metric.networks": ["network_privacy"],
+    "sottovoce.metric.relaxed_claims": ["relaxed_metric_privacy"],
     "sottovoce.tables": ["open_table"],
-    "sottovoce.profiles": [
+    "sottovoce.local": [
         *("LocalMechanism", "OneBitCluster", "ProfileGraph", "RandomizedResponse"),
         *("SmoothCategorical", "SmoothOneBit", "TwoProfileOneBit"),
     ],
@@ -89,7 +89,7 @@ __all__ = [*_privacy.__all__, *_systems.__all__, *_mechanisms.__all__, *_LAZY]
 
 
 _OPEN = frozenset({"amplification", "audit", "gibbs", "glm", "ledger", "profiles", "tables"})
-"""Rooms that are reached by their own names: ``sv.glm.pac_bayes``."""
+"""Rooms that are reached by their own names: ``sv.regression.pac_bayes``."""
 
 
 def __getattr__(name: str) -> Any:

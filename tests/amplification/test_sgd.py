@@ -7,8 +7,8 @@ import pytest
 from scipy import special, stats
 
 from sottovoce.amplification import NoisyProjectedSGD
-from sottovoce.glm.design import Design
-from sottovoce.glm.losses import ComplementaryLogLog, Huber, Logistic, Poisson, Probit, SmoothedHinge, Squared
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import ComplementaryLogLog, Huber, Logistic, Poisson, Probit, SmoothedHinge, Squared
 from sottovoce.mechanisms.grid import grid_step, to_grid
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile

@@ -11,8 +11,8 @@ from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.cases import Case, all_cases, case, find_case
 from sottovoce.audit.cases_posteriors import tempered_subject
 from sottovoce.audit.survey import survey
-from sottovoce.gibbs import TemperedHiddenMarkov
-from sottovoce.glm import Design, Logistic, TemperedGLM, langevin
+from sottovoce.latent import TemperedHiddenMarkov
+from sottovoce.regression import Design, Logistic, TemperedGLM, langevin
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Basis
 

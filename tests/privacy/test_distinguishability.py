@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.distinguishability import (
+from sottovoce.metric.distinguishability import (
     answers_left,
     answers_withstood,
     best_guess,
@@ -22,8 +22,8 @@ from sottovoce.privacy.distinguishability import (
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.metric import MetricDP, absolute_distance
-from sottovoce.privacy.posterior_pairs import BinomialProportion
+from sottovoce.metric.metric import MetricDP, absolute_distance
+from sottovoce.metric.posterior_pairs import BinomialProportion
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 

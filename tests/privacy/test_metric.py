@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.metric import MetricDP, absolute_distance, hamming_distance, squares_distance
-from sottovoce.privacy.network_metric import NetworkMetric, network_privacy
-from sottovoce.privacy.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
-from sottovoce.privacy.relaxed_claims import RefutedClaim, relaxed_counterexamples, relaxed_metric_privacy
-from sottovoce.privacy.variance_posterior import NormalVariance
+from sottovoce.metric.metric import MetricDP, absolute_distance, hamming_distance, squares_distance
+from sottovoce.metric.networks import NetworkMetric, network_privacy
+from sottovoce.metric.posterior_pairs import BinomialProportion, ExponentialRate, LaplaceScale, NormalPrecision
+from sottovoce.metric.relaxed_claims import RefutedClaim, relaxed_counterexamples, relaxed_metric_privacy
+from sottovoce.metric.variance_posterior import NormalVariance
 from tests.privacy.oracle import quad, renyi
 
 CHAIN, FORK = ((), (0,), (1,)), ((), (0,), (0,))

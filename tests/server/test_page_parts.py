@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sottovoce.privacy.distinguishability import answers_left, one_guess
+from sottovoce.metric.distinguishability import answers_left, one_guess
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.systems.statistics import ClippedSum
 from sottovoce.tables import open_table
-from sottovoce.tables.predicate import (
+from sottovoce.facts.conditions import (
     And,
     Column,
     Compare,

@@ -30,7 +30,7 @@ from sottovoce.amplification.kernels import FiniteKernel, Kernel, randomized_res
 from sottovoce.amplification.mixing import AmplifiedProfile, amplify, mixing_bounds
 
 if TYPE_CHECKING:
-    from sottovoce.amplification.estimator import SGDLogisticRegression
+    from sottovoce.estimators.sgd import SGDLogisticRegression
     from sottovoce.amplification.sgd import NoisyProjectedSGD
 
 __all__ = [

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, thesis_mu
-from sottovoce.glm.design import Design, check_design
-from sottovoce.glm.losses import Loss, held, positive
+from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.losses import Loss, held, positive
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
@@ -65,7 +65,7 @@ class NoisyProjectedSGD:
 
     Examples
     --------
-    >>> from sottovoce.glm.losses import Logistic
+    >>> from sottovoce.regression.losses import Logistic
     >>> design = Design(Logistic(), n=1000, dimension=2, data_norm=1.0)
     >>> sgd = NoisyProjectedSGD(design, noise=4.0, learning_rate=0.5, regularisation=0.1)
     >>> [round(float(mu), 4) for mu in sgd.mu_at([1000, 999, 990, 900])]
@@ -181,7 +181,7 @@ class NoisyProjectedSGD:
 
         Examples
         --------
-        >>> from sottovoce.glm.losses import Logistic
+        >>> from sottovoce.regression.losses import Logistic
         >>> from sottovoce.privacy.promises import GaussianDP
         >>> design = Design(Logistic(), n=100, dimension=2, data_norm=1.0)
         >>> [round(NoisyProjectedSGD.calibrate(design, GaussianDP(1.0), public_steps=k).noise, 2) for k in (0, 10)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
-from sottovoce.gibbs import (
+from sottovoce.latent import (
     BayesianNetwork,
     ChainGrid,
     Field,

@@ -14,8 +14,8 @@ import numpy as np
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.profiles import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothCategorical, SmoothOneBit
-from sottovoce.profiles.mechanism import ProfileMechanism
+from sottovoce.local import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothCategorical, SmoothOneBit
+from sottovoce.local.mechanism import ProfileMechanism
 
 __all__ = ["edge_subject", "local_subject"]
 

@@ -19,9 +19,9 @@ import numpy as np
 from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
-from sottovoce.glm import Design, DiffusePosterior, Logistic, Loss, NoisyQuadratic
-from sottovoce.glm.losses import Constants
-from sottovoce.glm.rows import Placement
+from sottovoce.regression import Design, DiffusePosterior, Logistic, Loss, NoisyQuadratic
+from sottovoce.regression.losses import Constants
+from sottovoce.regression.rows import Placement
 from sottovoce.privacy.promises import ApproxDP
 
 __all__ = ["ODD", "ODD_CASES", "Linear", "chain_moments", "langevin_subject"]

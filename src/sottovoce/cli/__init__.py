@@ -18,7 +18,7 @@ from sottovoce.cli.ledgers import app as ledger_app
 from sottovoce.cli.planning import plan
 from sottovoce.cli.profile_graph import app as profile_graph_app
 from sottovoce.cli.releasing import release
-from sottovoce.cli.reproducing import reproduce
+from papers.__main__ import reproduce
 from sottovoce.cli.serving import receipt_app, serve, tokens_app
 from sottovoce.privacy.errors import InvalidValue
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.audit import AuditReport, trade_off
-from sottovoce.experiments.style import COLOURS, figure
+from papers.style import COLOURS, figure
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["draw_trade_off", "trade_off_figure"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.experiments.style import COLOURS
+from papers.style import COLOURS
 from sottovoce.mechanisms.choices import Choice
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, Promise

@@ -12,7 +12,7 @@ import typer
 
 from sottovoce.cli.console import AsJson, emit, fail
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
-from sottovoce.profiles import (
+from sottovoce.local import (
     OneBitCluster,
     ProfileGraph,
     ProfileMechanism,
@@ -21,7 +21,7 @@ from sottovoce.profiles import (
     SmoothOneBit,
     TwoProfileOneBit,
 )
-from sottovoce.profiles.files import read_column, read_graph, write_column
+from sottovoce.local.files import read_column, read_graph, write_column
 
 __all__ = ["app"]
 

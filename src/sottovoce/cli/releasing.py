@@ -10,7 +10,7 @@ import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import model_from, parse_system, parse_types, read_spec, releasing_mechanism
-from sottovoce.gibbs import NoisyTables
+from sottovoce.latent import NoisyTables
 from sottovoce.mechanisms.choices import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise

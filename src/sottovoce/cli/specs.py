@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sottovoce.gibbs import CountTables, NoisyCounts
+from sottovoce.latent import CountTables, NoisyCounts
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import build_mechanism
 from sottovoce.privacy.errors import InvalidValue

@@ -27,7 +27,7 @@ from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.conjugate import above_low, check_count, check_statistics
 from sottovoce.systems.distributions import Distribution
-from sottovoce.systems.grid import check_span
+from sottovoce.readings.grid import check_span
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
 from sottovoce.systems.system import ClippedSystem, System
 

@@ -37,7 +37,7 @@ PROFILES = Registry(
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },
-    "sottovoce.profiles",
+    "sottovoce.local",
 )
 """Every kind of profile by its word."""
 

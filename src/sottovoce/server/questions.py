@@ -21,7 +21,7 @@ from sottovoce.server.queries import check_query, parse_query
 from sottovoce.server.queries.tree import Query
 from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
-from sottovoce.tables.predicate import columns_of, parse_predicate
+from sottovoce.facts.conditions import columns_of, parse_predicate
 
 __all__ = ["Model", "Prepared", "Question", "build", "calibrated", "model_of", "target_of"]
 

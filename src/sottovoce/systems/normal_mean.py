@@ -17,7 +17,7 @@ from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
 from sottovoce.systems.distributions import Normal, NormalVector
 from sottovoce.systems.distributions.base import frozen, positive
 from sottovoce.systems.distributions.truncated import Truncated
-from sottovoce.systems.grid import check_span
+from sottovoce.readings.grid import check_span
 from sottovoce.systems.records import check_sums
 from sottovoce.systems.statistics import BallSum, ClippedSum, Statistics
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.columns import as_codes, as_numbers, as_rows
-from sottovoce.systems.grid import Grid, exact_sum
+from sottovoce.readings.columns import as_codes, as_numbers, as_rows
+from sottovoce.readings.grid import Grid, exact_sum
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
 
 __all__ = ["ball_limit", "check_sums", "read_records"]

@@ -16,7 +16,7 @@ import ibis
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.columns import field, is_text, numeric
 from sottovoce.tables.engine import Engine, number
-from sottovoce.tables.predicate import (
+from sottovoce.facts.conditions import (
     And,
     Column,
     Compare,

@@ -21,7 +21,7 @@ from sottovoce.tables.ball import Ball
 from sottovoce.tables.columns import field, numeric
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import Grid
-from sottovoce.tables.predicate import checked_text
+from sottovoce.facts.conditions import checked_text
 
 __all__ = [
     "Plan",

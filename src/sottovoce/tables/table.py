@@ -14,7 +14,7 @@ from sottovoce.tables.conditions import condition
 from sottovoce.tables.cross_counts import CellPlan, cross_counts
 from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows, guarded
 from sottovoce.tables.origin import Origin
-from sottovoce.tables.predicate import columns_of, parse_predicate
+from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
 from sottovoce.tables.readings import Plan, ball_sum, category_counts, clipped_sum, condition_count
 

@@ -10,9 +10,9 @@ import numpy as np
 from audit.faults import served
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.checks import CheckResult, run_check
-from sottovoce.glm.design import Design
-from sottovoce.glm.losses import Logistic
-from sottovoce.glm.posterior import DiffusePosterior
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic
+from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, NormalMean
 

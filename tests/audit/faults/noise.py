@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.gibbs.bounded import Bounded
+from sottovoce.latent.bounded import Bounded
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.profiles.exact import on_grid
-from sottovoce.profiles.mechanism import ProfileMechanism
+from sottovoce.local.exact import on_grid
+from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.systems import NormalMean
 from sottovoce.systems.statistics import CategoryCounts, Statistics
 
@@ -100,7 +100,7 @@ def _scaled(patch: Patch) -> None:
 
 @fault("only the first of many tables charged", "count tables", "count tables claim no less than they cost")
 def _first_table(patch: Patch) -> None:
-    from sottovoce.gibbs import noisy_counts
+    from sottovoce.latent import noisy_counts
 
     honest = noisy_counts._profile
     patch.setattr(noisy_counts, "_profile", lambda noise, scales: honest(noise, scales[:1]))
@@ -108,7 +108,7 @@ def _first_table(patch: Patch) -> None:
 
 @fault("only one node of a network charged", "tempered network", "tempered tables stay in their window")
 def _one_node(patch: Patch) -> None:
-    from sottovoce.gibbs import tempered_network
+    from sottovoce.latent import tempered_network
 
     honest = tempered_network._bounds
     patch.setattr(tempered_network, "_bounds", lambda network, floor: honest(network, floor)[:1])
@@ -117,7 +117,7 @@ def _one_node(patch: Patch) -> None:
 @fault("repair of the solver's matrices skipped", "profile graphs", "profile matrices keep every edge")
 def _unrepaired(patch: Patch) -> None:
     for room in ("smooth_categorical", "smooth_one_bit"):
-        patch.setattr(f"sottovoce.profiles.{room}.repair", lambda graph, matrices, epsilon: (on_grid(matrices), 0.0))
+        patch.setattr(f"sottovoce.local.{room}.repair", lambda graph, matrices, epsilon: (on_grid(matrices), 0.0))
     patch.setattr(ProfileMechanism, "_check", lambda self: None)
 
 
@@ -163,9 +163,9 @@ def _refused(patch: Patch) -> None:
             raise InvalidData("records must be numbers")
         return float(value)
 
-    patch.setattr("sottovoce.systems.columns._number", number)
+    patch.setattr("sottovoce.readings.columns._number", number)
 
 
 @fault("row sums that wrap around 64 bits", "profile graphs", "matrices whose rows do not sum to one are refused")
 def _wrapped(patch: Patch) -> None:
-    patch.setattr("sottovoce.profiles.mechanism._sum_to_one", lambda steps: bool(np.all(steps.sum(axis=2) == 2**53)))
+    patch.setattr("sottovoce.local.mechanism._sum_to_one", lambda steps: bool(np.all(steps.sum(axis=2) == 2**53)))

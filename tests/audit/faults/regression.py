@@ -9,11 +9,11 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.amplification.sgd import NoisyProjectedSGD
-from sottovoce.glm import certificate, design, langevin, noisy_quadratic
-from sottovoce.glm.certificate import Chain
-from sottovoce.glm.design import Design
-from sottovoce.glm.posterior import DiffusePosterior
-from sottovoce.glm.refined import RefinedPosterior
+from sottovoce.regression import certificate, design, langevin, noisy_quadratic
+from sottovoce.regression.certificate import Chain
+from sottovoce.regression.design import Design
+from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.refined import RefinedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"

@@ -13,14 +13,14 @@ from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.audit.low_bits import lowest_bit
-from sottovoce.glm import certificate
-from sottovoce.glm.certificate import Chain
-from sottovoce.glm.design import Design
-from sottovoce.glm.losses import Logistic, SmoothedHinge
-from sottovoce.glm.noisy_quadratic import NoisyQuadratic
-from sottovoce.glm.posterior import DiffusePosterior
-from sottovoce.glm.refined import RefinedPosterior
-from sottovoce.glm.rows import Placement
+from sottovoce.regression import certificate
+from sottovoce.regression.certificate import Chain
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic, SmoothedHinge
+from sottovoce.regression.noisy_quadratic import NoisyQuadratic
+from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.refined import RefinedPosterior
+from sottovoce.regression.rows import Placement
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP

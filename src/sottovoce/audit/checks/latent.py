@@ -10,11 +10,11 @@ import numpy as np
 from sottovoce.audit.checks.noise import hockey_sticks, law
 from sottovoce.audit.checks.quadrature import renyi
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.gibbs.count_tables import CountTables
-from sottovoce.gibbs.fields import Field
-from sottovoce.gibbs.network import BayesianNetwork
-from sottovoce.gibbs.noisy_counts import NoisyCounts
-from sottovoce.gibbs.tempered_network import TemperedNetwork
+from sottovoce.latent.count_tables import CountTables
+from sottovoce.latent.fields import Field
+from sottovoce.latent.network import BayesianNetwork
+from sottovoce.latent.noisy_counts import NoisyCounts
+from sottovoce.latent.tempered_network import TemperedNetwork
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet

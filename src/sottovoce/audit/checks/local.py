@@ -10,7 +10,7 @@ from scipy import stats
 from sottovoce.audit.checks.fits import ALARM
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.profiles import ProfileGraph, SmoothCategorical, SmoothOneBit
+from sottovoce.local import ProfileGraph, SmoothCategorical, SmoothOneBit
 
 __all__ = ["edges", "local_draws"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sottovoce.privacy.distinguishability import answers_left, best_guess, one_guess
+from sottovoce.metric.distinguishability import answers_left, best_guess, one_guess
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile

@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.server.queries.predictive import new_record
+from sottovoce.systems.predictive import new_record
 from sottovoce.server.queries.tree import (
     Arithmetic,
     Draw,

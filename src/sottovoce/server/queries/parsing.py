@@ -1,7 +1,7 @@
 """A small language for what to answer: ``theta``, ``probability(x > 3)``, ``mean(x | x in (1, 2)) / 2``.
 
 Text becomes the tree of `tree.py` and nothing else. Events are written as conditions on a record are elsewhere
-(`sottovoce.tables.predicate`), with ``x`` for the new record.
+(`sottovoce.facts.conditions`), with ``x`` for the new record.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sottovoce.server.queries.tree import (
     Quantile,
     Query,
 )
-from sottovoce.tables.predicate import Condition, parse_predicate
-from sottovoce.tables.tokens import TokenReader
+from sottovoce.facts.conditions import Condition, parse_predicate
+from sottovoce.facts.tokens import TokenReader
 
 __all__ = ["LONGEST", "parse_query"]
 

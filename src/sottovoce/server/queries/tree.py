@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sottovoce.tables.predicate import Condition
+from sottovoce.facts.conditions import Condition
 
 __all__ = [
     "Arithmetic",

@@ -1,0 +1,297 @@
+"""scikit-learn estimators: private regressions with the manners users know.
+
+scikit-learn reads the parameters off each signature, so that the two families spell theirs out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+
+from sottovoce.regression.design import Design
+from sottovoce.estimators.base import EveryFitSpends, PrivateGLM
+from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
+from sottovoce.regression.reading import class_places, column_of, fill
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import Promise
+
+__all__ = [
+    "EveryFitSpends",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "PoissonRegression",
+    "ProbitRegression",
+]
+
+
+class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
+    """Two classes, given as `classes` and never read off the labels; a label that is neither counts as the first."""
+
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        classes: Any = None,
+        target: Promise | None = None,
+        data_norm: float | None = None,
+        mechanism: str = "auto",
+        prior_scale: float | None = None,
+        radius: float | None = None,
+        samples: int = 1,
+        n_steps: int | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        precision: str = "float64",
+        accept_unproven: bool = False,
+        missing: Any = 0.0,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            target=target,
+            data_norm=data_norm,
+            mechanism=mechanism,
+            prior_scale=prior_scale,
+            radius=radius,
+            samples=samples,
+            n_steps=n_steps,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            precision=precision,
+            accept_unproven=accept_unproven,
+            missing=missing,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.classes = classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _check_public(self) -> None:
+        super()._check_public()
+        self._declared()
+
+    def _declared(self) -> Any:
+        if self.classes is None:
+            raise InvalidValue("classes is missing: name the two classes; they are never read off the labels")
+        classes = np.unique(np.asarray(self.classes))
+        if classes.size != 2:
+            raise InvalidValue(f"Only binary classification is supported. classes names {classes.size} class(es)")
+        return classes
+
+    def _responses(self, y: Any) -> Floats:
+        self.classes_ = self._declared()
+        return np.array([-1.0, 1.0])[class_places(y, self.classes_.tolist())]
+
+    def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
+        return coefficients[None, :], np.array([intercept])
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return how far each row is on the side of ``classes_[1]``: the mean linear predictor."""
+        return self._mean_predictor(X)
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each row."""
+        side = self.decision_function(X) > 0
+        return self.classes_[side.astype(int)]
+
+
+class _ProbabilisticClassifier(_PrivateClassifier):
+    """A classifier with probabilities: those of its samples, averaged."""
+
+    _to_probability: Any
+    _from_probability: Any
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior-predictive probability of each class: the average over the samples."""
+        t = self._predictors(X)
+        return np.stack([type(self)._to_probability(side * t).mean(axis=1) for side in (-1.0, 1.0)], axis=1)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the predictor that has the averaged probability; with one sample that is its linear predictor."""
+        t = self._predictors(X)
+        if t.shape[1] == 1:
+            return np.asarray(t[:, 0])
+        upper, lower = (type(self)._to_probability(side * t).mean(axis=1) for side in (1.0, -1.0))
+        # The smaller of the two keeps its digits.
+        sign = np.where(upper > lower, 1.0, -1.0)
+        return np.asarray(-sign * type(self)._from_probability(np.minimum(upper, lower)))
+
+
+class LogisticRegression(_ProbabilisticClassifier):
+    """Private logistic regression of two classes.
+
+    Parameters are those of `PrivateGLM`, and `classes`, the two classes. Fitted: `coef_`, `intercept_`, `samples_` (one
+    row a sample, the intercept last), `profile_`, `release_`, `classes_`.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> rng = seeded_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, (5000, 2))
+    >>> y = np.where(X[:, 0] > X[:, 1], "ill", "well")
+    >>> model = LogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=["ill", "well"], random_state=1)
+    >>> model.fit(X, y).score(X, y) > 0.95
+    True
+    >>> model.profile_.delta(1.0) <= 1e-6
+    True
+    """
+
+    _to_probability = staticmethod(special.expit)
+    _from_probability = staticmethod(special.logit)
+
+    def _loss(self) -> Loss:
+        return Logistic()
+
+
+class ProbitRegression(_ProbabilisticClassifier):
+    """Private probit regression of two classes, on the ball ‖w‖ ≤ `radius`."""
+
+    _to_probability = staticmethod(special.ndtr)
+    _from_probability = staticmethod(special.ndtri)
+
+    def _loss(self) -> Loss:
+        return Probit()
+
+
+class LinearSVC(_PrivateClassifier):
+    """A private linear classifier with the smoothed hinge loss."""
+
+    def _loss(self) -> Loss:
+        return SmoothedHinge(0.5)
+
+
+class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
+    """Responses clipped to a bound that is given as `response_bound`; what is no number counts as 0, or the middle."""
+
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        response_bound: Any = None,
+        target: Promise | None = None,
+        data_norm: float | None = None,
+        mechanism: str = "auto",
+        prior_scale: float | None = None,
+        radius: float | None = None,
+        samples: int = 1,
+        n_steps: int | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.3,
+        precision: str = "float64",
+        accept_unproven: bool = False,
+        missing: Any = 0.0,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            target=target,
+            data_norm=data_norm,
+            mechanism=mechanism,
+            prior_scale=prior_scale,
+            radius=radius,
+            samples=samples,
+            n_steps=n_steps,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            precision=precision,
+            accept_unproven=accept_unproven,
+            missing=missing,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.response_bound = response_bound
+
+    def _bound(self) -> float:
+        if self.response_bound is None:
+            raise InvalidValue("response_bound is missing: a public bound on |y|; it is never read off the data")
+        positive("response_bound", self.response_bound)
+        return float(self.response_bound)
+
+
+class PoissonRegression(_PrivateRegressor):
+    """Private Poisson regression of counts from 0 to `response_bound`, on the ball ‖w‖ ≤ `radius`.
+
+    The slope of the loss grows like e^{radius·data_norm}: keep the radius small. Noisy statistics follow a
+    quadratic, which e^t is not beyond |t| ≈ 1; ``auto`` does without them.
+    """
+
+    def _loss(self) -> Loss:
+        return Poisson(self._bound())
+
+    def _responses(self, y: Any) -> Floats:
+        return np.clip(fill(column_of(y), 0.0), 0.0, self._bound())
+
+    def predict(self, X: Any) -> Floats:
+        """Return the expected count of each row: the average over the samples."""
+        return np.asarray(np.exp(self._predictors(X)).mean(axis=1))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return D², the share of Poisson deviance explained."""
+        return float(d2_tweedie_score(y, self.predict(X), power=1, sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class LinearRegression(_PrivateRegressor):
+    """Private linear regression of responses in [−`response_bound`, `response_bound`], on a ball.
+
+    `response_bound` may be a pair (low, high) too: responses are then measured from its middle, which saves the noise
+    from hiding what is public. They are divided by their bound for the fit, and the model's unit noise is that of the
+    divided ones; `release_`, `samples_` and `coef_` are in the units of X and y. Where `prior_scale` is None it is
+    2/data_norm: with ‖w‖ = 1/data_norm the longest row, if it points along w, reaches the bound of the response, and
+    twice that leaves room for rows that do not.
+    """
+
+    def _loss(self) -> Loss:
+        self._range()
+        return Squared(1.0)
+
+    def _range(self) -> tuple[float, float]:
+        """Return the middle and the half width of the responses."""
+        if not isinstance(self.response_bound, tuple | list):
+            return 0.0, self._bound()
+        try:
+            low, high = (float(end) for end in self.response_bound)
+        except (TypeError, ValueError):
+            raise InvalidValue(f"response_bound must be a number or a pair. Got {self.response_bound!r}") from None
+        positive("the width of response_bound", high - low)
+        if not self.fit_intercept and low != -high:
+            raise InvalidValue("responses are measured from the middle of response_bound, which needs an intercept")
+        return low / 2 + high / 2, high / 2 - low / 2
+
+    def _responses(self, y: Any) -> Floats:
+        middle, half = self._range()
+        labels = fill(column_of(y), middle)
+        return np.clip((np.clip(labels, middle - half, middle + half) - middle) / half, -1.0, 1.0)
+
+    def _units(self, size: int) -> tuple[Floats, Floats]:
+        middle, half = self._range()
+        units, shift = super()._units(size)
+        shift[-1] = middle
+        return units * half, shift
+
+    def _prior_scale(self, design: Design) -> float | None:
+        return 2 / design.data_norm if self.prior_scale is None else self.prior_scale
+
+    def predict(self, X: Any) -> Floats:
+        """Return the expected response of each row."""
+        return self._mean_predictor(X)

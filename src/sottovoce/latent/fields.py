@@ -1,0 +1,132 @@
+"""Fields and grids: what a record may hold. Public, every list written down before any data is read."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings.columns import as_codes
+
+__all__ = ["ChainGrid", "Field"]
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column with its public list of categories.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    categories
+        Every value a record may hold, chosen without looking at the data.
+    other
+        The category that any other value, and a missing one, counts as. Without it, records that hold such a value are
+        left out of the counts, though they count in n (to refuse them would tell that such a record exists); naive
+        Bayes, where every record has its class, then takes the first category.
+
+    Examples
+    --------
+    >>> severity = Field("severity", ("slight", "serious", "fatal"))
+    >>> severity.codes(["fatal", "slight"])
+    array([2, 0])
+    >>> Field("light", ("day", "dark", "else"), other="else").codes(["dark", "dawn", None])
+    array([1, 2, 2])
+    >>> severity.codes(["slight", "unheard of"])
+    array([ 0, -1])
+    """
+
+    name: str
+    categories: tuple[Hashable, ...]
+    other: Hashable | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidValue(f"a field's name is the name of a column. Got {self.name!r}")
+        given: Any = self.categories
+        if isinstance(given, str):
+            raise InvalidValue(f"the categories of {self.name!r} must be a list of values. Got one text")
+        try:
+            categories = tuple(c.item() if isinstance(c, np.generic) else c for c in given)
+            different = len(set(categories))
+        except TypeError:
+            raise InvalidValue(f"the categories of {self.name!r} must be a list of texts or numbers") from None
+        if not categories or different < len(categories):
+            raise InvalidValue(f"the categories of {self.name!r} must be different values, at least one")
+        object.__setattr__(self, "categories", categories)
+        if self.other is not None and self.other not in categories:
+            raise InvalidValue(f"other must be one of the categories of {self.name!r}. Got {self.other!r}")
+
+    @property
+    def size(self) -> int:
+        """How many categories there are."""
+        return len(self.categories)
+
+    @property
+    def other_code(self) -> int:
+        """The position of `other`, or -1."""
+        return -1 if self.other is None else self.categories.index(self.other)
+
+    def codes(self, values: Any) -> Integers:
+        """Return the position of each value's category; of `other`, or -1, where it has none."""
+        return as_codes(values, self.categories, self.other_code, f"values of {self.name!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the field as plain values."""
+        plain: dict[str, Any] = {"name": self.name, "categories": list(self.categories)}
+        return plain if self.other is None else plain | {"other": self.other}
+
+
+@dataclass(frozen=True)
+class ChainGrid:
+    """Where and when: one chain a region, one step a month (or whatever your chains and steps are).
+
+    Parameters
+    ----------
+    chains
+        The field that says which chain a record belongs to.
+    steps
+        The field that says when, or several that do together, the slowest first: ``(year, month)``.
+
+    Examples
+    --------
+    >>> years, months = Field("year", (2018, 2019)), Field("month", tuple(range(1, 13)))
+    >>> grid = ChainGrid(Field("district", ("N", "S", "E")), (years, months))
+    >>> grid.shape, grid.step_labels[12]
+    ((3, 24), (2019, 1))
+    """
+
+    chains: Field
+    steps: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        steps = (self.steps,) if isinstance(self.steps, Field) else tuple(self.steps)
+        if not steps or not all(isinstance(f, Field) for f in (self.chains, *steps)):
+            raise InvalidValue("a grid takes one Field for its chains and at least one for its steps")
+        object.__setattr__(self, "steps", steps)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the grid, chains first."""
+        return (self.chains, *self.steps)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of chains and of steps."""
+        return self.chains.size, math.prod(f.size for f in self.steps)
+
+    @property
+    def step_labels(self) -> tuple[Hashable, ...]:
+        """The steps in order, named by their category or categories."""
+        if len(self.steps) == 1:
+            return self.steps[0].categories
+        return tuple(itertools.product(*(f.categories for f in self.steps)))

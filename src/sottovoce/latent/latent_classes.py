@@ -1,0 +1,261 @@
+"""The true counts behind noisy tables that share a class column, where the number of records is known.
+
+All of this is post-processing of a release: it costs no privacy, and none rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from sottovoce.latent.diagnostics import Convergence
+from sottovoce.latent.sweeps import draw_dirichlet
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["ClassDraws", "LatentClasses"]
+
+Integers = NDArray[np.int64]
+
+_CHAINS, _THIN = 64, 10
+_LEAST, _MOST = 200, 6400
+"""Fewest and most sweeps before the first draw is kept."""
+_AGREE = 1.05
+"""R-hat that ends the burn-in."""
+_NUMBERS = 1 << 23
+"""How many numbers are kept to see whether the chains agree."""
+_SPLITS, _MOVES = 3, 2
+"""Rounds of moves between categories, and between classes, in one sweep."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassDraws:
+    """Draws of a model with a class column: draws first.
+
+    Attributes
+    ----------
+    classes
+        Pr[class], (draws, classes).
+    features
+        Pr[category | class] of each table, (draws, classes, categories).
+    sizes
+        How many records each class has, (draws, classes).
+    convergence
+        Whether the chains agree.
+    """
+
+    classes: Floats
+    features: tuple[Floats, ...]
+    sizes: Floats
+    convergence: Convergence
+
+
+@dataclass(frozen=True, eq=False)
+class LatentClasses:
+    r"""Noisy tables of (class, category) from n records, in one chain or many; and the draw of what lies behind them.
+
+    The n records fall into classes with probabilities π, and the records of a class into the categories of each table
+    with probabilities θ_f, all with Dirichlet priors; the true tables therefore agree on the size of every class. π
+    and θ are summed out, so that a chain of true counts moves as far as the noise leaves it free to. One `sweep`
+
+    - moves records between random pairs of categories of a class, and
+    - moves records between random pairs of classes, out of and into one random category of every table,
+
+    each kept by Metropolis' rule. `parameters` then draws π and θ from their conditional laws.
+
+    Parameters
+    ----------
+    noisy
+        One array (chains · classes, categories) a table, the classes of the first chain first.
+    noises
+        The noise on each table.
+    classes, n
+        How many classes and how many records there are.
+    class_prior, priors
+        What each entry of the classes' prior, and of each table's, is worth, in records.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> tables = (np.array([[31, -2], [4, 9]]),)
+    >>> latent = LatentClasses.chains(tables, (IntegerNoise("laplace", 2.0),), n=45, class_prior=1.0, priors=(1.0,))
+    >>> draws = latent.posterior(draws=100, rng=seeded_rng(1))
+    >>> draws.classes.shape, draws.features[0].shape
+    ((100, 2), (100, 2, 2))
+    """
+
+    noisy: tuple[Integers, ...]
+    noises: tuple[IntegerNoise, ...]
+    classes: int
+    n: int
+    class_prior: float
+    priors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noisy", tuple(np.asarray(table, dtype=np.int64) for table in self.noisy))
+        if not len(self.noisy) == len(self.noises) == len(self.priors):
+            raise InvalidValue("give one noise and one prior a table")
+        if self.classes < 1 or any(len(table) % self.classes for table in self.noisy):
+            raise InvalidValue(f"the rows of a table must be a multiple of the {self.classes} classes")
+
+    @classmethod
+    def chains(
+        cls,
+        noisy: Sequence[ArrayLike],
+        noises: Sequence[IntegerNoise],
+        n: int,
+        class_prior: float,
+        priors: Sequence[float],
+        count: int = _CHAINS,
+    ) -> Self:
+        """Return `count` chains on the same noisy tables, one array (classes, categories) a table."""
+        tables = [np.asarray(table, dtype=np.int64) for table in noisy]
+        repeated = tuple(np.tile(table, (count, 1)) for table in tables)
+        return cls(repeated, tuple(noises), len(tables[0]), n, float(class_prior), tuple(priors))
+
+    def start(self, rng: np.random.Generator | None = None) -> tuple[Integers, ...]:
+        """Return counts to begin with: whole, none below zero, n in every table, classes of the same size in each.
+
+        With `rng` every chain begins elsewhere, as far apart as the noise allows: chains that agree later on have
+        then found the way by themselves.
+        """
+        tables: list[Any] = list(self.noisy)
+        if rng is not None:
+            spread = [np.sqrt(noise.variance) for noise in self.noises]
+            tables = [t + s * rng.standard_normal(t.shape) for t, s in zip(tables, spread, strict=True)]
+        guess = np.mean([np.maximum(table, 0).sum(axis=1) for table in tables], axis=0).reshape(-1, self.classes)
+        sizes = _whole(guess + 0.5, np.full(len(guess), self.n)).ravel()
+        return tuple(_whole(np.maximum(table, 0) + 0.5, sizes) for table in tables)
+
+    def sweep(self, counts: Sequence[Integers], rng: np.random.Generator) -> tuple[Integers, ...]:
+        """Return new true counts."""
+        new = [table.copy() for table in counts]
+        for f in range(len(new)):
+            for _ in range(_SPLITS if new[f].shape[1] > 1 else 0):
+                self._split_pairs(f, new[f], rng)
+        for _ in range(_MOVES if self.classes > 1 else 0):
+            self._move_classes(new, rng)
+        return tuple(new)
+
+    def parameters(self, counts: Sequence[Integers], rng: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+        """Draw π (chains, classes) and every θ (chains · classes, categories) given the true counts."""
+        sizes = counts[0].sum(axis=1, dtype=np.float64).reshape(-1, self.classes)
+        pi = draw_dirichlet(np.asarray(sizes + self.class_prior, dtype=np.float64), rng)
+        return pi, tuple(
+            draw_dirichlet(table.astype(np.float64) + a, rng) for table, a in zip(counts, self.priors, strict=True)
+        )
+
+    def posterior(self, draws: int, rng: np.random.Generator) -> ClassDraws:
+        """Return draws of the probabilities from all chains, once these agree: 6,400 sweeps are tried at most."""
+        counts = self.start(rng)
+        chains = len(self.noisy[0]) // self.classes
+        seen: list[Floats] = []
+        goal = _LEAST
+        while True:
+            while len(seen) * _THIN < goal:
+                for _ in range(_THIN):
+                    counts = self.sweep(counts, rng)
+                seen.append(self._shares(counts))
+            late = np.stack(seen[len(seen) // 2 :], axis=1)
+            convergence = Convergence.of({"the tables": late})
+            if convergence.r_hat <= _AGREE or goal >= _MOST or 2 * goal // _THIN * seen[0].size > _NUMBERS:
+                break
+            goal *= 2
+        kept = [self.parameters(counts, rng)]
+        sizes = [counts[0].sum(axis=1).reshape(-1, self.classes)]
+        for _ in range(-(-draws // chains) - 1):
+            for _ in range(max(goal // 20, _THIN)):
+                counts = self.sweep(counts, rng)
+            kept.append(self.parameters(counts, rng))
+            sizes.append(counts[0].sum(axis=1).reshape(-1, self.classes))
+        classes = np.concatenate([pi for pi, _ in kept])[:draws]
+        shapes = [(-1, self.classes, table.shape[1]) for table in self.noisy]
+        features = [
+            np.concatenate([thetas[f].reshape(shape) for _, thetas in kept])[:draws] for f, shape in enumerate(shapes)
+        ]
+        return ClassDraws(classes, tuple(features), np.concatenate(sizes)[:draws].astype(np.float64), convergence)
+
+    def _shares(self, counts: Sequence[Integers]) -> Floats:
+        """Return the shares of the classes, and of the categories in them, that R-hat looks at: (chains, shares)."""
+        sizes = counts[0].sum(axis=1, dtype=np.float64)
+        parts = [sizes.reshape(-1, self.classes) / max(self.n, 1)]
+        for table, prior in zip(counts, self.priors, strict=True):
+            theta = (table + prior) / (sizes[:, None] + prior * table.shape[1])
+            parts.append(theta.reshape(len(parts[0]), -1))
+        return np.concatenate(parts, axis=1)
+
+    def _cell(self, f: int, counts: Any, seen: Any) -> Floats:
+        """Return the log-weight of counts of table f given what was seen of them; -inf below zero."""
+        inside = counts >= 0
+        x = np.where(inside, counts, 0).astype(np.float64)
+        body = special.gammaln(x + self.priors[f]) - special.gammaln(x + 1) + self.noises[f].log_weight(seen - x)
+        return np.where(inside, body, -np.inf)
+
+    def _size(self, sizes: Any) -> Floats:
+        """Return the log-weight of the sizes of classes; -inf below zero."""
+        inside = sizes >= 0
+        m = np.where(inside, sizes, 0).astype(np.float64)
+        body = special.gammaln(m + self.class_prior) + (len(self.noisy) - 1) * special.gammaln(m + 1)
+        for table, prior in zip(self.noisy, self.priors, strict=True):
+            body = body - special.gammaln(m + prior * table.shape[1])
+        return np.where(inside, body, -np.inf)
+
+    def _split_pairs(self, f: int, counts: Integers, rng: np.random.Generator) -> None:
+        """Move records between random pairs of categories, in place."""
+        rows, size = counts.shape
+        pairs = size // 2
+        order = rng.permuted(np.broadcast_to(np.arange(size), (rows, size)), axis=1)
+        row = np.arange(rows)[:, None]
+        left, right = order[:, :pairs], order[:, pairs : 2 * pairs]
+        step = _steps(left.shape, np.sqrt(self.noises[f].variance), rng)
+        old = counts[row, left], counts[row, right]
+        gain = -self._cell(f, old[0], self.noisy[f][row, left]) - self._cell(f, old[1], self.noisy[f][row, right])
+        gain += self._cell(f, old[0] + step, self.noisy[f][row, left])
+        gain += self._cell(f, old[1] - step, self.noisy[f][row, right])
+        step = np.where(-rng.standard_exponential(gain.shape) <= gain, step, 0)
+        counts[row, left] = old[0] + step
+        counts[row, right] = old[1] - step
+
+    def _move_classes(self, counts: list[Integers], rng: np.random.Generator) -> None:
+        """Move records between random pairs of classes, in place: the same number in every table."""
+        chains, pairs = len(counts[0]) // self.classes, self.classes // 2
+        order = rng.permuted(np.broadcast_to(np.arange(self.classes), (chains, self.classes)), axis=1)
+        chain = np.repeat(np.arange(chains), pairs) * self.classes
+        ends = chain + order[:, :pairs].ravel(), chain + order[:, pairs : 2 * pairs].ravel()
+        # Every table resists by itself, so that together they leave less room.
+        room = 1 / np.sqrt(sum(1 / max(noise.variance, 0.01) for noise in self.noises))
+        step = _steps(chain.shape, room, rng)
+        sizes = [counts[0][end].sum(axis=1) for end in ends]
+        gain = np.zeros(chain.shape)
+        picked = []
+        for end, size, move in zip(ends, sizes, (step, -step), strict=True):
+            gain += self._size(size + move) - self._size(size)
+            for f, table in enumerate(counts):
+                k = rng.integers(0, table.shape[1], end.size)
+                picked.append((f, end, k, move))
+                old, seen = table[end, k], self.noisy[f][end, k]
+                gain += self._cell(f, old + move, seen) - self._cell(f, old, seen)
+        kept = -rng.standard_exponential(gain.shape) <= gain
+        for f, end, k, move in picked:
+            counts[f][end, k] += np.where(kept, move, 0)
+
+
+def _steps(shape: tuple[int, ...], reach: float, rng: np.random.Generator) -> Integers:
+    """Return how many records to try to move: symmetric about zero, on every scale up to the reach of the noise."""
+    scale = max(float(reach), 1.0) * 2.0 ** rng.uniform(-3.0, 1.5, shape)
+    return np.rint(rng.normal(0.0, scale)).astype(np.int64) + rng.integers(-1, 2, shape)
+
+
+def _whole(weights: Floats, totals: Integers) -> Integers:
+    """Return whole numbers in the proportion of the weights that sum to the total of their row."""
+    shares = weights / weights.sum(axis=1, keepdims=True) * totals[:, None]
+    counts = np.floor(shares).astype(np.int64)
+    spare = totals - counts.sum(axis=1)
+    rank = np.argsort(np.argsort(counts - shares, axis=1, kind="stable"), axis=1, kind="stable")
+    return np.asarray(counts + (rank < spare[:, None]))

@@ -1,0 +1,270 @@
+"""What lies behind noisy counts of many cells: their sizes and probabilities, with the true counts summed out.
+
+All of this is post-processing of a release: it costs no privacy, and none rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sottovoce.latent.noised_poisson import NoisedPoisson
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["CellSizes", "LatentCounts"]
+
+Integers = NDArray[np.int64]
+
+_SHAPES = tuple(2.0 ** (k / 2) for k in range(21))
+_LEAST = -690.0
+"""The least logarithm of a probability: its exponential is a number above zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellSizes:
+    """How large the cells are, several runs side by side.
+
+    Attributes
+    ----------
+    logs
+        The logarithm of each cell's mean number of records, (run, cell).
+    shape, rate
+        The gamma law that all cells' sizes come from, (run,).
+    """
+
+    logs: Floats
+    shape: Floats
+    rate: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LatentCounts:
+    r"""Noisy tables of (cells, categories), and moves of what lies behind them.
+
+    A cell of size λ has Poisson(λ θ_k) records in category k of a table, independently, θ being the probabilities of
+    the cell's state; the noise has the law it was drawn from. So each noisy count has a likelihood of its own,
+    tabulated once (`NoisedPoisson`), and **true counts are never drawn**: a sampler that alternates between them and the
+    rest hardly moves where the noise is larger than the counts' own spread. The sizes of all cells are gamma
+    with unknown shape and rate. (A flat prior for each by itself would pull every θ towards the uniform one.)
+
+    That a record is counted once in every table is left unused: given a cell's size, one table's total says
+    nothing about another's. Counts without noise give the same posterior of θ; with noise it is a little wider.
+
+    Parameters
+    ----------
+    noisy
+        One array (cells, categories) a table, or (runs, cells, categories); the cells of all tables are the same.
+    noises
+        The noise on each table.
+    shapes
+        The shapes that the sizes' gamma law may have, equally likely.
+    prior
+        The shape and rate of the gamma prior on that law's rate.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> latent = LatentCounts((np.array([[31, -2], [4, 9]]),), (IntegerNoise("laplace", 2.0),))
+    >>> sizes, rng = latent.start(runs=1), seeded_rng(1)
+    >>> theta = np.log([[[0.9, 0.1], [0.5, 0.5]]])
+    >>> for _ in range(10):
+    ...     sizes = latent.move_sizes(sizes, theta, rng)
+    >>> sizes.logs.shape
+    (1, 2)
+    """
+
+    noisy: tuple[Integers, ...]
+    noises: tuple[IntegerNoise, ...]
+    shapes: tuple[float, ...] = _SHAPES
+    prior: tuple[float, float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        noisy = tuple(np.asarray(table, dtype=np.int64) for table in self.noisy)
+        object.__setattr__(self, "noisy", noisy)
+        object.__setattr__(self, "noises", tuple(self.noises))
+        if not noisy or len(self.noises) != len(noisy):
+            raise InvalidValue("latent counts take one array (cells, categories) and one noise a table")
+        if any(t.ndim not in (2, 3) or t.shape[:-1] != noisy[0].shape[:-1] for t in noisy):
+            raise InvalidValue("latent counts take arrays (cells, categories), the cells of all tables alike")
+        if not self.shapes or min(self.shapes) <= 0 or min(self.prior) <= 0:
+            raise InvalidValue("shapes and prior must be > 0")
+
+    @cached_property
+    def likelihood(self) -> NoisedPoisson:
+        """The table of likelihoods, all tables' categories side by side."""
+        return NoisedPoisson.of(self.noisy, self.noises)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """The variance of the noise on each column, all tables side by side."""
+        return np.repeat([noise.variance for noise in self.noises], [table.shape[-1] for table in self.noisy])
+
+    def start(self, runs: int) -> CellSizes:
+        """Return sizes to begin with: what the noisy counts add up to, small ones lifted."""
+        totals = np.mean([table.sum(axis=-1) for table in self.noisy], axis=0)
+        usual = max(float(totals.mean()), 1.0) if totals.size else 1.0
+        logs = np.log(np.maximum(totals, usual / 4))
+        shape = np.full(runs, self.shapes[len(self.shapes) // 4])
+        return CellSizes(np.broadcast_to(logs, (runs, totals.shape[-1])).copy(), shape, shape / usual)
+
+    def log_likelihood(self, logs: Floats, log_theta: Floats) -> Floats:
+        """Return the log-likelihood of every noisy count, (run, cell, column), for each cell's probabilities."""
+        return self.likelihood(logs[..., None] + log_theta)
+
+    def by_state(self, logs: Floats, log_theta: Floats) -> Floats:
+        """Return the log-likelihood of every cell in every state, (run, cell, state); θ is (run, state, column)."""
+        runs, states, _ = log_theta.shape
+        out = np.empty((runs, logs.shape[1], states))
+        for s in range(states):
+            out[..., s] = self.log_likelihood(logs, log_theta[:, None, s]).sum(axis=-1)
+        return out
+
+    def move_probabilities(
+        self,
+        log_theta: Floats,
+        states: Integers,
+        sizes: CellSizes,
+        alpha: Floats,
+        rng: np.random.Generator,
+        rounds: int = 5,
+    ) -> Floats:
+        """Return θ after some rounds of moves between random pairs of categories, each kept by Metropolis' rule.
+
+        A move keeps the sum of its pair and steps in the share of the first or in that share's log-odds: the first
+        finds its way among large probabilities, the second among tiny ones.
+
+        Parameters
+        ----------
+        log_theta
+            (run, state, column), all tables side by side.
+        states
+            The state of each cell, (run, cell).
+        sizes
+            The cells' sizes.
+        alpha
+            The Dirichlet prior's parameter of each column.
+        """
+        runs, count, _ = log_theta.shape
+        log_theta = self._fresh(log_theta, states, alpha, rng)
+        size = np.exp(sizes.logs)
+        member = (states[:, None, :] == np.arange(count)[:, None]).astype(np.float64)
+        squares, usual = member @ (size**2)[..., None], member @ size[..., None]
+        usual = squares / np.maximum(usual, 1e-300)
+        run = np.arange(runs)[:, None]
+        now = self.log_likelihood(sizes.logs, log_theta[run, states])
+        for _ in range(rounds):
+            left, right = self._pairs(rng)
+            first, second = log_theta[..., left], log_theta[..., right]
+            both = np.logaddexp(first, second)
+            noise = (self.variances[left] + self.variances[right]) / 2
+            news = 2 * np.exp(2 * both) * squares / (noise + usual * np.exp(both) / 2)
+            odds, log_jacobian = _step_odds(first - second, 1 / np.sqrt(news + 4), rng)
+            new_first, new_second = both - np.logaddexp(0, -odds), both - np.logaddexp(0, odds)
+            proposed = log_theta.copy()
+            proposed[..., left], proposed[..., right] = new_first, new_second
+            then = self.log_likelihood(sizes.logs, proposed[run, states])
+            gain = member @ (then - now)
+            gain = gain[..., left] + gain[..., right] + log_jacobian
+            gain += (alpha[left] - 1) * (new_first - first) + (alpha[right] - 1) * (new_second - second)
+            kept = (-rng.standard_exponential(gain.shape) <= gain) & (np.minimum(new_first, new_second) > _LEAST)
+            log_theta = log_theta.copy()
+            log_theta[..., left] = np.where(kept, new_first, first)
+            log_theta[..., right] = np.where(kept, new_second, second)
+            taken = np.zeros(log_theta.shape, dtype=bool)
+            taken[..., left] = taken[..., right] = kept
+            now = np.where(taken[run, states], then, now)
+        return log_theta
+
+    def _fresh(self, log_theta: Floats, states: Integers, alpha: Floats, rng: np.random.Generator) -> Floats:
+        """Return θ with the states that no cell is in drawn from the prior."""
+        count = log_theta.shape[1]
+        empty = ~(states[:, None, :] == np.arange(count)[:, None]).any(axis=-1)
+        if not empty.any():
+            return log_theta
+        gammas = np.log(np.maximum(rng.standard_gamma(np.broadcast_to(alpha, log_theta[empty].shape)), 1e-290))
+        parts = np.split(gammas, np.cumsum([table.shape[-1] for table in self.noisy])[:-1], axis=-1)
+        new = np.concatenate([part - special.logsumexp(part, axis=-1, keepdims=True) for part in parts], axis=-1)
+        log_theta = log_theta.copy()
+        log_theta[empty] = new
+        return log_theta
+
+    def _pairs(self, rng: np.random.Generator) -> tuple[Integers, Integers]:
+        """Draw disjoint pairs of columns, each within one table."""
+        lefts, rights = [], []
+        first = 0
+        for table in self.noisy:
+            size = table.shape[-1]
+            order = first + rng.permutation(size)
+            lefts.append(order[: size // 2])
+            rights.append(order[size // 2 : size // 2 * 2])
+            first += size
+        return np.concatenate(lefts), np.concatenate(rights)
+
+    def move_sizes(self, sizes: CellSizes, log_theta: Floats, rng: np.random.Generator) -> CellSizes:
+        """Return new sizes given each cell's probabilities, (run, cell, column).
+
+        Each cell's size by itself, then all by one factor with the rate of their law, then the law.
+        """
+        runs, cells = sizes.logs.shape
+        if not cells:
+            return sizes
+        logs = sizes.logs
+        now = self.log_likelihood(logs, log_theta).sum(axis=-1)
+        # Tries on many scales about what the law and a usual cell's noisy counts leave open.
+        scale = 2.0 ** rng.uniform(-1.5, 2.0, logs.shape) / np.sqrt(self._news + sizes.shape[:, None])
+        tried = logs + scale * rng.standard_normal(logs.shape)
+        then = self.log_likelihood(tried, log_theta).sum(axis=-1)
+        gain = then - now + sizes.shape[:, None] * (tried - logs)
+        gain -= sizes.rate[:, None] * (np.exp(tried) - np.exp(logs))
+        kept = -rng.standard_exponential(gain.shape) <= gain
+        logs, now = np.where(kept, tried, logs), np.where(kept, then, now)
+        factor = 2.0 ** rng.uniform(-2.0, 1.5, runs) / np.sqrt(self._news * cells + 1) * rng.standard_normal(runs)
+        then = self.log_likelihood(logs + factor[:, None], log_theta).sum(axis=-1)
+        gain = (then - now).sum(axis=1) - self.prior[0] * factor
+        gain -= self.prior[1] * sizes.rate * np.expm1(-factor)
+        factor = np.where(-rng.standard_exponential(runs) <= gain, factor, 0.0)
+        logs = logs + factor[:, None]
+        return CellSizes(logs, *self._draw_law(logs, rng))
+
+    @cached_property
+    def _news(self) -> float:
+        """About how much the noisy counts of one cell say about the logarithm of its size."""
+        totals = [max(float(table.sum(axis=-1).mean()), 1.0) / table.shape[-1] for table in self.noisy]
+        mean = np.repeat(totals, [table.shape[-1] for table in self.noisy])
+        return float((mean**2 / (mean + self.variances)).sum())
+
+    def _draw_law(self, logs: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw the shape (the rate summed out) and the rate of the sizes' law, one a run."""
+        runs, cells = logs.shape
+        shapes = np.array(self.shapes)
+        first, second = self.prior
+        total = second + np.exp(logs).sum(axis=1)
+        weight = shapes * logs.sum(axis=1, keepdims=True) - cells * special.gammaln(shapes)
+        weight += special.gammaln(first + cells * shapes) - (first + cells * shapes) * np.log(total)[:, None]
+        below = np.exp(weight - weight.max(axis=1, keepdims=True)).cumsum(axis=1)
+        pick = (below[:, :-1] < rng.random((runs, 1)) * below[:, -1:]).sum(axis=1)
+        shape = shapes[pick]
+        return shape, rng.standard_gamma(first + cells * shape) / total
+
+
+def _step_odds(odds: Floats, reach: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return new log-odds of shares, and the log-ratio of the shares' densities that the kind of step asks for.
+
+    Three in four steps are taken in the share itself, on scales about its reach; the others in its log-odds.
+    """
+    step = 2.0 ** rng.uniform(-0.5, 2.0, odds.shape) * rng.standard_normal(odds.shape)
+    share = special.expit(odds) + np.minimum(reach, 0.5) * step
+    inside = (share > 0) & (share < 1)
+    share = np.where(inside, share, 0.5)
+    by_odds = rng.random(odds.shape) < 0.25
+    new = np.where(by_odds, odds + step, np.log(share) - np.log1p(-share))
+    # In log-odds a share p has the density p (1 - p) beside its own.
+    jacobian = -np.logaddexp(0, new) - np.logaddexp(0, -new) + np.logaddexp(0, odds) + np.logaddexp(0, -odds)
+    return new, np.where(by_odds, jacobian, np.where(inside, 0.0, -np.inf))

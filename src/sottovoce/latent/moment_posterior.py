@@ -1,0 +1,139 @@
+"""The mean and variance behind noisy sums of a bounded number: what naive Bayes believes of a numeric column.
+
+All of this is post-processing of a release: it costs no privacy, and none rests on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.latent.diagnostics import Convergence
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["MomentDraws", "moment_posterior"]
+
+_CHAINS, _THIN = 64, 10
+_LEAST, _MOST = 300, 2400
+"""Fewest and most steps of a chain."""
+_FLAT = 1e-3
+"""The least standard deviation, beside half the width of the bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class MomentDraws:
+    """Draws of the mean and variance of t in each class, (draws, classes, 2), and whether their chains converged."""
+
+    values: Floats
+    convergence: Convergence
+
+
+def moment_posterior(sums: Any, noise: IntegerNoise, unit: float, sizes: Floats, rng: np.random.Generator) -> MomentDraws:
+    r"""Return draws of (mean, variance) of t in [-1, 1] for each draw of class sizes, each by a chain of its own.
+
+    The m records of a class are normal with mean μ and standard deviation σ, so that (Σt, Σ(t² - ½)) is about normal
+    too, with covariance m·((σ², 2μσ²), (2μσ², 2σ⁴ + 4μ²σ²)); to that the noise is added. Laplace noise is normal noise of
+    exponential variance, and that variance one more unknown. The prior is flat over all (μ, σ) with μ² + σ² <= 1.
+
+    Parameters
+    ----------
+    sums
+        The noisy sums (class, 2), in grid steps.
+    noise
+        Their noise, in grid steps.
+    unit
+        How many grid steps one unit of t has.
+    sizes
+        How many records each class has, (draws, classes).
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> noisy = np.array([[200 * 0.3, 200 * (0.3**2 + 0.2**2 - 0.5)]]) * 1024
+    >>> noise = IntegerNoise("laplace", 1024.0)
+    >>> draws = moment_posterior(noisy, noise, 1024.0, np.full((200, 1), 200.0), seeded_rng(1)).values
+    >>> draws.mean(axis=0).round(1)
+    array([[0.3, 0. ]])
+    """
+    y = np.asarray(sums, dtype=np.float64) / unit
+    # A few dozen chains at least, so that they can be compared.
+    many = np.resize(np.asarray(sizes, dtype=np.float64), (max(len(sizes), _CHAINS), sizes.shape[1]))
+    chain = _Chain(y, noise.kind == "laplace", noise.scale / unit, many, rng)
+    records: list[Floats] = []
+    goal = _LEAST
+    while True:
+        while len(records) * _THIN < goal:
+            for _ in range(_THIN):
+                chain.step(rng)
+            records.append(np.stack([chain.mean, chain.sd], axis=-1))
+        late = np.stack(records[len(records) // 2 :], axis=1)
+        convergence = Convergence.of({"a numeric column": late[:_CHAINS]})
+        if convergence.r_hat <= 1.1 or goal >= _MOST:
+            break
+        goal *= 2
+    return MomentDraws(np.stack([chain.mean, chain.sd**2], axis=-1)[: len(sizes)], convergence)
+
+
+class _Chain:
+    """Where all chains stand, (draws, classes) side by side."""
+
+    def __init__(self, y: Floats, laplace: bool, scale: float, sizes: Floats, rng: np.random.Generator) -> None:
+        self._y, self._laplace, self._scale, self._sizes = y, laplace, scale, sizes
+        many = np.maximum(sizes, 1.0)
+        # Begin anywhere that can happen: chains that agree have then found the way by themselves.
+        self.sd = rng.uniform(_FLAT, 0.7, sizes.shape)
+        self.mean = rng.uniform(-0.7, 0.7, sizes.shape)
+        self._variance = np.full((*sizes.shape, 2), (2.0 if laplace else 1.0) * scale**2)
+        self._reach = np.minimum(np.sqrt(0.1 * many + 2 * scale**2) / many, 0.5)
+        self._log = self._log_likelihood(self.mean, self.sd)
+
+    def _parts(self, mean: Floats, sd: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Return the gaps between the sums and what is expected of them, and their covariance."""
+        m, square = self._sizes, sd**2
+        first, second = self._y[:, 0] - m * mean, self._y[:, 1] - m * (mean**2 + square - 0.5)
+        return first, second, m * square, m * (2 * square**2 + 4 * mean**2 * square), m * 2 * mean * square
+
+    def _log_likelihood(self, mean: Floats, sd: Floats) -> Floats:
+        first, second, a, b, c = self._parts(mean, sd)
+        a, b = a + self._variance[..., 0], b + self._variance[..., 1]
+        det = a * b - c * c
+        return np.asarray(-(b * first**2 - 2 * c * first * second + a * second**2) / (2 * det) - np.log(det) / 2)
+
+    def step(self, rng: np.random.Generator) -> None:
+        """Move the mean and the standard deviation by Metropolis' rule, then the variance of Laplace noise."""
+        shape = self.mean.shape
+        for both in (True, False):
+            scale = self._reach * 2.0 ** rng.uniform(-2.0, 2.0, shape)
+            mean = self.mean + scale * rng.standard_normal(shape) * both
+            sd = self.sd + scale * rng.standard_normal(shape)
+            inside = (sd > _FLAT) & (mean**2 + sd**2 <= 1)
+            safe_mean, safe_sd = np.where(inside, mean, 0.0), np.where(inside, sd, 0.5)
+            log = np.where(inside, self._log_likelihood(safe_mean, safe_sd), -np.inf)
+            kept = -rng.standard_exponential(shape) <= log - self._log
+            self.mean, self.sd = np.where(kept, safe_mean, self.mean), np.where(kept, safe_sd, self.sd)
+            self._log = np.where(kept, log, self._log)
+        if self._laplace:
+            self._draw_variance(rng)
+            self._log = self._log_likelihood(self.mean, self.sd)
+
+    def _draw_variance(self, rng: np.random.Generator) -> None:
+        """Draw the noise on both sums given everything, then its variances: an inverse Gaussian's inverse."""
+        first, second, a, b, c = self._parts(self.mean, self.sd)
+        u, v = self._variance[..., 0], self._variance[..., 1]
+        # The gap is noise plus the spread of the sums: a normal law of the noise given the gap.
+        det = (a + u) * (b + v) - c * c
+        at_first = u * ((b + v) * first - c * second) / det
+        at_second = v * ((a + u) * second - c * first) / det
+        p = np.maximum(u - u * u * (b + v) / det, 0.0)
+        q = u * v * c / det
+        r = np.maximum(v - v * v * (a + u) / det, 0.0)
+        one, two = rng.standard_normal((2, *first.shape))
+        root = np.sqrt(np.maximum(p, 1e-300))
+        noise_first = at_first + root * one
+        noise_second = at_second + q / root * one + np.sqrt(np.maximum(r - (q / root) ** 2, 0.0)) * two
+        size = np.maximum(np.abs(np.stack([noise_first, noise_second], axis=-1)), 1e-9 * self._scale)
+        inverse = rng.wald(1 / (self._scale * size), 1 / self._scale**2)
+        self._variance = 1 / np.clip(inverse, 1e-12 / self._scale**2, 1e12 / self._scale**2)

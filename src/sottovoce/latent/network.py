@@ -1,0 +1,197 @@
+"""Bayesian networks of given structure: private tables, by noise on the counts or by tempered sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sottovoce.latent.count_tables import CountTables
+from sottovoce.latent.fields import Field
+from sottovoce.latent.latent_classes import LatentClasses
+from sottovoce.latent.network_posterior import NetworkPosterior
+from sottovoce.latent.noisy_counts import NoisyCounts
+from sottovoce.latent.noisy_tables import NoisyTables
+from sottovoce.latent.sweeps import draw_dirichlet
+from sottovoce.mechanisms.integer_noise import NoiseKind
+from sottovoce.mechanisms.mechanism import check_draws
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import secure_rng
+from sottovoce.systems.statistics import CrossCounts, Statistics
+
+__all__ = ["BayesianNetwork"]
+
+
+@dataclass(frozen=True)
+class BayesianNetwork:
+    r"""Discrete variables, each with a table of probabilities given its parents.
+
+    .. math:: p(x) = \prod_v \theta_{v \mid \mathrm{pa}(v)}(x_v \mid x_{\mathrm{pa}(v)})
+
+    with a Dirichlet prior on every row. A record adds one to one cell of every node's table, so one record replaced
+    moves all tables by 2·nodes in L1.
+
+    Parameters
+    ----------
+    fields
+        The nodes, with their public categories.
+    parents
+        The parents of each node by name; a node left out has none. Public: a structure learnt from the same records
+        would have to be paid for.
+    prior
+        What each entry of a Dirichlet prior is worth, in records; one over the number of the node's categories where
+        None.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.promises import PureDP
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> rain, wet = Field("rain", ("no", "yes")), Field("wet", ("no", "yes"))
+    >>> network = BayesianNetwork((rain, wet), {"wet": ["rain"]})
+    >>> rng = seeded_rng(1)
+    >>> rains = rng.random(2000) < 0.3
+    >>> wets = rng.random(2000) < np.where(rains, 0.9, 0.1)
+    >>> records = {"rain": np.where(rains, "yes", "no"), "wet": np.where(wets, "yes", "no")}
+    >>> mech = network.noisy_counts(n=2000, target=PureDP(1.0))
+    >>> posterior = network.fit(mech.release(records, rng).value, rng=rng)
+    >>> low, high = posterior.query_interval("rain", {"wet": "yes"})
+    >>> bool(low[1] < 0.27 / 0.34 < high[1])
+    True
+    """
+
+    word: ClassVar[str] = "Bayesian network"
+    parameter: ClassVar[str] = "tables"
+    fields: tuple[Field, ...]
+    parents: Any = None
+    prior: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))
+        if not self.fields or not all(isinstance(f, Field) for f in self.fields):
+            raise InvalidValue("a network takes at least one Field a node")
+        for field in self.fields:
+            if field.size < 2:
+                raise InvalidValue(f"the node {field.name!r} has a single category, which says nothing")
+        names = [f.name for f in self.fields]
+        given = {} if self.parents is None else dict(self.parents)
+        for node, above in given.items():
+            if isinstance(above, str):
+                raise InvalidValue(f"the parents of {node!r} must be a list of names. Got one text")
+            for name in (node, *above):
+                if name not in names:
+                    raise InvalidValue(f"no node is called {name!r}; there are {', '.join(names)}")
+            if len(set(above)) < len(above):
+                raise InvalidValue(f"the parents of {node!r} must be different nodes")
+        # Tuples, so that a network is a value that can be compared and hashed.
+        object.__setattr__(self, "parents", tuple((name, tuple(given.get(name, ()))) for name in names))
+        if self.prior is not None and (not isinstance(self.prior, int | float) or not 0 < self.prior < float("inf")):
+            raise InvalidValue(f"prior must be a positive number. Got {self.prior!r}")
+        self.tables, self.order  # noqa: B018 - nodes of one name, and cycles, are refused here
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The nodes, parents before children."""
+        try:
+            return tuple(TopologicalSorter(dict(self.parents)).static_order())
+        except CycleError as error:
+            path = " -> ".join(reversed(error.args[1]))
+            raise InvalidValue(f"a node cannot be its own ancestor: {path}; take one of these edges out") from None
+
+    @cached_property
+    def tables(self) -> CountTables:
+        """What is counted: one table (parents, node) a node."""
+        return CountTables(self.fields, tuple((*above, name) for name, above in self.parents))
+
+    @property
+    def reading(self) -> CrossCounts:
+        """How a record becomes S(x): public lists, so that a database can count by itself."""
+        return self.tables.reading
+
+    def statistics(self, records: Any) -> Statistics:
+        """Return n and the counts of records in memory."""
+        return self.tables.statistics(records)
+
+    def noisy_counts(
+        self,
+        n: int,
+        target: Promise,
+        noise: NoiseKind | None = None,
+        shares: Mapping[str, float] | Sequence[float] | None = None,
+    ) -> NoisyCounts:
+        """Return the mechanism that noises every node's table once, with the least noise that keeps the promise.
+
+        Fit what it releases as often as you like. See `NoisyCounts.calibrate`; shares go by the name of the node.
+        """
+        return NoisyCounts.calibrate(self.tables, n, target, noise, shares)
+
+    def fit(
+        self, data: Any, *, noise_aware: bool = True, draws: int = 256, rng: np.random.Generator | None = None
+    ) -> NetworkPosterior:
+        """Return posterior draws of all tables.
+
+        Given noisy tables this is post-processing, free of cost; each node's table is read by itself, n being known.
+        Given records or their `Statistics` it is **not private**: keep the result to yourself, or compare with it.
+
+        Parameters
+        ----------
+        data
+            Noisy tables, records in memory, or statistics.
+        noise_aware
+            Count the true tables behind noisy ones as unknown, so that intervals are honest. Otherwise noisy counts are
+            taken at their word, those below zero as 0.
+        draws
+            How many draws.
+        rng
+            Secure randomness by default.
+        """
+        draws = check_draws(draws)
+        rng = secure_rng() if rng is None else rng
+        if isinstance(data, NoisyTables):
+            if data.tables != self.tables:
+                raise InvalidData("these tables were counted over other fields or other parents than the network's")
+            if noise_aware:
+                return self._aware(data, draws, rng)
+            counts: Sequence[Any] = data.clipped
+        else:
+            counts = self.counts(data)
+        values = tuple(
+            draw_dirichlet(np.broadcast_to(t + self.prior_of(t.shape[-1]), (draws, *t.shape)), rng) for t in counts
+        )
+        return NetworkPosterior(self.fields, self.parents, values)
+
+    def prior_of(self, size: int) -> float:
+        """Return what an entry of the prior of a node with so many categories is worth."""
+        return 1 / size if self.prior is None else float(self.prior)
+
+    def counts(self, records: Any) -> tuple[Any, ...]:
+        """Return the true counts of each node's table; of at least one record."""
+        statistics = records if isinstance(records, Statistics) else self.tables.statistics(records)
+        if statistics.n == 0:
+            raise InvalidData("there is no record; a network needs at least one")
+        return self.tables.arrays(statistics)
+
+    def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> NetworkPosterior:
+        values, convergence = [], []
+        for table, noise in zip(data.counts, data.noises, strict=True):
+            size = table.shape[-1]
+            rows = table.reshape(-1, size)
+            prior = self.prior_of(size)
+            latent = LatentClasses.chains((rows,), (noise,), data.n, prior * size, (prior,))
+            found = latent.posterior(draws, rng)
+            values.append(found.features[0].reshape(draws, *table.shape))
+            convergence.append(found.convergence)
+        worst = max(convergence, key=lambda c: c.r_hat)
+        worst.warn("take parents out of the larger tables, or ask for a larger ε")
+        return NetworkPosterior(self.fields, self.parents, tuple(values), worst)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public description."""
+        above = {name: list(parents) for name, parents in self.parents}
+        fields = [f.to_dict() for f in self.fields]
+        return {"system": self.word, "fields": fields, "parents": above, "prior": self.prior}

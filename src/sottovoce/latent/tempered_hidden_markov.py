@@ -1,0 +1,178 @@
+"""Tempered updates: a hidden Markov chain of Gibbs updates, each an exponential mechanism on the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from sottovoce.latent.floored import draw_floored_dirichlet
+from sottovoce.latent.hidden_markov import HiddenMarkovModel
+from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
+from sottovoce.latent.sweeps import ChainState, stack_draws
+from sottovoce.latent.tempered import TemperedUpdates, log_ratio_bound
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import Promise
+from sottovoce.systems.statistics import Statistics
+
+__all__ = ["TemperedHiddenMarkov"]
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedHiddenMarkov(Mechanism):
+    r"""Release a whole Gibbs chain whose updates see the data at temperature T (Geumlek 2020, §4.4.1).
+
+    Every emission probability is at least a₀ = floor/K, so one record replaced moves the log-likelihood of field f by
+    at most B_f = log((1-(K-1)a₀)/a₀). With the likelihood to the power 1/T, the draw of field f's probabilities is an
+    exponential mechanism whose privacy loss lies in a window of 2B_f/T, the draw of all states one of
+    2ΣB_f/T, and the draw of the transitions sees no record. Truncated Dirichlets are drawn exactly, so nothing
+    rests on convergence. A sweep costs
+
+    .. math:: \rho = \frac{\sum_f B_f^2 + \big(\sum_f B_f\big)^2}{2T^2}
+
+    in zero-concentrated privacy; the thesis adds the windows themselves up, which is `additive_epsilon`.
+
+    Parameters
+    ----------
+    system
+        The model.
+    n
+        How many records there are.
+    temperature
+        T >= 1. The prior is not tempered: it holds no record.
+    sweeps
+        How many sweeps to run and release, from a start that sees no data.
+    floor
+        The least probability of a category, as a share of 1/K (0.1 and 0.01 in the thesis).
+    missing
+        Public. Cells to leave out: (chain, step).
+
+    Examples
+    --------
+    >>> from sottovoce.latent.fields import ChainGrid, Field
+    >>> from sottovoce.privacy.promises import ZeroConcentratedDP
+    >>> grid = ChainGrid(Field("region", ("N", "S")), (Field("month", (1, 2, 3)),))
+    >>> model = HiddenMarkovModel(grid, (Field("kind", ("a", "b")),), states=2)
+    >>> mech = TemperedHiddenMarkov.calibrate(model, 100, ZeroConcentratedDP(0.5), sweeps=10)
+    >>> round(mech.temperature, 3), round(mech.profile.zcdp(), 9), round(mech.additive_epsilon, 2)
+    (13.168, 0.5, 8.94)
+    """
+
+    word: ClassVar[str] = "tempered hidden Markov chain"
+    system: Any
+    temperature: float
+    sweeps: int = 20
+    floor: float = 0.1
+    missing: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.system, HiddenMarkovModel):
+            raise InvalidValue(f"tempered updates are of a HiddenMarkovModel. Got a {type(self.system).__name__}")
+        object.__setattr__(self, "temperature", self._updates.temperature)
+        object.__setattr__(self, "missing", self.system.mask(self.missing))
+
+    @property
+    def _updates(self) -> TemperedUpdates:
+        return TemperedUpdates(_bounds(self.system, self.floor), self.sweeps, self.temperature)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What the whole chain provably costs."""
+        return ZeroConcentratedProfile(0.0) if self.n == 0 else self._updates.profile  # no record, no neighbour
+
+    @property
+    def additive_epsilon(self) -> float:
+        """The thesis' figure for the same chain: the windows of all updates added up, as pure privacy."""
+        return self._updates.additive_epsilon
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read, in order: what ``Curator.release(..., column=...)`` takes."""
+        return list(self.system.tables.columns)
+
+    @classmethod
+    def calibrate(
+        cls,
+        model: HiddenMarkovModel,
+        n: int,
+        target: Promise,
+        *,
+        sweeps: int = 20,
+        floor: float = 0.1,
+        missing: Any = None,
+    ) -> Self:
+        """Return the chain at the lowest temperature that keeps the promise."""
+        checked = cls(model, n, 1.0, sweeps, floor, missing)
+        bounds = _bounds(model, floor)
+        # That search goes through ρ for an (ε, δ) promise; the exact composition allows a little more.
+        high = min(1.0, 2 / TemperedUpdates.calibrate(bounds, sweeps, target).temperature)
+        coldness = largest_keeping(
+            lambda c: TemperedUpdates(bounds, sweeps, 1 / c).profile, target, high=high, name="1/temperature"
+        )
+        return cls(model, n, 1 / coldness, sweeps, floor, checked.missing)
+
+    def cost(self, draws: int = 1) -> Profile:
+        """Return the profile of the whole chain."""
+        if draws != 1:
+            raise InvalidValue(f"one release is one whole chain; ask for more sweeps instead of draws. Got {draws}")
+        return self.profile
+
+    def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> HiddenMarkovPosterior:
+        del draws
+        return HiddenMarkovPosterior.relabelled(self.system.fields, stack_draws(self.run(statistics, rng)))
+
+    def run(self, statistics: Statistics, rng: np.random.Generator, chains: int = 1) -> list[ChainState]:
+        """Return the state after every sweep, of as many chains side by side; a release is that of one."""
+        seen = ~self.missing[..., None]
+        counts = [table * seen.astype(np.float64) for table in self.system.counts(statistics)]
+        state = self.system.prior.start(chains, self.system.grid.shape, rng)
+        kept = []
+        for _ in range(self.sweeps):
+            state = self.sweep(state, counts, rng)
+            kept.append(state)
+        return kept
+
+    def sweep(self, state: ChainState, counts: list[Floats], rng: np.random.Generator) -> ChainState:
+        """Return the state after one tempered sweep: emissions, states, then transitions."""
+        weight = 1 / self.temperature
+        emissions = tuple(
+            draw_floored_dirichlet(a + weight * table, self.floor / table.shape[-1], rng)
+            for a, table in zip(self.system.prior.emission, state.counts_by_state(counts), strict=True)
+        )
+        drawn = ChainState(state.initial, state.transition, emissions, state.states)
+        states, _ = drawn.draw_states(counts, rng, weight)
+        initial, transition = self.system.prior.draw_chain(states, rng)
+        return ChainState(initial, transition, emissions, states)
+
+    def forecast(self, mean: Any, level: float = 0.95) -> NoReturn:
+        """Refuse: the law of a chain's draws has no closed form. Simulate records and release from those."""
+        raise InvalidValue("a Gibbs chain has no forecast in closed form; release from simulated records instead")
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "temperature": self.temperature,
+            "sweeps": int(self.sweeps),
+            "floor": self.floor,
+            "missing": np.argwhere(self.missing).tolist(),
+        }
+
+
+def log_ranges(model: HiddenMarkovModel, floor: float) -> Floats:
+    """Return B_f = log((1-(K-1)a₀)/a₀) of each field, a₀ = floor/K."""
+    if not 0 < floor < 1:
+        raise InvalidValue(f"floor must lie between 0 and 1. Got {floor!r}")
+    return np.array([log_ratio_bound(field.size, floor / field.size) for field in model.fields])
+
+
+def _bounds(model: HiddenMarkovModel, floor: float) -> tuple[float, ...]:
+    """Return the bound of each update of a sweep: one a field, and one for all states together."""
+    ranges = log_ranges(model, floor)
+    return (*ranges.tolist(), float(ranges.sum()))

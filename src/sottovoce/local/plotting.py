@@ -1,0 +1,72 @@
+"""Pictures of profile graphs and of transition matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from sottovoce.local.graph import ProfileGraph
+from sottovoce.local.mechanism import ProfileMechanism
+
+__all__ = ["plot_graph", "plot_matrix"]
+
+
+def plot_graph(graph: ProfileGraph, ax: Any = None) -> Any:
+    """Draw each profile as a stacked bar of its categories, and each edge as an arc beside the bars."""
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra
+    from matplotlib.patches import Arc  # noqa: PLC0415
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(7.0, 0.8 + 0.42 * graph.k), layout="constrained")
+    rows = np.arange(graph.k)
+    left = np.zeros(graph.k)
+    colours = plt.get_cmap("viridis")(np.linspace(0.15, 0.95, graph.d))
+    for category, share, colour in zip(graph.categories, graph.matrix.T, colours, strict=True):
+        ax.barh(rows, share, left=left, height=0.62, color=colour, label=str(category), edgecolor="white")
+        left += share
+    reach = 0.0
+    for a, b in graph.edge_indices.tolist():
+        width = 0.05 + 0.05 * abs(a - b)
+        reach = max(reach, width)
+        ax.add_patch(
+            Arc(
+                (-0.015, (a + b) / 2),
+                2 * width,
+                abs(a - b),
+                theta1=90,
+                theta2=270,
+                color="0.35",
+                linewidth=1.4,
+            )
+        )
+    ax.plot(np.full(graph.k, -0.015), rows, "o", color="0.2", markersize=5)
+    ax.set_yticks(rows, [str(name) for name in graph.names])
+    ax.set_xlim(-0.05 - reach, 1.0)
+    ax.set_ylim(graph.k - 0.4, -0.6)
+    ax.set_xticks(np.linspace(0, 1, 6))
+    ax.set_xlabel("probability")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.legend(title="category", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return ax
+
+
+def plot_matrix(mechanism: ProfileMechanism, profile: Hashable, ax: Any = None) -> Any:
+    """Draw one profile's transition matrix with its probabilities written in."""
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra
+
+    matrix = mechanism.matrix(profile)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(1.6 + 0.6 * matrix.shape[1], 1.2 + 0.6 * matrix.shape[0]), layout="constrained")
+    ax.imshow(matrix, cmap="Blues", vmin=0.0, vmax=1.0)
+    for x, y in np.ndindex(matrix.shape):
+        ink = "white" if matrix[x, y] > 0.6 else "0.15"
+        ax.text(y, x, f"{matrix[x, y]:.2f}", ha="center", va="center", color=ink, fontsize=8)
+    ax.set_xticks(range(matrix.shape[1]), [str(c) for c in mechanism.outputs])
+    ax.set_yticks(range(matrix.shape[0]), [str(c) for c in mechanism.graph.categories])
+    ax.set_xlabel("released")
+    ax.set_ylabel("record")
+    ax.set_title(str(profile), fontsize=10)
+    return ax

@@ -1,0 +1,196 @@
+"""The sampler: many projected Langevin chains at once, on one device or on many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sottovoce.regression.certificate import Chain
+from sottovoce.regression.design import Design, scale_down
+from sottovoce.regression.losses import Loss, held
+from sottovoce.regression.rows import Placement, Rows, place
+from sottovoce.mechanisms.grid import to_grid
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["run_chains"]
+
+_BLOCK = 1 << 21
+"""Normal draws made on the host at a time."""
+
+_matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)  # else GPUs round float32 products to 10 bits
+
+
+def run_chains(
+    design: Design,
+    chain: Chain,
+    X: Any,
+    y: Any,
+    *,
+    data_weight: float,
+    centre: Floats,
+    rng: np.random.Generator,
+    placement: Placement = Placement(),  # noqa: B008 - a frozen value
+    progress: Callable[[float], None] | None = None,
+) -> Floats:
+    """Return the last iterate of every chain, from U(w) = ρΣℓ(w·xᵢ, yᵢ) + (m/2)‖w − centre‖².
+
+    It is rounded to a public grid, fine beside the noise √(2h) of the last step.
+
+    Parameters
+    ----------
+    design, chain
+        The public bounds, and the certified numbers m, h and t.
+    X, y
+        The records; rows are clipped to the design's `data_norm`, slopes to its Lipschitz constant.
+    data_weight
+        ρ, the power of the likelihood.
+    centre
+        Start and prior mean of each chain, one row a chain, brought into the ball. Never a function of the records.
+    rng
+        Draws every normal on the host. `secure_rng()` is ChaCha20; JAX's own generators have 64-bit keys
+        and serve no release.
+    placement
+        Devices, precision, chunks.
+    progress
+        Called with the fraction done.
+    """
+    with jax.enable_x64(placement.precision == "float64"):
+        numbers = _Numbers(design, chain, data_weight, placement.dtype)
+        rows = place(design, X, y, placement, chains=centre.shape[0])
+        # The constants hold inside the ball only, so that a chain starts there too.
+        start = jnp.asarray(scale_down(centre, design.radius), placement.dtype)
+        run = _stream if placement.stream else _resident
+        last = run(design, rows, numbers, start, chain.n_steps, rng, progress)
+        if not np.all(np.isfinite(last)):
+            raise InvalidValue("the chain left the range of its numbers; nothing is released. Use a finite radius")
+        return to_grid(last, math.sqrt(2 * chain.step))
+
+
+class _Numbers(dict[str, Any]):
+    """The scalars of a chain as device values, so that changing them compiles nothing anew."""
+
+    def __init__(self, design: Design, chain: Chain, data_weight: float, dtype: Any) -> None:
+        values = {
+            "step": chain.step,
+            "kick": math.sqrt(2 * chain.step),
+            "weight": data_weight,
+            "pull": chain.convexity,
+            "steepest": design.constants.lipschitz,
+            "radius": design.radius,
+        }
+        _check_range(values | {"data_norm": design.data_norm}, design, dtype)
+        super().__init__({name: jnp.asarray(value, dtype) for name, value in values.items()})
+
+
+def _check_range(values: dict[str, float], design: Design, dtype: Any) -> None:
+    """Raise unless public numbers alone assure that no data set can drive the chain out of the numbers' range.
+
+    Products of two of them occur, so that each must be below max^0.45, and none may vanish.
+    """
+    most = float(np.finfo(dtype).max) ** 0.45
+    pull = values["weight"] * design.n * values["steepest"] * design.data_norm  # the longest gradient there is
+    reach = min(pull / values["pull"], design.radius)
+    sizes = {"the sum of n gradients": pull, "how far they can pull the parameters": reach}
+    sizes |= {name: value for name, value in values.items() if name not in ("weight", "radius")}
+    for name, size in sizes.items():
+        if not size <= most or not values["step"] * most >= 1:
+            raise InvalidValue(
+                f"{np.dtype(dtype).name} cannot hold this chain: {name} is {size:.3g}, the step {values['step']:.3g}. "
+                "Use double precision, or scale the columns by public numbers"
+            )
+
+
+def _gradient(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: jax.Array) -> jax.Array:
+    """Return Σ∇ℓ for each chain, slopes held to the Lipschitz constant so that the sensitivity is a fact.
+
+    Clipping a rising slope leaves it rising and no steeper, so the loss stays convex and as smooth.
+    """
+    return _matmul(held(loss.slope(_matmul(X, W.T), y[:, None]), steepest).T, X)
+
+
+def _move(W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
+    W = W - n["step"] * (n["weight"] * gradient + n["pull"] * (W - centre)) + n["kick"] * noise
+    norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
+    return jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)
+
+
+@partial(jax.jit, static_argnames=("loss",))
+def _run_block(
+    loss: Loss,
+    X: jax.Array,
+    y: jax.Array,
+    numbers: dict[str, jax.Array],
+    centre: jax.Array,
+    W: jax.Array,
+    noise: jax.Array,
+    count: jax.Array,
+) -> jax.Array:
+    """Take `count` steps with the first `count` slices of `noise`."""
+
+    def total(W: jax.Array) -> jax.Array:
+        if X.shape[0] == 1:
+            return _gradient(loss, X[0], y[0], W, numbers["steepest"])
+
+        def add(sum_: jax.Array, chunk: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            return sum_ + _gradient(loss, *chunk, W, numbers["steepest"]), None
+
+        return jax.lax.scan(add, jnp.zeros_like(W), (X, y))[0]
+
+    def body(k: jax.Array, W: jax.Array) -> jax.Array:
+        return _move(W, total(W), noise[k], centre, numbers)
+
+    moved: jax.Array = jax.lax.fori_loop(0, count, body, W)
+    return moved
+
+
+_chunk_gradient = jax.jit(_gradient, static_argnums=0)
+_jit_move = jax.jit(_move)
+
+
+def _resident(
+    design: Design,
+    rows: Rows,
+    numbers: _Numbers,
+    start: jax.Array,
+    n_steps: int,
+    rng: np.random.Generator,
+    progress: Any,
+) -> jax.Array:
+    W, dtype = start, start.dtype
+    # A power of two: chains of many lengths share a few compiled programs.
+    block = max(1, min(1 << (n_steps - 1).bit_length(), _BLOCK // start.size))
+    for first in range(0, n_steps, block):
+        noise = jnp.asarray(rng.standard_normal((block, *start.shape)), dtype)
+        W = _run_block(design.loss, rows.X, rows.y, dict(numbers), start, W, noise, min(block, n_steps - first))
+        if progress:
+            W.block_until_ready()
+            progress(min(1.0, (first + block) / n_steps))
+    return W
+
+
+def _stream(
+    design: Design,
+    rows: Rows,
+    numbers: _Numbers,
+    start: jax.Array,
+    n_steps: int,
+    rng: np.random.Generator,
+    progress: Any,
+) -> jax.Array:
+    W = start
+    for k in range(n_steps):
+        gradient = jnp.zeros_like(W)
+        for X, y in rows.chunks():
+            gradient += _chunk_gradient(design.loss, X, y, W, numbers["steepest"])
+        noise = jnp.asarray(rng.standard_normal(start.shape), start.dtype)
+        W = _jit_move(W, gradient, noise, start, dict(numbers))
+        if progress:
+            progress((k + 1) / n_steps)
+    return W

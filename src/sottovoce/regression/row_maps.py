@@ -1,0 +1,106 @@
+r"""Linear maps of the rows, learnt privately, that leave less for noise to hide.
+
+The cost of a sample grows with the norm of the rows, but only their differences carry information. Rows that
+share one large direction (an intercept, pixels that are black almost everywhere) waste most of their norm on it.
+`Flattening` spends a little privacy to find that direction and shrink it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.regression.design import Design, check_design, scale_down
+from sottovoce.regression.gaussian_posterior import GaussianPosterior
+from sottovoce.regression.losses import positive
+from sottovoce.regression.noisy_quadratic import NoisyMoments
+from sottovoce.mechanisms.grid import to_grid
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.profile import Basis
+
+__all__ = ["Flattening", "RowMap", "shape_by"]
+
+_ROOM = 1.1
+"""Rows up to this multiple of their private root-mean-square norm are left unclipped."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowMap:
+    """z = clip(T'x, limit)/limit: rows of norm at most 1; a parameter u of z is w = Tu/limit of x.
+
+    It is made of public numbers and private releases only, and touches each row alone: neighbours stay neighbours.
+    """
+
+    matrix: Floats
+    limit: float
+
+    def rows(self, X: Floats) -> Floats:
+        """Return the mapped rows."""
+        return scale_down(X @ (self.matrix / self.limit), 1.0)
+
+    def parameters(self, U: Floats) -> Floats:
+        """Return the parameters of the rows before the map, one row each."""
+        return np.asarray(U @ self.matrix.T / self.limit)
+
+    def inverse(self, W: Floats) -> Floats:
+        """Return the parameters of the mapped rows that do as W does, one row each."""
+        return np.asarray(np.linalg.solve(self.matrix, W.T).T * self.limit)
+
+
+@dataclass(frozen=True)
+class Flattening:
+    r"""Find the mean direction of the rows with Gaussian noise and shrink it.
+
+    It measures Σx and Σ‖x‖²/c together. One replaced record moves them by at most 2c: with p = ‖x‖/c and q = ‖z‖/c the
+    square is at most c²(p+q)²(1 + (p−q)²) ≤ 4c², so that the second number comes for free.
+    """
+
+    design: Design
+    mu: float
+    keep: float = 0.3
+    """How long the mean is to be afterwards, beside the root-mean-square distance of the rows from it."""
+
+    def __post_init__(self) -> None:
+        check_design(self.design)
+        positive("mu", self.mu)
+        positive("keep", self.keep)
+
+    @property
+    def profile(self) -> GaussianProfile:
+        """What the map costs."""
+        return GaussianProfile(self.mu, basis=Basis.BOUND)
+
+    def learn(self, X: Any, rng: np.random.Generator) -> RowMap:
+        """Return the map for rows that will be clipped to the design's `data_norm` first."""
+        c, n, d = self.design.data_norm, self.design.n, self.design.dimension
+        rows = self.design.clipped(X)
+        total, square = rows.sum(axis=0), float(np.sum(rows * rows)) / c
+        noise = 2 * c / self.mu
+        mean = to_grid(total + noise * rng.standard_normal(d), noise) / n
+        mean_square = float(to_grid(square + noise * rng.standard_normal(), noise)) / n * c
+        blur = d * (noise / n) ** 2
+        length = float(mean @ mean)
+        true_length = max(length - blur, 0.0)
+        # Noise tilts the direction: a part blur/length of the mean escapes the shrinking and stays in the rows.
+        spread = max(mean_square - true_length, 0.01 * c * c) + true_length * blur / length
+        shrink = min(1.0, self.keep * math.sqrt(spread / max(true_length, 1e-12 * c * c)))
+        direction = mean / math.sqrt(length)
+        matrix = np.eye(d) - (1 - shrink) * np.outer(direction, direction)
+        return RowMap(matrix, _ROOM * math.sqrt(spread + shrink**2 * true_length))
+
+
+def shape_by(posterior: GaussianPosterior, moments: NoisyMoments, n: int) -> RowMap:
+    """Return the map under which N(mean, covariance) is round: wide where the statistics know little.
+
+    The norm of the mapped rows is judged from the noisy X'X, which has been paid for.
+    """
+    values, vectors = np.linalg.eigh(posterior.covariance)
+    values = np.maximum(values, 1e-12 * values[-1])
+    known = np.maximum(np.linalg.eigvalsh(moments.gram), 0.0)
+    # Both share their eigenvectors; the covariance falls as the eigenvalue of X'X rises.
+    mean_square = max(float(known @ values[::-1]) / n, 1e-9 * values[-1])
+    return RowMap(vectors * np.sqrt(values), _ROOM * math.sqrt(mean_square))

@@ -1,0 +1,125 @@
+"""Noisy counts with the true ones summed out: their likelihoods, and a whole model by enumeration."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import special
+
+from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts
+from sottovoce.latent.noised_poisson import NoisedPoisson, log_noised_poisson
+from sottovoce.latent.sweeps import noisy_sweep
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
+
+
+def exact_log(seen: int, mean: float, kind: str, scale: float) -> float:
+    """The sum over true counts with forty digits."""
+    with mpmath.workdps(40):
+        total, term = mpmath.mpf(0), mpmath.exp(-mpmath.mpf(mean))
+        for x in range(int(max(seen, mean, 0) + 30 * max(mean, seen, 1) ** 0.5 + 60)):
+            gap = abs(mpmath.mpf(seen - x)) / scale
+            total += term * mpmath.exp(-gap if kind == "laplace" else -gap * gap / 2)
+            term *= mpmath.mpf(mean) / (x + 1)
+        return float(mpmath.log(total))
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.05, 0.6, 4.0, 50.0])
+def test_the_table_holds_the_sum_over_true_counts(kind: str, scale: float) -> None:
+    noise, seen = IntegerNoise(kind, scale), np.array([[-int(3 * scale), 0, 1, 7, 260]])
+    table = NoisedPoisson.of((seen,), (noise,))
+    for mean in (1e-12, 0.004, 0.7, 6.0, 30.0, 240.0, 300.0):
+        exact = np.array([exact_log(int(y), mean, kind, scale) for y in seen[0]])
+        best = np.array([exact_log(int(y), max(float(y), 0.01), kind, scale) for y in seen[0]])
+        near = exact > best - 15  # what is less likely than that need only be unlikely
+        means = np.full(seen.shape, np.log(mean))
+        np.testing.assert_allclose(table(means)[0][near], exact[near], atol=0.05)
+        assert np.all(table(means)[0][~near] < best[~near] - 8)
+
+
+def test_the_slope_is_the_expected_count_less_its_mean() -> None:
+    noise, seen, logs = IntegerNoise("laplace", 3.0), np.array([-4, 2, 30]), np.log([1.5, 9.0, 18.0])
+    rise = [log_noised_poisson(seen, logs + step, noise)[0] for step in (1e-4, -1e-4)]
+    np.testing.assert_allclose(log_noised_poisson(seen, logs, noise)[1], (rise[0] - rise[1]) / 2e-4, atol=1e-3)
+
+
+def test_tables_with_noise_of_their_own_keep_their_places() -> None:
+    tables = (np.array([[3, 1]]), np.array([[0, 5]]), np.array([[2, 2]]))
+    noises = (IntegerNoise("laplace", 1.0), IntegerNoise("gaussian", 4.0), IntegerNoise("laplace", 1.0))
+    logs = np.log([[2.0, 3.0, 1.0, 4.0, 2.5, 0.5]])
+    found = NoisedPoisson.of(tables, noises)(logs)
+    for i, (table, noise) in enumerate(zip(tables, noises, strict=True)):
+        mine = slice(2 * i, 2 * i + 2)
+        np.testing.assert_allclose(found[:, mine], log_noised_poisson(table, logs[:, mine], noise)[0], atol=0.01)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_a_tiny_model_agrees_with_every_state_and_count_enumerated(kind: str) -> None:
+    """Two steps, two states, two categories: probabilities and sizes summed out in closed form, the rest enumerated."""
+    noise, noisy, alpha, shape, prior = IntegerNoise(kind, 1.5), np.array([[6, -1], [2, 4]]), 0.6, 2.0, (3.0, 2.0)
+    counts = np.array(list(itertools.product(range(11), repeat=4))).reshape(-1, 2, 2)
+    totals = counts.sum(axis=2)
+    base = noise.log_weight(noisy - counts).sum(axis=(1, 2)) - special.gammaln(counts + 1.0).sum(axis=(1, 2))
+    # Sizes given the law's rate b: ∫ λ^(m+a-1) e^(-(b+1)λ) b^a dλ, and b from its gamma prior on a fine grid.
+    b = np.linspace(0.005, 12, 1500)[:, None]
+    over_b = (prior[0] - 1) * np.log(b) - prior[1] * b + 2 * shape * np.log(b)
+    m = np.arange(41)
+    size = special.logsumexp(over_b - (m + 2 * shape) * np.log1p(b), axis=0)
+    base += special.gammaln(totals + shape).sum(axis=1) + size[totals.sum(axis=1)]
+    log_beta = special.betaln(counts[..., 0] + alpha, counts[..., 1] + alpha)
+    apart, pooled = log_beta.sum(axis=1), special.betaln(*(counts.sum(axis=1) + alpha).T)
+    apart, pooled = np.exp(base + apart - base.max()), np.exp(base + pooled + special.betaln(alpha, alpha) - base.max())
+    # Both steps in one state, or not: two labellings each, all four equally likely beforehand.
+    total = apart.sum() + pooled.sum()
+    stay = pooled.sum() / total
+    own = (counts[:, 0, 0] + alpha) / (totals[:, 0] + 2 * alpha)
+    joint = (counts[:, :, 0].sum(axis=1) + alpha) / (totals.sum(axis=1) + 2 * alpha)
+    first = ((apart * own).sum() + (pooled * joint).sum()) / total
+
+    grid = ChainGrid(Field("region", (0,)), Field("month", (0, 1)))
+    model = HiddenMarkovModel(grid, (Field("a", (0, 1)),), states=2, emission_prior=alpha)
+    latent = LatentCounts((noisy,), (noise,), shapes=(shape,), prior=prior)
+    rng, runs, seen = seeded_rng(5), 2000, np.ones((1, 2), dtype=bool)
+    state, sizes = model.prior.start(runs, grid.shape, rng), latent.start(runs)
+    kept = []
+    for sweep in range(60):
+        state, sizes = noisy_sweep(model.prior, state, sizes, latent, seen, rng)
+        if sweep >= 20:
+            z = state.states[:, 0]
+            kept.append([(z[:, 0] == z[:, 1]).mean(), state.emissions[0][np.arange(runs), z[:, 0], 0].mean()])
+    np.testing.assert_allclose(np.mean(kept, axis=0), [stay, first], atol=0.01)
+
+
+def test_the_law_of_cell_sizes_is_learned() -> None:
+    rng = seeded_rng(8)
+    sizes = rng.gamma(4.0, 30 / 4, (1, 3000))
+    latent = LatentCounts((np.zeros((3000, 2)),), (IntegerNoise("laplace", 0.1),))
+    shape, rate = np.array([latent._draw_law(np.log(sizes), rng) for _ in range(50)])[:, :, 0].T
+    assert np.mean(shape) == pytest.approx(4.0, rel=0.15)
+    assert np.mean(shape / rate) == pytest.approx(30, rel=0.05)
+
+
+def test_without_noise_probabilities_follow_their_dirichlet() -> None:
+    counts, rng = np.array([[50, 3, 0, 11]]), seeded_rng(1)
+    latent = LatentCounts((counts,), (IntegerNoise("laplace", 0.02),))
+    runs = 2000
+    theta, states = np.full((runs, 1, 4), np.log(0.25)), np.zeros((runs, 1), dtype=np.int64)
+    sizes = latent.start(runs)
+    for _ in range(60):
+        theta = latent.move_probabilities(theta, states, sizes, np.full(4, 0.25), rng)
+    draws, alpha = np.exp(theta[:, 0]), counts[0] + 0.25
+    np.testing.assert_allclose(draws.mean(axis=0), alpha / alpha.sum(), atol=0.006)
+    assert np.quantile(draws[:, 2], 0.3) < 1e-3  # a category without records is likely next to nothing
+
+
+def test_tables_that_do_not_belong_together_are_refused() -> None:
+    noise = IntegerNoise("laplace", 1.0)
+    for noisy, noises in [((np.zeros((2, 2)), np.zeros((3, 2))), (noise, noise)), ((np.zeros((2, 2)),), ()), ((), ())]:
+        with pytest.raises(InvalidValue):
+            LatentCounts(noisy, noises)
+    for wrong in ({"shapes": (0.0,)}, {"shapes": ()}, {"prior": (0.0, 1.0)}):
+        with pytest.raises(InvalidValue):
+            LatentCounts((np.zeros((3, 2)),), (noise,), **wrong)

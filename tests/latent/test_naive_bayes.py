@@ -1,0 +1,337 @@
+"""Naive Bayes: against scikit-learn without a promise, and what it promises with one."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+
+from sottovoce.latent.bounded import Bounded, moment_draws, moment_profile, moment_sensitivity
+from sottovoce.latent.class_plan import ClassPlan
+from sottovoce.latent.count_tables import CountTables
+from sottovoce.latent.fields import Field
+from sottovoce.estimators.naive_bayes import NaiveBayes
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.estimators.refits import EveryFitSpends
+from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
+from sottovoce.privacy.promises import ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.randomness import seeded_rng
+
+CLASSES = ("a", "b", "c")
+FIELDS = [Field("u", (0, 1)), Field("v", (0, 1, 2, 3))]
+NUMBERS = [Bounded("x", -2, 6), Bounded("z", 0, 10)]
+
+
+def categorical(n, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    u = rng.random(n) < np.array([0.2, 0.5, 0.9])[y]
+    v = (rng.random(n)[:, None] > np.cumsum([[0.7, 0.1, 0.1], [0.1, 0.6, 0.1], [0.1, 0.1, 0.1]], axis=1)[y]).sum(axis=1)
+    return np.column_stack([u.astype(int), v]), np.array(CLASSES)[y]
+
+
+def mixed(n, seed=0):
+    X, y = categorical(n, seed)
+    rng = np.random.default_rng(seed + 1)
+    means = {"a": (0.0, 3.0), "b": (2.0, 5.0), "c": (4.0, 5.0)}
+    draw = rng.normal([means[k] for k in y], [1.0, 1.5])
+    return pd.DataFrame({"u": X[:, 0], "v": X[:, 1], "x": draw[:, 0].clip(-2, 6), "z": draw[:, 1].clip(0, 10)}), y
+
+
+def test_without_a_promise_it_is_scikit_learns():
+    X, y = categorical(800)
+    ours = NaiveBayes(mechanism="none", classes=CLASSES, features=FIELDS, alpha=1.0, class_alpha=1e-9).fit(X, y)
+    peer = CategoricalNB(alpha=1.0, min_categories=[2, 4]).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), peer.predict_proba(X), atol=1e-9)
+    assert ours.profile_ is None
+    frame, y = mixed(800)
+    numbers = frame[["x", "z"]]
+    ours = NaiveBayes(mechanism="none", classes=CLASSES, features=NUMBERS, class_alpha=1e-9).fit(numbers, y)
+    peer = GaussianNB(var_smoothing=0).fit(numbers.to_numpy(), y)
+    np.testing.assert_allclose(ours.predict_proba(numbers), peer.predict_proba(numbers.to_numpy()), atol=1e-4)
+    np.testing.assert_allclose(ours.table("x")[:, 0], peer.theta_[:, 0], atol=1e-5)
+    np.testing.assert_allclose(ours.table("x")[:, 1], peer.var_[:, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "tempered"])
+def test_at_a_boundless_budget_the_promise_changes_nothing(mechanism):
+    X, y = categorical(3000)
+    plain = NaiveBayes(mechanism="none", classes=CLASSES, features=FIELDS).fit(X, y)
+    target = ZeroConcentratedDP(1e4) if mechanism == "gaussian" else PureDP(1e3 if mechanism == "laplace" else 1e6)
+    private = NaiveBayes(
+        target=target, mechanism=mechanism, classes=CLASSES, features=FIELDS, random_state=3, floor=1e-4,
+        draws=200,
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(private.predict_proba(X), plain.predict_proba(X), atol=0.015)
+
+
+@pytest.mark.parametrize(
+    "target", [PureDP(2.0), ApproxDP(2.0, 1e-5), ZeroConcentratedDP(0.3), RenyiDP(8.0, 1.0)], ids=str
+)
+@pytest.mark.parametrize("aware", [True, False])
+def test_a_private_fit_keeps_its_promise_and_predicts(target, aware):
+    frame, y = mixed(4000)
+    model = NaiveBayes(
+        target=target, classes=CLASSES, features=[*FIELDS, *NUMBERS], random_state=1, noise_aware=aware
+    ).fit(frame, y)
+    assert model.profile_.satisfies(target)
+    assert model.release_.reproducible
+    test, truth = mixed(2000, seed=9)
+    free = NaiveBayes(mechanism="none", classes=CLASSES, features=[*FIELDS, *NUMBERS]).fit(frame, y)
+    assert model.score(test, truth) > free.score(test, truth) - 0.05
+    proba = model.predict_proba(test)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    low, high = model.predict_interval(test.head(20), 0.9)
+    assert np.all(low <= high)
+    assert model.table("x").shape == (3, 2)
+    assert np.all(model.interval("v")[0] <= model.interval("v")[1])
+    assert np.isfinite(model.score_records(test)).all()
+
+
+def test_tempered_fit_costs_what_its_updates_compose_to():
+    X, y = categorical(2000)
+    model = NaiveBayes(epsilon=30.0, mechanism="tempered", classes=CLASSES, features=FIELDS, random_state=1).fit(X, y)
+    a = [0.02 / k for k in (3, 2, 4)]
+    width = sum(2 * np.log((1 - (k - 1) * f) / f) for k, f in zip((3, 2, 4), a, strict=True))
+    temperature = model.release_.mechanism["temperature"]
+    assert temperature == pytest.approx(max(width / 30.0, 1.0))
+    assert model.profile_.pure() == pytest.approx(width / temperature)
+    assert all(theta.min() >= f * (1 - 1e-6) for theta, f in zip(model.model_.features, a[1:], strict=True))
+    two = NaiveBayes(
+        target=ZeroConcentratedDP(0.5), mechanism="tempered", classes=CLASSES, features=FIELDS, random_state=1, draws=2
+    ).fit(X, y)
+    assert two.model_.classes.shape == (2, 3)
+    assert two.profile_.zcdp() == pytest.approx(0.5)
+
+
+def test_one_record_moves_tables_and_moments_no_further_than_claimed():
+    """Brute force: every pair of records on a coarse lattice, in tables and in moments."""
+    number = Bounded("x", 0, 1)
+    lattice = np.linspace(0, 1, 33)
+    for (c, x), (d, z) in itertools.product(itertools.product((0, 1), lattice), repeat=2):
+        p, q = (number.sums([v], np.array([k]), 2) for k, v in ((c, x), (d, z)))
+        assert np.abs(p - q).sum() <= moment_sensitivity("laplace")
+        assert ((p - q) ** 2).sum() <= moment_sensitivity("gaussian")
+    tables = CountTables((Field("class", CLASSES), *FIELDS), (("class", "u"), ("class", "v")))
+    records = list(itertools.product(CLASSES, (0, 1), (0, 1, 2, 3)))
+    worst = 0.0
+    for one, other in itertools.product(records, repeat=2):
+        totals = [tables.statistics({"class": [r[0]], "u": [r[1]], "v": [r[2]]}).total for r in (one, other)]
+        worst = max(worst, np.abs(totals[0] - totals[1]).sum())
+    assert worst == 4.0  # two a table
+    plan = ClassPlan.calibrate(tables, (), 10, PureDP(1.0), "laplace", None)
+    assert worst / plan.counts.scales[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_moments_with_noise_are_as_private_as_claimed(kind):
+    """The worst pair's exact divergence on the integers, against the profile."""
+    noise = IntegerNoise(kind, 3.0 * moment_sensitivity("laplace") if kind == "laplace" else 3 * 2.0**21)
+    profile = moment_profile(noise)
+    number = Bounded("x", 0, 1)
+    pairs = [((0, 0.0), (0, 1.0)), ((0, 1.0), (1, 0.0)), ((0, 0.5), (1, 1.0))]
+    for (c, x), (d, z) in pairs:
+        gap = np.abs(number.sums([x], np.array([c]), 2) - number.sums([z], np.array([d]), 2)).ravel() / noise.scale
+        if kind == "laplace":
+            assert gap.sum() <= profile.pure() + 1e-12
+        else:
+            assert (gap**2).sum() / 2 <= profile.zcdp() + 1e-12
+
+
+def test_shares_move_the_noise():
+    tables = CountTables((Field("class", CLASSES), *FIELDS), (("class", "u"), ("class", "v")))
+    even = ClassPlan.calibrate(tables, ("x",), 100, PureDP(1.0), "laplace", None)
+    tilted = ClassPlan.calibrate(tables, ("x",), 100, PureDP(1.0), "laplace", {"u": 2, "v": 1, "x": 1})
+    assert even.profile.pure() == pytest.approx(1.0)
+    assert tilted.profile.pure() == pytest.approx(1.0)
+    assert tilted.counts.scales[0] < even.counts.scales[0] < tilted.counts.scales[1]
+    assert tilted.moments[0].scale > even.moments[0].scale
+    for target in (ApproxDP(1.0, 1e-6), ZeroConcentratedDP(0.2)):
+        assert ClassPlan.calibrate(tables, ("x",), 100, target, None, None).profile.satisfies(target)
+
+
+def test_intervals_know_of_the_noise():
+    X, y = categorical(300)
+    widths = {}
+    for aware in (True, False):
+        model = with_(epsilon=0.2, mechanism="laplace", noise_aware=aware).fit(X, y)
+        low, high = model.interval("v", 0.9)
+        widths[aware] = np.mean(high - low)
+    assert widths[True] > 1.5 * widths[False]
+
+
+def test_moment_draws_cover_the_truth_through_noise():
+    rng = seeded_rng(8)
+    number, noise = Bounded("x", -1, 1), IntegerNoise("gaussian", 20.0 * 2**20)
+    hits = []
+    for _ in range(200):
+        mean, sd = rng.uniform(-0.4, 0.4), rng.uniform(0.15, 0.3)
+        x = np.clip(rng.normal(mean, sd, 400), -1, 1)
+        noisy = number.sums(x, np.zeros(400, dtype=int), 1) + np.rint(rng.normal(0, noise.scale, (1, 2))).astype(int)
+        draws = moment_draws(noisy, noise, np.full((500, 1), 400.0), rng)[:, 0, 0]
+        low, high = np.quantile(draws, [0.05, 0.95])
+        hits.append(low <= mean <= high)
+    assert 0.84 < np.mean(hits) < 0.96
+
+
+def test_scikit_learn_manners():
+    X, y = categorical(500)
+    model = NaiveBayes(epsilon=1.0, classes=CLASSES, features=FIELDS, random_state=1)
+    assert model.get_params()["epsilon"] == 1.0
+    twin = clone(model.set_params(epsilon=2.0))
+    assert twin.epsilon == 2.0
+    assert twin.features == FIELDS
+    with pytest.warns(EveryFitSpends, match="spends"):
+        twin.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    free = NaiveBayes(mechanism="none", classes=CLASSES, features=FIELDS)
+    assert cross_val_score(free, X, y, cv=3).mean() > 0.5
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), NaiveBayes(**model.get_params()).fit(X, y).predict(X))
+    assert not NaiveBayes(epsilon=1.0, classes=CLASSES, features=FIELDS, draws=16).fit(X, y).release_.reproducible
+
+
+def test_draws_follow_the_posterior_without_noise():
+    X, y = categorical(300)
+    model = NaiveBayes(mechanism="none", classes=CLASSES, features=FIELDS, random_state=2, draws=4000).fit(X, y)
+    count = np.array([(y == k).sum() for k in CLASSES]) + 1.0
+    law = stats.beta(count[0], count[1:].sum())
+    assert stats.kstest(model.draws_.classes[:, 0], law.cdf).pvalue > 1e-3
+
+
+def with_(**changes):
+    return NaiveBayes(**({"epsilon": 1.0, "classes": CLASSES, "features": FIELDS, "random_state": 0} | changes))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (with_(epsilon=None), "promise is missing"),
+        (with_(target=PureDP(1.0)), "once"),
+        (with_(mechanism="none"), "keeps no promise"),
+        (with_(mechanism="magic"), "one of auto"),
+        (with_(classes=None), "missing"),
+        (with_(classes=("a",)), "at least 2"),
+        (with_(features=[]), "list of Field"),
+        (with_(features=[Field("u", (0, 1)), Field("u", (0, 1))]), "different names"),
+        (with_(features=[Field("u", (0, 1)), Field("v", (0,))]), "at least 2"),
+        (with_(alpha=0.0), "alpha"),
+        (with_(floor=1.0), "floor"),
+        (with_(draws=0), "draws"),
+        (with_(shares={"u": 1.0}), "shares"),
+        (with_(shares={"u": 1.0, "v": -1.0}), "shares"),
+        (with_(mechanism="tempered", shares={"u": 1.0, "v": 1.0}), "shares"),
+        (with_(mechanism="tempered", features=[FIELDS[0], NUMBERS[0]]), "categories only"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_bad_arguments_raise_before_anything_is_read(model, message):
+    with pytest.raises(InvalidValue, match=message):
+        model.fit([[object(), object()]], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.zeros((0, 2)), [], "no record"),
+        ([[0, 1]], ["a", "b"], "one class a row"),
+        ([[0, 1, 1]], ["a"], "2 columns"),
+        (pd.DataFrame({"u": [0]}), ["a"], "no column 'v'"),
+        ({"u": [0], "v": [0, 1]}, ["a"], "different lengths"),
+    ],
+    ids=str,
+)
+def test_bad_records_raise(X, y, message):
+    with pytest.raises(InvalidData, match=message):
+        with_().fit(X, y)
+
+
+@pytest.mark.parametrize("odd", [9, "x", None, [1], 10**400, np.nan, object()], ids=repr)
+@pytest.mark.parametrize("mechanism", ["laplace", "tempered", "none"])
+def test_an_odd_record_counts_as_the_first_category_and_class(odd, mechanism):
+    features = FIELDS if mechanism == "tempered" else [*FIELDS, Bounded("t", -1, 3)]
+    rows, y = [[0, 1, 0.5], [1, 1, 2.0], [0, 0, 1.0]], ["a", "b", "a"]
+    first = [f.categories[0] for f in FIELDS]
+
+    def fitted(row, label):
+        model = NaiveBayes(5.0, mechanism=mechanism, classes=CLASSES, features=features, random_state=1, draws=2)
+        model.epsilon = None if mechanism == "none" else 5.0
+        return model.fit([r[: len(features)] for r in [*rows, row]], [*y, label])
+
+    one, two = fitted([odd, odd, np.nan], odd), fitted([*first, 0.0], CLASSES[0])
+    np.testing.assert_array_equal(one.model_.classes, two.model_.classes)
+    for left, right in zip(one.model_.features, two.model_.features, strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert one.predict([[odd, odd, 0.0][: len(features)]]) == one.predict([[*first, 0.0][: len(features)]])
+
+
+def test_numbers_that_are_none_count_as_zero_cut_to_the_bounds():
+    odd = [np.nan, None, "7", [1.0], 1j]
+    np.testing.assert_array_equal(Bounded("x", -1, 3).centred(odd), [-0.5] * 5)
+    np.testing.assert_array_equal(Bounded("x", 2, 4).centred(odd), [-1.0] * 5)
+    np.testing.assert_array_equal(Bounded("x", -1, 3).centred([10**400, -np.inf, np.inf]), [1.0, -1.0, 1.0])
+    with pytest.raises(InvalidData, match="one column"):
+        Bounded("x", 0, 1).centred(np.zeros((2, 2)))
+
+
+FAR_OFF = [(1e16, 1e16 + 2), (1e9, 1e9 + 1), (-1e100, 1e100), (0.1, 0.3), (-1e-100, 1e-100), (1e15, 1e15 + 0.125)]
+
+
+@pytest.mark.parametrize("bounds", FAR_OFF, ids=str)
+def test_one_record_moves_the_moments_by_no_more_than_is_claimed(bounds):
+    """Every pair of values and of classes, against the claimed sensitivity in whole numbers."""
+    field = Bounded("t", *bounds)
+    inner = bounds[0] + np.linspace(0, 1, 17) * (bounds[1] - bounds[0])
+    values = np.unique([*inner, *np.nextafter(bounds, [np.inf, -np.inf])])
+    assert np.all(np.abs(field.centred(values)) <= 1)
+    sums = [field.sums([v], np.array([k]), 2).ravel().tolist() for v in values for k in (0, 1)]
+    gaps = [[int(a) - int(b) for a, b in zip(p, q, strict=True)] for p in sums for q in sums]
+    assert max(sum(map(abs, gap)) for gap in gaps) <= moment_sensitivity("laplace")
+    assert max(sum(g * g for g in gap) for gap in gaps) <= moment_sensitivity("gaussian")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Bounded("x", 1, 1),
+        lambda: Bounded("x", 0, np.inf),
+        lambda: Bounded("", 0, 1),
+        lambda: Bounded("x", 0, 5e-324),
+        lambda: Bounded("x", -1e308, 1e308),
+        lambda: Bounded("x", None, 1),
+        lambda: Bounded("x", 0, 10**400),
+    ],
+)
+def test_bad_bounds_raise(make):
+    with pytest.raises(InvalidValue):
+        make()
+
+
+def test_questions_that_have_no_answer():
+    X, y = categorical(60)
+    model = NaiveBayes(mechanism="none", classes=CLASSES, features=FIELDS).fit(X, y)
+    with pytest.raises(InvalidValue, match="no column"):
+        model.table("w")
+    with pytest.raises(InvalidValue, match="level"):
+        model.interval("u", 1.0)
+    with pytest.raises(PromiseUnreachable):
+        NaiveBayes(target=PureDP(1.0), mechanism="gaussian", classes=CLASSES, features=[*FIELDS, *NUMBERS]).fit(
+            *mixed(10)
+        )
+
+
+def test_a_class_without_records_and_one_record_give_sensible_models():
+    X, y = categorical(50)
+    X, y = X[y != "c"], y[y != "c"]
+    model = with_(features=FIELDS).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    one = with_(target=None).fit(X[:1], y[:1])
+    assert np.isfinite(one.predict_proba(X)).all()
+    frame, y = mixed(1)
+    numeric = with_(features=NUMBERS).fit(frame, y)
+    assert np.isfinite(numeric.predict_proba(frame)).all()

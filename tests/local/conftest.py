@@ -1,0 +1,65 @@
+"""An oracle that shares no code with the package: fractions, and e^ε from mpmath."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from sottovoce.local import ProfileGraph, ProfileMechanism
+
+
+def exact_exp(epsilon: float) -> tuple[Fraction, Fraction]:
+    """Return fractions just below and just above e^ε."""
+    with mpmath.workdps(80):
+        value = mpmath.exp(mpmath.mpf(epsilon))
+        scaled = int(mpmath.floor(value * mpmath.mpf(10) ** 60))
+    return Fraction(scaled, 10**60), Fraction(scaled + 1, 10**60)
+
+
+def broken_constraints(mechanism: ProfileMechanism) -> list[tuple[object, object, object]]:
+    """Return every broken constraint of the float matrices, read as the exact numbers floats are."""
+    graph = mechanism.graph
+    growth, _ = exact_exp(mechanism.epsilon)
+    floats = mechanism.matrices
+    out = {}
+    for i, name in enumerate(graph.names):
+        given = [Fraction(p) for p in graph.exact[i]]
+        assert sum(given) == 1
+        rows = [[Fraction(float(a)) for a in row] for row in floats[i]]
+        assert all(sum(row) == 1 and min(row) >= 0 for row in rows)
+        out[name] = [sum(p * row[y] for p, row in zip(given, rows, strict=True)) for y in range(len(rows[0]))]
+    broken = []
+    for a, b in graph.edges:
+        for first, second in ((a, b), (b, a)):
+            for y, (p, q) in enumerate(zip(out[first], out[second], strict=True)):
+                if p > growth * q:
+                    broken.append((first, second, mechanism.outputs[y]))
+    return broken
+
+
+@pytest.fixture
+def broken() -> Callable[[ProfileMechanism], list[tuple[object, object, object]]]:
+    return broken_constraints
+
+
+def random_graph(rng: np.random.Generator, *, k_max: int = 12, d_max: int = 8) -> ProfileGraph:
+    """Return a random graph with hard features: zeros, point masses, twins, isolated profiles."""
+    k, d = int(rng.integers(1, k_max + 1)), int(rng.integers(1, d_max + 1))
+    rows = rng.dirichlet(np.full(d, rng.choice([0.05, 0.5, 1.0, 5.0])), size=k)
+    if rng.random() < 0.4:
+        rows[rng.random(rows.shape) < 0.3] = 0.0
+        rows[rows.sum(axis=1) == 0, 0] = 1.0
+        rows /= rows.sum(axis=1, keepdims=True)
+    if rng.random() < 0.2:
+        rows[-1] = rows[0]
+    pairs = [(i, j) for i in range(k) for j in range(i) if rng.random() < rng.choice([0.15, 0.5, 1.0])]
+    return ProfileGraph({f"p{i}": row for i, row in enumerate(rows)}, [(f"p{i}", f"p{j}") for i, j in pairs])
+
+
+@pytest.fixture
+def draw_graph() -> Callable[..., ProfileGraph]:
+    return random_graph

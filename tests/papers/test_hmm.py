@@ -1,0 +1,52 @@
+"""The hidden Markov study: what it counts, holds out and finds, on few sweeps."""
+
+import numpy as np
+import pytest
+
+from papers.event_logs import HONG_KONG, PORTUGAL
+from papers.event_scores import Study, converged_temperature, noisy_tables
+from papers.registry import Setting, find
+from sottovoce.privacy.randomness import seeded_rng
+
+
+@pytest.mark.parametrize(("log", "shape", "n"), [(HONG_KONG, (18, 72), 95_821), (PORTUGAL, (18, 84), 200_419)])
+def test_every_event_is_counted_once_a_field(log, shape, n):
+    counts = log.counts()
+    assert all(table.shape[:2] == shape for table in counts)
+    for table in counts:
+        np.testing.assert_array_equal(table.sum(axis=-1), counts[0].sum(axis=-1))
+    assert counts[0].sum() == n
+
+
+def test_seeded_noise_has_the_law_it_says():
+    counts = HONG_KONG.counts()
+    noisy = noisy_tables(HONG_KONG, counts, "laplace", 1.2, seeded_rng(1))
+    for law, table, true in zip(noisy.noises, noisy.counts, counts, strict=True):
+        assert law.scale == pytest.approx(2 * 6 / 1.2)
+        spread = (table.ravel() - true.ravel()).astype(float)
+        assert spread.var() == pytest.approx(law.variance, rel=0.1)
+        assert abs(spread.mean()) < 4 * np.sqrt(law.variance / spread.size)
+
+
+def test_held_out_scores_see_only_the_cells_held_out():
+    study = Study(HONG_KONG, 2, 12, 6, seed=1)
+    assert 0.06 < study.held.mean() < 0.14
+    assert all(table[study.held].sum() == 0 for table in study._training())
+    plain, private = study.naive_bayes("none", 1.0), study.naive_bayes("laplace", 5.0)
+    assert private == pytest.approx(plain, abs=0.001)
+    assert study.naive_bayes("tempered", 0.1) < plain
+    assert converged_temperature(HONG_KONG, 1e9) == 1.0
+
+
+def test_the_study_draws_its_figures_and_shows_the_papers_claims(tmp_path):
+    seen = []
+    outcome = find("hmm").run(Setting(tmp_path, quick=True, advance=seen.append))
+    assert seen[-1] == pytest.approx(1.0)
+    assert sorted(p.name for p in outcome.files if p.suffix == ".png") == [
+        "hmm-held-out.png",
+        "hmm-profiles.png",
+        "hmm-states.png",
+    ]
+    held = {finding.claim: finding.holds for finding in outcome.findings}
+    assert held["naive Bayes: Laplace noise beats tempered sampling at every ε"]
+    assert held["a map from Laplace noise shows the states that a map without a promise shows"]

@@ -1,0 +1,49 @@
+"""`sottovoce reproduce`: what it prints, keeps, draws again and takes into the gallery."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from sottovoce.cli import reproducing
+from papers.__main__ import reproduce
+from papers.runner import Failure
+from sottovoce.privacy.errors import InvalidValue
+
+pytest.importorskip("matplotlib", reason="figures need matplotlib")
+
+TABLE = Path(__file__).parents[2] / "docs" / "figures" / "glm-error.csv"
+
+
+def test_a_second_run_is_answered_from_the_first(tmp_path, capsys):
+    for expected in (False, True):
+        reproduce("profile-couplet", quick=True, output=tmp_path, jobs=1, as_json=True)
+        assert json.loads(capsys.readouterr().out)["profile-couplet"]["cached"] is expected
+    reproduce("profile-couplet", quick=True, output=tmp_path, jobs=1)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "done before" in told
+    assert "seen" in told
+
+
+def test_a_figure_is_drawn_again_from_a_table_and_taken_into_a_gallery(tmp_path, capsys):
+    gallery = tmp_path / "gallery"
+    reproduce("glm-error", output=tmp_path / "out", jobs=1, drawn_from=TABLE, gallery=gallery, as_json=True)
+    answer = json.loads(capsys.readouterr().out)["glm-error"]
+    assert "Drawn from the table of an earlier run" in answer["notes"]
+    assert (gallery / "figures" / "glm-error.png").exists()
+    assert "#glm-error" in (gallery / "posterior-sampling.md").read_text()
+    with pytest.raises(InvalidValue, match="name it"):
+        reproduce("all", output=tmp_path, jobs=1, drawn_from=TABLE)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_failure_is_told_in_one_line_and_ends_with_1(tmp_path, capsys, monkeypatch, as_json):
+    fails = {"conversions": Failure("conversions", "ValueError: no [numbers]")}
+    monkeypatch.setattr(reproducing, "run_experiments", lambda names, request, report: fails)
+    with pytest.raises(typer.Exit) as raised:
+        reproduce("conversions", output=tmp_path, jobs=1, as_json=as_json)
+    assert raised.value.exit_code == 1
+    assert "ValueError: no [numbers]" in capsys.readouterr().out

@@ -1,0 +1,43 @@
+"""Run long, the chains reach the posterior that NumPyro's NUTS finds on Abalone."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from papers.regression_data import load_regression
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic
+from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.privacy.randomness import seeded_rng
+
+numpyro = pytest.importorskip("numpyro", reason="NumPyro is a development dependency")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_mean_and_covariance_on_abalone():
+    data = load_regression("abalone")
+    n, d = data.X.shape
+    weight, m, chains = 0.1, 1e-3 * n, 300
+    plain = DiffusePosterior(Design(Logistic(), n, d, 1.0), m, weight)
+    short = plain.chain.step / 4  # a shorter step than privacy needs, for a smaller discretisation bias
+    chain = DiffusePosterior(
+        Design(Logistic(), n, d, 1.0), m, weight, chains, n_steps=plain.chain.n_steps * 5, step=short
+    )
+    draws = chain.release(data.X, data.y, seeded_rng(1)).value
+
+    def model():
+        w = numpyro.sample("w", numpyro.distributions.Normal(jnp.zeros(d), 1 / math.sqrt(m)).to_event(1))
+        numpyro.factor("data", -weight * jnp.sum(jax.nn.softplus(-y * (X @ w))))
+
+    X, y = jnp.asarray(data.X), jnp.asarray(data.y)
+    sampler = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=200, num_samples=700, progress_bar=False)
+    sampler.run(jax.random.PRNGKey(0))
+    theirs = np.asarray(sampler.get_samples()["w"])
+    sd = theirs.std(axis=0)
+    error = sd * math.sqrt(1 / chains + 1 / 350)  # NUTS draws are correlated: count about half of them
+    assert np.all(np.abs(draws.mean(axis=0) - theirs.mean(axis=0)) < 4 * error)
+    gap = (np.cov(draws.T) - np.cov(theirs.T)) / np.outer(sd, sd)
+    assert np.abs(gap).max() < 4 * math.sqrt(2 / chains + 2 / 350)
