@@ -12,10 +12,10 @@ from sottovoce.amplification import (
     amplify,
     path_mu,
 )
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic
 
 
 def bare_loop(sgd: NoisyProjectedSGD, X: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -14,7 +14,8 @@ from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import best, show
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.promises import PureDP
-from sottovoce.systems import DirichletCategorical, NormalMean, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import DirichletCategorical, NormalMean
 from sottovoce.tables import bundled
 
 EDGES = np.arange(0, 101, 5)

@@ -199,9 +199,9 @@ def counting_times(rows: int, repeats: int) -> tuple[float, float, float]:
             f"SELECT {i}, region, month, field{i}, count(*) FROM '{path}' GROUP BY ALL" for i in range(len(SIZES))
         )
         with open_table(path) as table, duckdb.connect() as connection:
-            ours = seconds(lambda: table.statistics(model, model.tables.columns), repeats)
+            ours = seconds(lambda: table.read(model, model.tables.columns), repeats)
             hand = seconds(lambda: connection.execute(by_hand).fetchall(), repeats)
-            statistics = table.statistics(model, model.tables.columns)
+            statistics = table.read(model, model.tables.columns)
     mechanism = model.noisy_counts(rows, ApproxDP(1.0, 1e-6), "gaussian")
     return ours, hand, seconds(lambda: mechanism.release(statistics), 1)
 

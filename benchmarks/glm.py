@@ -20,17 +20,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
+from papers.regression_data import load_regression
 
 from benchmarks.timing import show
-from papers.regression_data import load_regression
+from sottovoce.privacy.promises import ApproxDP
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.regression.choose import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.langevin import _gradient
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.regression.rows import Placement
-from sottovoce.privacy.promises import ApproxDP
-from sottovoce.privacy.randomness import secure_rng, seeded_rng
 
 
 def fastest(work: Callable[[], Any], *, repeats: int) -> float:

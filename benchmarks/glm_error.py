@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from papers.regression_data import Regression, load_regression
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
-from papers.regression_data import Regression, load_regression
 from sottovoce.regression import LogisticRegression
 
 DELTA = 1e-5

@@ -10,7 +10,8 @@ from benchmarks.timing import best, show
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior, DirectPosterior, NoisyStatistics
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 
 
 def calibration() -> None:

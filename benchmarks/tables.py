@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.timing import show
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum
 from sottovoce.tables import Table, open_table
 
 ROWS, QUICK_ROWS = 50_000_000, 2_000_000
@@ -42,24 +42,24 @@ SHRUNK = (
 
 CASES: dict[str, tuple[Callable[[Table], Any], str]] = {
     "clipped sum of doubles": (
-        lambda table: table.statistics(ClippedSum(0, 80), "income"),
+        lambda table: table.read(ClippedSum(0, 80), "income"),
         "SELECT count(*), sum(CASE WHEN isnan(income) THEN 0 ELSE least(greatest(coalesce(income, 0), 0), 80) END) "
         "FROM '{path}'",
     ),
     "clipped sum of integers": (
-        lambda table: table.statistics(ClippedSum(0, 90), "age"),
+        lambda table: table.read(ClippedSum(0, 90), "age"),
         "SELECT count(*), sum(least(greatest(coalesce(age, 0), 0), 90)) FROM '{path}'",
     ),
     "category counts": (
-        lambda table: table.statistics(CategoryCounts(("north", "south", "east", "west")), "region"),
+        lambda table: table.read(CategoryCounts(("north", "south", "east", "west")), "region"),
         "SELECT region, count(*) FROM '{path}' GROUP BY region",
     ),
     "condition": (
-        lambda table: table.statistics(ClippedSum(0, 1), where="age > 40 and region in ('north', 'east')"),
+        lambda table: table.read(ClippedSum(0, 1), where="age > 40 and region in ('north', 'east')"),
         "SELECT count(*), count(*) FILTER (age > 40 AND region IN ('north', 'east')) FROM '{path}'",
     ),
     "ball sum, 2 columns": (
-        lambda table: table.statistics(BallSum(2, 1.0), ["u", "v"]),
+        lambda table: table.read(BallSum(2, 1.0), ["u", "v"]),
         f"SELECT count(*), sum(u * s), sum(v * s) FROM {SHRUNK}",
     ),
     "X'X and X'y, 2 columns": (

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from sottovoce.cli.console import AsJson, console, emit, escape, table
 from papers.gallery import update_gallery
 from papers.registry import Experiment, all_experiments, find
 from papers.runner import Failure, Record, Request, run_experiments
+from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["reproduce"]

@@ -19,7 +19,7 @@ from papers.style import COLOURS, figure, save, write_csv
 from papers.which_mechanism import WAYS, mechanisms_for
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import parse_promise
-from sottovoce.systems import Statistics
+from sottovoce.readings import Statistics
 
 __all__ = ["best_map", "expected_error", "noisy_error"]
 

@@ -17,8 +17,8 @@ from sottovoce.metric.distinguishability import (
     histogram_answers,
     theorem_three_answers,
 )
-from sottovoce.privacy.numbers import Floats
 from sottovoce.metric.posterior_pairs import BinomialProportion
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["Duel", "told_apart_after"]

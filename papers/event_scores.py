@@ -20,7 +20,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Statistics
 
 __all__ = [
     "DELTA",

@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.audit import AuditReport, Verdict, audit
-from sottovoce.audit.low_bits import lowest_bit, naive_laplace, possible
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.style import COLOURS, figure, save, write_csv
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.audit import AuditReport, Verdict, audit
+from sottovoce.audit.low_bits import lowest_bit, naive_laplace, possible
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic
+from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.systems import BetaBernoulli, NormalMean
 
 __all__ = ["run", "shares"]

@@ -21,6 +21,10 @@ from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
 from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.choose import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.localised import LocalisedPosterior
@@ -28,10 +32,6 @@ from sottovoce.regression.losses import Logistic
 from sottovoce.regression.noisy_quadratic import NoisyQuadratic
 from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePosterior
 from sottovoce.regression.rows import Placement
-from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise
-from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["Row", "draw", "error_table", "redraw"]
 

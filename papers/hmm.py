@@ -22,7 +22,7 @@ from papers.registry import Finding, Outcome, Setting, experiment
 from papers.style import write_csv
 from sottovoce.latent import HiddenMarkovPosterior, TemperedHiddenMarkov
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Statistics
 
 __all__ = ["run", "run_fires"]
 

@@ -14,12 +14,12 @@ import numpy as np
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
 from papers.style import COLOURS, figure, save, write_csv
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic
+from sottovoce.regression.posterior import DiffusePosterior
 
 __all__ = ["trace"]
 

@@ -24,16 +24,16 @@ from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
 from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.certificate import mixing_steps
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePosterior
 from sottovoce.regression.rows import Placement
 from sottovoce.regression.tempered import TemperedGLM
-from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
-from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["Cell", "Point", "measure", "mechanism_for", "redraw"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.style import figure, save, write_csv
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothOneBit
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["bernoulli_chain", "run_6", "run_21"]
 

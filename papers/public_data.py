@@ -8,7 +8,8 @@ from papers.registry import Finding, Outcome, Setting, experiment
 from papers.style import figure, save, write_csv
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 
 __all__ = ["run"]
 

@@ -17,7 +17,8 @@ from sottovoce.mechanisms import (
     TemperedPosterior,
 )
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 
 __all__ = ["laws"]
 

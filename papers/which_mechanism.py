@@ -18,7 +18,8 @@ from sottovoce.mechanisms import (
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 
 __all__ = ["mechanisms_for", "rms_error"]
 

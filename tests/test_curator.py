@@ -29,7 +29,8 @@ from sottovoce.privacy.errors import (
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 
 N = 100
 BUDGET = RenyiDP(order=2, epsilon=1.0)
@@ -338,7 +339,7 @@ def release(data, place, stage, weight):
         case "after the reserve":
             Ledger.reserve = dying_after(Ledger.reserve)
         case "while reading":
-            Table.statistics = die
+            Table.read = die
         case "before the commit":
             Ledger.commit = die
         case "after the commit":

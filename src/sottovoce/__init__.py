@@ -1,4 +1,7 @@
-"""Sottovoce: Bayesian inference on sensitive data, with its privacy proven and counted."""
+"""Sottovoce: Bayesian inference on sensitive data, with its privacy proven and counted.
+
+The names here are what most people need; the rest is reached by room, such as ``sv.privacy.GaussianProfile``.
+"""
 
 from __future__ import annotations
 
@@ -6,52 +9,42 @@ import importlib
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from sottovoce import mechanisms as _mechanisms
-from sottovoce import privacy as _privacy
-from sottovoce import systems as _systems
-from sottovoce.mechanisms import *  # noqa: F403
-from sottovoce.privacy import *  # noqa: F403
-from sottovoce.systems import *  # noqa: F403
-
 if TYPE_CHECKING:
-    from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, SGDLogisticRegression, amplify
     from sottovoce.curator import Curator
-    from sottovoce.latent import (
-        BayesianNetwork,
-        Bounded,
-        ChainGrid,
-        CountTables,
-        Field,
-        HiddenMarkovModel,
-        NaiveBayes,
-        NoisyCounts,
-        TemperedHiddenMarkov,
-        TemperedNetwork,
-    )
-    from sottovoce.regression import (
+    from sottovoce.estimators.linear import (
         LinearRegression,
         LinearSVC,
         LogisticRegression,
         PoissonRegression,
         ProbitRegression,
-        PublicEncoder,
-        PublicScaler,
-        private_pipeline,
     )
+    from sottovoce.estimators.naive_bayes import NaiveBayes
+    from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
+    from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person
+    from sottovoce.latent import BayesianNetwork, HiddenMarkovModel
     from sottovoce.ledger import Ledger
-    from sottovoce.metric.distinguishability import answers_left, answers_withstood, best_guess, guess_error
-    from sottovoce.metric.metric import MetricDP
-    from sottovoce.metric.networks import network_privacy
-    from sottovoce.metric.relaxed_claims import relaxed_metric_privacy
-    from sottovoce.local import (
-        LocalMechanism,
-        OneBitCluster,
-        ProfileGraph,
-        RandomizedResponse,
-        SmoothCategorical,
-        SmoothOneBit,
-        TwoProfileOneBit,
+    from sottovoce.mechanisms import (
+        ConcentratedPosterior,
+        DiffusedPosterior,
+        DirectPosterior,
+        Mechanism,
+        NoisyStatistics,
+        Release,
+        StatisticalQuery,
+        TemperedPosterior,
     )
+    from sottovoce.privacy import (
+        ApproxDP,
+        GaussianDP,
+        PureDP,
+        RenyiDP,
+        SottovoceError,
+        ZeroConcentratedDP,
+        compose,
+        parse_promise,
+        secure_rng,
+    )
+    from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
     from sottovoce.tables import open_table
 
 try:
@@ -60,36 +53,77 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 _ROOMS = {
-    "sottovoce.amplification": ["NoisyProjectedSGD", "OrnsteinUhlenbeck", "SGDLogisticRegression", "amplify"],
-    "sottovoce.curator": ["Curator"],
-    "sottovoce.latent": [
-        *("BayesianNetwork", "Bounded", "ChainGrid", "CountTables", "Field", "HiddenMarkovModel", "NaiveBayes"),
-        *("NoisyCounts", "TemperedHiddenMarkov", "TemperedNetwork"),
-    ],
-    "sottovoce.regression": [
-        *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
-        *("PublicEncoder", "PublicScaler", "private_pipeline"),
-    ],
-    "sottovoce.ledger": ["Ledger"],
-    "sottovoce.metric.distinguishability": ["answers_left", "answers_withstood", "best_guess", "guess_error"],
-    "sottovoce.metric.metric": ["MetricDP"],
-    "sottovoce.metric.networks": ["network_privacy"],
-    "sottovoce.metric.relaxed_claims": ["relaxed_metric_privacy"],
-    "sottovoce.tables": ["open_table"],
-    "sottovoce.local": [
-        *("LocalMechanism", "OneBitCluster", "ProfileGraph", "RandomizedResponse"),
-        *("SmoothCategorical", "SmoothOneBit", "TwoProfileOneBit"),
-    ],
+    "curator": ("Curator",),
+    "estimators": (
+        *("LinearRegression", "LinearSVC", "LogisticRegression", "NaiveBayes", "PoissonRegression"),
+        *("ProbitRegression", "PublicEncoder", "PublicScaler", "private_pipeline"),
+    ),
+    "facts": ("Category", "Count", "Day", "Facts", "Flag", "Number", "Person"),
+    "latent": ("BayesianNetwork", "HiddenMarkovModel"),
+    "ledger": ("Ledger",),
+    "mechanisms": (
+        *("ConcentratedPosterior", "DiffusedPosterior", "DirectPosterior", "Mechanism", "NoisyStatistics"),
+        *("Release", "StatisticalQuery", "TemperedPosterior"),
+    ),
+    "privacy": (
+        *("ApproxDP", "GaussianDP", "PureDP", "RenyiDP", "SottovoceError", "ZeroConcentratedDP"),
+        *("compose", "parse_promise", "secure_rng"),
+    ),
+    "systems": ("BetaBernoulli", "DirichletCategorical", "GammaExponential", "GammaPoisson", "NormalMean"),
+    "tables": ("open_table",),
 }
-"""Rooms that need more than the core, or are seldom used, with their names here: imported when first used."""
+"""Where the names here live; each room is imported when first used."""
+
+_OPEN = frozenset({*_ROOMS, "amplification", "answers", "audit", "local", "metric", "readings", "regression"})
+"""Rooms that are reached by their own names."""
 
 _LAZY = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = [*_privacy.__all__, *_systems.__all__, *_mechanisms.__all__, *_LAZY]
-
-
-_OPEN = frozenset({"amplification", "audit", "gibbs", "glm", "ledger", "profiles", "tables"})
-"""Rooms that are reached by their own names: ``sv.regression.pac_bayes``."""
+__all__ = [
+    "ApproxDP",
+    "BayesianNetwork",
+    "BetaBernoulli",
+    "Category",
+    "ConcentratedPosterior",
+    "Count",
+    "Curator",
+    "Day",
+    "DiffusedPosterior",
+    "DirectPosterior",
+    "DirichletCategorical",
+    "Facts",
+    "Flag",
+    "GammaExponential",
+    "GammaPoisson",
+    "GaussianDP",
+    "HiddenMarkovModel",
+    "Ledger",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "Mechanism",
+    "NaiveBayes",
+    "NoisyStatistics",
+    "NormalMean",
+    "Number",
+    "Person",
+    "PoissonRegression",
+    "ProbitRegression",
+    "PublicEncoder",
+    "PublicScaler",
+    "PureDP",
+    "Release",
+    "RenyiDP",
+    "SottovoceError",
+    "StatisticalQuery",
+    "TemperedPosterior",
+    "ZeroConcentratedDP",
+    "compose",
+    "open_table",
+    "parse_promise",
+    "private_pipeline",
+    "secure_rng",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -97,8 +131,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"sottovoce.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    return getattr(importlib.import_module(f"sottovoce.{_LAZY[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_OPEN})

@@ -21,7 +21,7 @@ from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Looks, Seen
 
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 
@@ -38,12 +38,10 @@ class Records(Protocol):
         """Return n, the number of records: public."""
 
     def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
-        """Raise what `statistics` would raise for this question, without reading a record."""
+        """Raise what `read` would raise for this question, without reading a record."""
 
-    def statistics(
-        self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None
-    ) -> Statistics:
-        """Return n and ΣS(x)."""
+    def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
+        """Return what a reading makes of the records."""
 
     def close(self) -> None:
         """Let go of the engine."""
@@ -254,7 +252,7 @@ class Curator:
         mechanism
             Built for this table's n, of a system that reads this kind of column.
         column, where, missing
-            What to read, as in `Table.statistics`: n counts every record, whether `where` holds for it or not.
+            What to read, as in `Table.read`: n counts every record, whether `where` holds for it or not.
         draws
             How many samples; each costs as much as the first.
         rng
@@ -337,6 +335,7 @@ class Curator:
 
         Follow it with `make` and `record`, or with `give_up`.
         """
+        column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
@@ -354,14 +353,9 @@ class Curator:
             return Answer(granted.id, _stored(granted))
 
         def make() -> Release:
-            with self._turn:
-                statistics = self._table.statistics(mechanism.system, column, where=where, missing=missing)
-            if statistics.n != self.budget.n:
-                raise InvalidData(
-                    f"{self.dataset!r} had {self.budget.n} records when its budget was opened; it changed"
-                )
+            looks = _TableLooks(self, column, {"where": where, "missing": missing})
             release = mechanism.release(
-                statistics, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
+                looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
             )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
@@ -405,11 +399,13 @@ class Curator:
     ) -> None:
         """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
         self._check(mechanism, rng)
-        self._table.check(mechanism.system, column, where=where, missing=missing)
+        self._table.check(mechanism, column, where=where, missing=missing)
 
     def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
         if rng is not None and not is_secure(rng):
             raise InvalidValue("a release takes secure randomness; leave rng out, or give secure_rng()")
+        if not isinstance(mechanism, Mechanism):
+            raise InvalidValue(f"a curator releases what a mechanism says. Got a {type(mechanism).__name__}")
         if isinstance(mechanism, StatisticalQuery):
             raise InvalidValue("a table answers no Python predicate; use DiffusedPosterior with where=... instead")
         if mechanism.n != self.budget.n:
@@ -457,6 +453,26 @@ class Curator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class _TableLooks(Looks):
+    """The records of a curator's table, one question's columns and condition."""
+
+    curator: Curator
+    column: str | Sequence[str] | None
+    asked: Mapping[str, Any]
+
+    def look(self, reading: Any) -> Seen:
+        """Return what a reading makes of the table, of the n that its budget was opened for."""
+        curator = self.curator
+        with curator._turn:
+            seen = curator._table.read(reading, self.column, **self.asked)
+        if seen.n != curator.budget.n:
+            raise InvalidData(
+                f"{curator.dataset!r} had {curator.budget.n} records when its budget was opened; it changed"
+            )
+        return seen
 
 
 def _user() -> str:

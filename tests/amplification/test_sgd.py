@@ -7,13 +7,13 @@ import pytest
 from scipy import special, stats
 
 from sottovoce.amplification import NoisyProjectedSGD
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import ComplementaryLogLog, Huber, Logistic, Poisson, Probit, SmoothedHinge, Squared
 from sottovoce.mechanisms.grid import grid_step, to_grid
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import ComplementaryLogLog, Huber, Logistic, Poisson, Probit, SmoothedHinge, Squared
 
 
 def data(n, d, seed=0):

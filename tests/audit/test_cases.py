@@ -12,9 +12,9 @@ from sottovoce.audit.cases import Case, all_cases, case, find_case
 from sottovoce.audit.cases_posteriors import tempered_subject
 from sottovoce.audit.survey import survey
 from sottovoce.latent import TemperedHiddenMarkov
-from sottovoce.regression import Design, Logistic, TemperedGLM, langevin
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Basis
+from sottovoce.regression import Design, Logistic, TemperedGLM, langevin
 
 CASES = all_cases()
 

@@ -142,7 +142,7 @@ def test_without_a_seed_the_draws_are_those_of_a_release() -> None:
 
     report = audit(look, PAIR, sv.PureDP(1.0), draws=2000, seed=None)
     assert report.seed is None
-    assert all(sv.is_secure(rng) for rng in seen)
+    assert all(sv.privacy.is_secure(rng) for rng in seen)
 
 
 def test_a_function_of_one_draw_is_drawn_one_by_one() -> None:

@@ -8,7 +8,8 @@ import pytest
 from sottovoce.audit.low_bits import lowest_bit, naive_laplace, possible
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 10.0])

@@ -9,9 +9,8 @@ import pytest
 from scipy import integrate, stats
 
 import sottovoce as sv
-from sottovoce.audit import ApproxProfile, Band, claim_of, trade_off, worst_pair
-from sottovoce.audit.neighbours import likelihood_ratio
-from sottovoce.systems import Statistics
+from sottovoce.audit import ApproxProfile, Band, claim_of, trade_off
+from sottovoce.readings import Statistics
 
 
 def _hockey_stick(p, q, epsilon: float) -> float:  # type: ignore[no-untyped-def]
@@ -32,13 +31,13 @@ def test_the_worst_pair_of_a_proportion_is_worst_among_all() -> None:
     for p, q in itertools.pairwise(posteriors):
         leaks.append(max(_hockey_stick(p, q, epsilon), _hockey_stick(q, p, epsilon)))
     worst = int(np.argmax(leaks))
-    assert sorted(float(data.total[0]) for data in worst_pair(mechanism)) == [worst, worst + 1]
+    assert sorted(float(data.total[0]) for data in mechanism.worst_pair()) == [worst, worst + 1]
     assert max(leaks) == pytest.approx(0.01, rel=1e-4)
 
 
 def test_the_worst_pair_of_categories_touches_the_two_rarest() -> None:
     mechanism = sv.DirectPosterior(sv.DirichletCategorical([5.0, 1.0, 9.0, 2.0]), 6)
-    first, second = worst_pair(mechanism)
+    first, second = mechanism.worst_pair()
     assert (first.total - second.total).tolist() == [0.0, 1.0, 0.0, -1.0]
     assert first.total.sum() == second.total.sum() == 6
 
@@ -53,7 +52,7 @@ def test_the_worst_pair_of_categories_touches_the_two_rarest() -> None:
     ],
 )
 def test_worst_pairs_attain_the_systems_own(system) -> None:  # type: ignore[no-untyped-def]
-    pair = worst_pair(sv.DirectPosterior(system, 5))
+    pair = sv.DirectPosterior(system, 5).worst_pair()
     posteriors = tuple(system.posterior(data) for data in pair)
     known = system.worst_pairs(5)
     kl = max(float(posteriors[0].kl(posteriors[1])), float(posteriors[1].kl(posteriors[0])))
@@ -62,8 +61,8 @@ def test_worst_pairs_attain_the_systems_own(system) -> None:  # type: ignore[no-
 
 def test_the_likelihood_ratio_of_noise_is_that_of_its_probabilities() -> None:
     mechanism = sv.NoisyStatistics(sv.DirichletCategorical([1.0, 1.0]), 3, "laplace", 2.0)
-    pair = worst_pair(mechanism)
-    ratio = likelihood_ratio(mechanism, pair)
+    pair = mechanism.worst_pair()
+    ratio = mechanism.log_ratio(pair)
     assert ratio is not None
     for noisy in itertools.product((-1.0, 0.0, 2.0), repeat=2):
         want = sum(abs(np.array(noisy) - pair[1].total) - abs(np.array(noisy) - pair[0].total)) / 2.0
@@ -74,7 +73,7 @@ def test_the_likelihood_ratio_of_noise_is_that_of_its_probabilities() -> None:
 def test_the_trade_off_of_a_gaussian_is_its_closed_form(mu: float) -> None:
     alpha = np.array([1e-4, 0.01, 0.1, 0.5, 0.9])
     want = stats.norm.cdf(stats.norm.isf(alpha) - mu)
-    got = trade_off(sv.GaussianProfile(mu), alpha)
+    got = trade_off(sv.privacy.GaussianProfile(mu), alpha)
     assert np.all(got <= want + 1e-12)
     assert got == pytest.approx(want, rel=2e-3)
 

@@ -16,7 +16,7 @@ from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import Statistics
+from sottovoce.readings import Statistics
 
 FIELDS = (
     Field("season", ("dry", "wet", "cold")),

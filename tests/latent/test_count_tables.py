@@ -6,7 +6,7 @@ import pytest
 
 from sottovoce.latent import ChainGrid, CountTables, Field
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Statistics
 from sottovoce.tables import open_table
 
 GRID = ChainGrid(Field("region", ("N", "S")), (Field("year", (2018, 2019)), Field("month", (1, 2, 3))))
@@ -41,7 +41,7 @@ def test_frames_arrow_tables_and_lists_of_columns_are_read_alike() -> None:
 def test_the_engine_counts_what_memory_counts() -> None:
     data = events(500, seed=2)
     with open_table(pa.table(data)) as table:
-        read = table.statistics(TABLES, TABLES.columns)
+        read = table.read(TABLES, TABLES.columns)
     assert read == TABLES.statistics(data)
 
 
@@ -51,7 +51,7 @@ def test_the_engine_leaves_unknown_values_out_and_counts_them_in_n() -> None:
     data["hurt"][1] = None
     data["region"][2] = None
     with open_table(pa.table(data)) as table:
-        read = table.statistics(TABLES, TABLES.columns)
+        read = table.read(TABLES, TABLES.columns)
     kept = {name: column[3:] for name, column in data.items()}
     assert read.n == 100
     np.testing.assert_array_equal(read.total, TABLES.statistics(kept).total)
@@ -62,7 +62,7 @@ def test_other_takes_what_no_category_fits_both_ways() -> None:
     tables = CountTables(fields, (("kind",), ("age",)))
     data = {"kind": ["a", "z", None, "a"], "age": [1.0, float("nan"), 7.0, 2.0]}
     with open_table(pa.table(data)) as table:
-        read = table.statistics(tables, ["kind", "age"])
+        read = table.read(tables, ["kind", "age"])
     np.testing.assert_array_equal(read.total, [2, 2, 1, 3])
     assert tables.statistics(data) == read
 
@@ -70,7 +70,7 @@ def test_other_takes_what_no_category_fits_both_ways() -> None:
 def test_a_condition_leaves_records_out_of_every_table() -> None:
     data = events(200, seed=4)
     with open_table(pa.table(data)) as table:
-        read = table.statistics(TABLES, TABLES.columns, where="kind = 'a' or hurt = 1")
+        read = table.read(TABLES, TABLES.columns, where="kind = 'a' or hurt = 1")
     keep = [k == "a" or h == 1 for k, h in zip(data["kind"], data["hurt"], strict=True)]
     kept = {name: [v for v, wanted in zip(column, keep, strict=True) if wanted] for name, column in data.items()}
     assert read.n == 200
@@ -88,7 +88,7 @@ def test_the_engine_says_what_it_cannot_read() -> None:
         with pytest.raises(InvalidValue, match="missing"):
             table.check(TABLES, TABLES.columns, missing="a")
     with open_table(pa.table(events(5)).slice(0, 0)) as table, pytest.raises(InvalidData, match="no records"):
-        table.statistics(TABLES, TABLES.columns)
+        table.read(TABLES, TABLES.columns)
 
 
 def test_zero_events_are_empty_tables() -> None:
@@ -119,7 +119,7 @@ def test_a_record_outside_of_the_lists_is_left_out_as_in_a_table(odd: object) ->
     assert (read.n, read.total.tolist()) == (40, TABLES.statistics(kept).total.tolist())
     if odd in ("z", None):
         with open_table(pa.table(data)) as table:
-            assert table.statistics(TABLES, TABLES.columns) == read
+            assert table.read(TABLES, TABLES.columns) == read
 
 
 def test_a_missing_column_is_named() -> None:

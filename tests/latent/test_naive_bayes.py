@@ -11,13 +11,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
+from sottovoce.estimators.naive_bayes import NaiveBayes
+from sottovoce.estimators.refits import EveryFitSpends
 from sottovoce.latent.bounded import Bounded, moment_draws, moment_profile, moment_sensitivity
 from sottovoce.latent.class_plan import ClassPlan
 from sottovoce.latent.count_tables import CountTables
 from sottovoce.latent.fields import Field
-from sottovoce.estimators.naive_bayes import NaiveBayes
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.estimators.refits import EveryFitSpends
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng

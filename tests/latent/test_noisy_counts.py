@@ -12,7 +12,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachab
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Statistics
 
 A, B = Field("a", (0, 1)), Field("b", (0, 1))
 TABLES = CountTables((A, B), (("a",), ("a", "b")))

@@ -8,7 +8,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.local import (
     LocalMechanism,
     MeanCost,
@@ -21,6 +20,7 @@ from sottovoce.local import (
     SmoothOneBit,
 )
 from sottovoce.local.exact import GRID, exp_below, on_grid, repair, uniform_steps
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-17, 1e-9, 0.1, 1.0, 36.7, 700.0, 1000.0])

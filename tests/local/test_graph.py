@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.local import ProfileGraph, SmoothCategorical
 from sottovoce.local.plotting import plot_matrix
+from sottovoce.privacy.errors import InvalidValue
 
 ROWS = {"a": {"x": 0.1, "y": 0.9}, "b": {"y": 0.5, "z": 0.5}, "c": {"x": 1.0}}
 

@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.local import (
     OneBitCluster,
     ProfileGraph,
@@ -16,6 +15,7 @@ from sottovoce.local import (
     flip_probability,
 )
 from sottovoce.local.exact import GRID
+from sottovoce.privacy.errors import InvalidValue
 
 GRID_200 = np.linspace(0.0, 1.0, 200)
 

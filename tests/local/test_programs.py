@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.local import (
     MaxOffDiagonal,
     MeanCost,
@@ -15,6 +14,7 @@ from sottovoce.local import (
     SmoothCategorical,
     SmoothOneBit,
 )
+from sottovoce.privacy.errors import InvalidValue
 
 cp = pytest.importorskip("cvxpy", reason="cvxpy is the independent solver of these tests")
 

@@ -73,7 +73,11 @@ def test_posterior_is_bayes_rule_for_clipped_records(system, n, noise, scale, no
     ("system", "theta", "draw"),
     [
         (GammaPoisson(8, 2, high=4), lambda rng: rng.gamma(8) / 2, lambda rng, theta: rng.poisson(theta, 8)),
-        (GammaExponential(20, 20, high=0.87), lambda rng: rng.gamma(20) / 20, lambda rng, t: rng.exponential(1 / t, 1000)),
+        (
+            GammaExponential(20, 20, high=0.87),
+            lambda rng: rng.gamma(20) / 20,
+            lambda rng, t: rng.exponential(1 / t, 1000),
+        ),
         (NormalMean(4.0, 1.0, bounds=(-1, 1)), lambda rng: rng.normal(), lambda rng, theta: rng.normal(theta, 2, 400)),
     ],
     ids=lambda s: getattr(s, "word", ""),

@@ -7,18 +7,16 @@ import pytest
 from scipy import special, stats
 
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
-from sottovoce.mechanisms.feasible import project, whole_counts
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.readings import BallSum, CategoryCounts, whole_counts
 from sottovoce.systems import (
     BetaBernoulli,
     DirichletCategorical,
-    GammaExponential,
     GammaPoisson,
     NormalMean,
 )
-from sottovoce.systems.statistics import BallSum, CategoryCounts
 
 
 @pytest.mark.parametrize("rng", [seeded_rng(1), secure_rng()], ids=["seeded", "secure"])

@@ -3,7 +3,6 @@
 import csv
 
 import pytest
-
 from papers.registry import Setting, find
 
 

@@ -1,7 +1,6 @@
 """The floating-point experiment in its quick form finds what it claims."""
 
 import pytest
-
 from papers.registry import Setting, find
 
 

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from papers.catalogue import APPENDIX, CATALOGUE, PAPER, THESIS
 from papers.gallery import pages, read_outcomes, update_gallery
 from papers.registry import Experiment, Finding, Outcome, all_experiments

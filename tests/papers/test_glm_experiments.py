@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from papers.glm_error import Row, draw, error_table
 from papers.registry import Setting, find
 from papers.regression_data import load_regression
+
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import GaussianDP
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-
 from papers.event_logs import HONG_KONG, PORTUGAL
 from papers.event_scores import Study, converged_temperature, noisy_tables
 from papers.registry import Setting, find
+
 from sottovoce.privacy.randomness import seeded_rng
 
 

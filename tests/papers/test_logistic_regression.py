@@ -6,12 +6,12 @@ import csv
 import math
 
 import pytest
-
 from papers.logistic_regression import FIVE, FOUR, OPS, OPS_RENYI, mechanism_for
 from papers.registry import Setting, find
+
+from sottovoce.privacy.promises import RenyiDP
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.privacy.promises import RenyiDP
 
 
 def test_what_the_paper_saw_is_seen_here(tmp_path):

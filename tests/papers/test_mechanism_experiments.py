@@ -1,7 +1,6 @@
 """Two cells of the coverage table, and the experiment as a whole in its quick form."""
 
 import pytest
-
 from papers.coverage import cover
 from papers.registry import Setting, find
 

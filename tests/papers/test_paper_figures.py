@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
-from scipy.integrate import quad
-from scipy.special import digamma
-
 from papers.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, Released
 from papers.choice_map import expected_error
 from papers.gibbs_consistency import THETA, gibbs_moments
@@ -18,9 +14,14 @@ from papers.langevin_steps import demanded_steps
 from papers.private_beta import draw_truncated, noisy_counts, temperature, tempered
 from papers.registry import Setting, find
 from papers.which_mechanism import mechanisms_for, rms_error
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import digamma
+
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from papers.registry import Setting, find
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")

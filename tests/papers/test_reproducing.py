@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer
-
-from sottovoce.cli import reproducing
 from papers.__main__ import reproduce
 from papers.runner import Failure
+
+from sottovoce.cli import reproducing
 from sottovoce.privacy.errors import InvalidValue
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")

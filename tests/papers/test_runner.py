@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-
-from papers import registry, runner
 from papers.parts import run_parts
 from papers.registry import Experiment, Finding, Outcome, Setting
 from papers.runner import Failure, Record, Request, run_experiment, run_experiments
 from papers.version import code_version, modules_behind
+
+from papers import registry, runner
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 
 

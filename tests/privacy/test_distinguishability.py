@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.metric.distinguishability import (
     answers_left,
     answers_withstood,
@@ -19,11 +18,12 @@ from sottovoce.metric.distinguishability import (
     one_guess,
     theorem_three_answers,
 )
+from sottovoce.metric.metric import MetricDP, absolute_distance
+from sottovoce.metric.posterior_pairs import BinomialProportion
+from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.metric.metric import MetricDP, absolute_distance
-from sottovoce.metric.posterior_pairs import BinomialProportion
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 

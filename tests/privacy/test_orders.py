@@ -68,7 +68,9 @@ def test_randomized_response_at_every_order(order: float, level: float) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS[:10])
-@pytest.mark.parametrize(("scale", "steps", "cells"), [(0.05, 1, 1), (0.3, 1, 2), (0.9, 3, 1), (2.5, 1, 1), (2.9, 7, 2)])
+@pytest.mark.parametrize(
+    ("scale", "steps", "cells"), [(0.05, 1, 1), (0.3, 1, 2), (0.9, 3, 1), (2.5, 1, 1), (2.9, 7, 2)]
+)
 def test_discrete_gaussian_at_every_order(order: float, scale: float, steps: int, cells: int) -> None:
     with mp.workdps(80):
         v, gap = mp.mpf(scale) ** 2, mp.mpf(order) - 1

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from papers.regression_data import load_regression
+
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.privacy.randomness import seeded_rng
 
 numpyro = pytest.importorskip("numpyro", reason="NumPyro is a development dependency")
 

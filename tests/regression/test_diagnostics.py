@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, SmoothedHinge, Squared
 from sottovoce.regression.pac_bayes import pac_bayes
 from sottovoce.regression.predictive import posterior_predictive
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.randomness import seeded_rng
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Probit(), ComplementaryLogLog(), Poisson(), Squared()], ids=str)

@@ -8,14 +8,14 @@ import sys
 import numpy as np
 import pytest
 
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic, Probit, Squared
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.rows import Placement
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic, Probit, Squared
+from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.rows import Placement
 
 
 def clip(X, c):

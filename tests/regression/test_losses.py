@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.regression.custom_loss import CustomLoss
 from sottovoce.regression.losses import (
     ComplementaryLogLog,
@@ -19,7 +20,6 @@ from sottovoce.regression.losses import (
     SmoothedHinge,
     Squared,
 )
-from sottovoce.privacy.errors import InvalidValue
 
 LOSSES = [
     Logistic(),

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Logistic, Poisson, Squared
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic, joint_sensitivity, quadratic_fit
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic, Poisson, Squared
+from sottovoce.regression.noisy_quadratic import NoisyQuadratic, joint_sensitivity, quadratic_fit
 
 
 @pytest.mark.parametrize("balance", [0.05, 0.4, 1.0, 1.4, 1.5, 4.0])

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from sottovoce.amplification import NoisyProjectedSGD, SGDLogisticRegression
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.promises import GaussianDP
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
 from sottovoce.regression.design import Design
 from sottovoce.regression.localised import LocalisedPosterior
@@ -21,9 +24,6 @@ from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.regression.reading import class_places, table_of
 from sottovoce.regression.refined import RefinedPosterior
 from sottovoce.regression.rows import Placement
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.promises import GaussianDP
-from sottovoce.privacy.randomness import seeded_rng
 
 ODD = [0.0, 5e-324, -1e-310, 1e-40, 0.3, -1.0, 3.4e38, -3.5e38, 1e155, 1.7e308, -1.7e308, math.nan, math.inf, -math.inf]
 ROWS = list(product(ODD, [0.0, 1.0, -3.5e38, 1.7e308, math.nan]))

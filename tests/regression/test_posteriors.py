@@ -5,6 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable, UnprovenPrivacy
+from sottovoce.privacy.profile import Basis
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.design import Design
 from sottovoce.regression.localised import LocalisedPosterior
 from sottovoce.regression.losses import Huber, Logistic, Probit
@@ -12,10 +16,6 @@ from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePos
 from sottovoce.regression.refined import RefinedPosterior
 from sottovoce.regression.row_maps import Flattening
 from sottovoce.regression.tempered import TemperedGLM
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable, UnprovenPrivacy
-from sottovoce.privacy.profile import Basis
-from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
-from sottovoce.privacy.randomness import seeded_rng
 
 DESIGN = Design(Logistic(), n=600, dimension=4, data_norm=1.0)
 PROMISES = [ApproxDP(1.0, 1e-5), RenyiDP(10, 0.5), ZeroConcentratedDP(0.1), GaussianDP(0.4)]

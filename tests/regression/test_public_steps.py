@@ -13,10 +13,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
 import sottovoce as sv
-from sottovoce.regression import LinearRegression, LogisticRegression, PublicEncoder, PublicScaler, private_pipeline
 from sottovoce.estimators.refits import EveryFitSpends, learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.regression import LinearRegression, LogisticRegression, PublicEncoder, PublicScaler, private_pipeline
 
 PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 2.0, "random_state": 1, "mechanism": "noisy-statistics"}
 X = seeded_rng(1).uniform(0, 100, (60, 2))
@@ -93,9 +93,9 @@ def test_searches_and_wrappers_do_not_hide_the_step():
     with pytest.raises(UnprovenPrivacy):
         make_pipeline(StandardScaler(), CalibratedClassifierCV(model(), cv=2)).fit(X, Y)
     with pytest.raises(UnprovenPrivacy):
-        make_pipeline(StandardScaler(), sv.NaiveBayes(1.0, classes=[0, 1], features=[sv.Bounded("a", -3, 3)])).fit(
-            X[:, :1], Y
-        )
+        make_pipeline(
+            StandardScaler(), sv.NaiveBayes(1.0, classes=[0, 1], features=[sv.latent.Bounded("a", -3, 3)])
+        ).fit(X[:, :1], Y)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_public_steps_pass(step):
         assert private_pipeline(step, model()).fit(X, Y).predict(X).shape == (60,)
 
 
-@pytest.mark.parametrize("kind", [LogisticRegression, sv.SGDLogisticRegression])
+@pytest.mark.parametrize("kind", [LogisticRegression, sv.estimators.SGDLogisticRegression])
 def test_a_second_fit_of_the_same_estimator_warns(kind):
     once = kind(2.0, 1e-6, data_norm=1.0, classes=[0, 1])
     once.fit(X, Y)

@@ -232,7 +232,7 @@ class TestTiming:
         from sottovoce.tables import Table
 
         reads: list[str] = []
-        real = Table.statistics
+        real = Table.read
         monkeypatch.setattr(Table, "statistics", lambda *a, **k: reads.append("read") or real(*a, **k))
         with Service(write_office(tmp_path)) as service:
             caller = service.authenticate(token_for(service.config))

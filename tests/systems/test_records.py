@@ -11,14 +11,8 @@ import pytest
 
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems import (
-    BetaBernoulli,
-    DirichletCategorical,
-    GammaExponential,
-    GammaPoisson,
-    NormalMean,
-    Statistics,
-)
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 from sottovoce.tables import open_table
 
 CATEGORIES = DirichletCategorical([1, 1], categories=("a", "b"))
@@ -181,7 +175,7 @@ def test_memory_and_tables_read_the_same_bits(reading, bounds):
     x[:4] = [np.nan, np.inf, -np.inf, 1e300]
     ball = NormalMean(1, 1, radius=bounds[1], dimension=2)
     with open_table(pa.table({"x": x, "y": y})) as table:
-        there, vectors = table.statistics(reading, "x"), table.statistics(ball, ["x", "y"])
+        there, vectors = table.read(reading, "x"), table.read(ball, ["x", "y"])
     here = reading.statistics(x)
     assert (there.total.tobytes(), there.above) == (here.total.tobytes(), here.above)
     assert vectors.total.tobytes() == ball.statistics(np.column_stack([x, y])).total.tobytes()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings import Statistics
 from sottovoce.systems import (
     BetaBernoulli,
     DirichletCategorical,
@@ -12,7 +13,6 @@ from sottovoce.systems import (
     GammaPoisson,
     Normal,
     NormalMean,
-    Statistics,
     System,
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts
 from sottovoce.tables import delimited, open_table
 from sottovoce.tables.delimited import SEPARATOR, cells, separated
 
@@ -51,7 +51,7 @@ def test_an_odd_line_is_one_record_like_any_other(odd: bytes, name: str, tmp_pat
     for lines in ([*SOUND, odd], [odd, *SOUND], [*SOUND[:500], odd, *SOUND[500:]]):
         with open_table(write(tmp_path / name, lines)) as table:
             assert table.schema == dict.fromkeys(["id", "age", "ward"], "string")
-            whole = table.statistics(ClippedSum(0, 100), "age")
+            whole = table.read(ClippedSum(0, 100), "age")
             assert (table.count(), whole.n) == (1000, 1000)
             assert 0 <= whole.total[0] - sum(20 + k % 60 for k in range(999)) <= 100
 
@@ -69,8 +69,8 @@ def test_ends_of_lines_and_byte_order_marks(content: bytes, tmp_path: Path) -> N
     (tmp_path / "x.csv").write_bytes(content)
     with open_table(tmp_path / "x.csv", types={"b": "int64"}) as table:
         assert (table.schema, table.count()) == ({"a": "string", "b": "int64"}, 2)
-        assert table.statistics(ClippedSum(0, 9), "b").total.tolist() == [6.0]
-        assert table.statistics(CategoryCounts((1, 3)), "a").total.tolist() == [1.0, 1.0]
+        assert table.read(ClippedSum(0, 9), "b").total.tolist() == [6.0]
+        assert table.read(CategoryCounts((1, 3)), "a").total.tolist() == [1.0, 1.0]
 
 
 def test_cells_are_those_of_pythons_own_reader() -> None:
@@ -98,9 +98,9 @@ def test_random_bytes_are_records(seed: int, tmp_path: Path, monkeypatch: pytest
         path = write(tmp_path / "x.csv", lines)
         assert public(path) == (dict.fromkeys(["id", "age", "ward"], "string"), 50)
         with open_table(path) as table:
-            counts.append(table.statistics(ClippedSum(0, 1), where="age > 1 or ward = 'x' or not id < 3").total[0])
-            table.statistics(BallSum(2, 1.0), ["id", "age"])
-            table.statistics(CrossCounts((("1", "é"), (0, 1)), ((0, 1),), (0, -1)), ["ward", "id"])
+            counts.append(table.read(ClippedSum(0, 1), where="age > 1 or ward = 'x' or not id < 3").total[0])
+            table.read(BallSum(2, 1.0), ["id", "age"])
+            table.read(CrossCounts((("1", "é"), (0, 1)), ((0, 1),), (0, -1)), ["ward", "id"])
     assert max(counts) - min(counts) <= 1
 
 
@@ -122,9 +122,9 @@ def test_a_column_of_no_type_is_what_the_question_asks_for(tmp_path: Path) -> No
     expected |= {"age is null": 1, "age < ward": 0, "age != ward": 3, "flag = true": 2, "age >= 40.0": 2}
     with open_table(tmp_path / "x.csv") as table:
         for text, holds in expected.items():
-            assert (text, table.statistics(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
-        assert table.statistics(CategoryCounts((0, 1)), "flag").total.tolist() == [2.0, 2.0]
-        assert table.statistics(CategoryCounts(("north", "1")), "ward").total.tolist() == [3.0, 1.0]
+            assert (text, table.read(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
+        assert table.read(CategoryCounts((0, 1)), "flag").total.tolist() == [2.0, 2.0]
+        assert table.read(CategoryCounts(("north", "1")), "ward").total.tolist() == [3.0, 1.0]
         for text in ("ward < 'a'", "ward in (1, 'a')"):
             with pytest.raises(InvalidData):
                 table.check(ClippedSum(0, 1), where=text)
@@ -134,7 +134,7 @@ def test_several_files_are_one_table_if_their_names_agree(tmp_path: Path) -> Non
     for part in "ab":
         write(tmp_path / f"{part}.tsv", []).write_bytes(b"x\ty\n1\t2,5\n")
     with open_table(f"{tmp_path}/*.tsv") as table:
-        assert (table.count(), table.statistics(ClippedSum(0, 9), "x").total[0]) == (2, 2.0)
+        assert (table.count(), table.read(ClippedSum(0, 9), "x").total[0]) == (2, 2.0)
     (tmp_path / "b.tsv").write_bytes(b"x\tz\n1\t2,5\n")
     with pytest.raises(InvalidData, match="same names"):
         open_table(f"{tmp_path}/*.tsv")
@@ -152,7 +152,7 @@ def test_an_unnamed_column_goes_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b',"say ""hi"", you",age\n0,a,44\n')
     with open_table(tmp_path / "x.csv") as table:
         assert [*table.schema] == ["column1", 'say "hi", you', "age"]
-        assert table.statistics(ClippedSum(0, 1), where="""`say "hi", you` = 'a'""").total[0] == 1
+        assert table.read(ClippedSum(0, 1), where="""`say "hi", you` = 'a'""").total[0] == 1
 
 
 def test_the_same_file_is_read_by_several_questions_at_once(tmp_path: Path) -> None:
@@ -162,5 +162,5 @@ def test_the_same_file_is_read_by_several_questions_at_once(tmp_path: Path) -> N
     zeros, ones = ([k % 3 for k in range(999)].count(ward) for ward in (0, 1))
     with open_table(path) as table:
         for _ in range(2):
-            found = table.statistics(reading, ["ward", "age"])
+            found = table.read(reading, ["ward", "age"])
     assert (found.n, found.total[:2].tolist()) == (999, [zeros, ones])

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts
 from sottovoce.tables import Table
 
 
@@ -41,7 +41,7 @@ def test_float_sums_are_the_same_bits_everywhere(engine_table: Table, messy: pa.
             inside = abs(x) < math.inf
             steps = round(Fraction(x) * unit) if inside else (last if x > 0 else first)
             total += min(max(steps, first), last)
-        statistics = engine_table.statistics(ClippedSum(low, high), "x")
+        statistics = engine_table.read(ClippedSum(low, high), "x")
         assert (statistics.n, statistics.total[0]) == (len(values), total / unit)
         expected = exact_sum(values, low, high, missing=min(max(0.0, low), high))
         assert abs(Fraction(statistics.total[0]) - expected) <= Fraction(1e-12) * len(values) * Fraction(size)
@@ -50,8 +50,8 @@ def test_float_sums_are_the_same_bits_everywhere(engine_table: Table, messy: pa.
 @pytest.mark.parametrize("missing", [None, 0.25])
 def test_missing_counts_as_told(engine_table: Table, messy: pa.Table, missing: float | None) -> None:
     lost = sum(map(is_missing, messy["x"].to_pylist()))
-    base = engine_table.statistics(ClippedSum(0.0, 1.0), "x", missing=0.0).total[0]
-    given = engine_table.statistics(ClippedSum(0.0, 1.0), "x", missing=missing).total[0]
+    base = engine_table.read(ClippedSum(0.0, 1.0), "x", missing=0.0).total[0]
+    given = engine_table.read(ClippedSum(0.0, 1.0), "x", missing=missing).total[0]
     assert lost > 0
     assert given == pytest.approx(base + (missing or 0.0) * lost, abs=1e-10)
 
@@ -67,32 +67,32 @@ def test_whole_numbers_are_counted_exactly(
     values = [default if v is None else int(v) for v in messy[column].to_pylist()]
     expected = sum(min(max(v, low), high) for v in values)
     for reading in (ClippedSum(low, high), ClippedSum(low, high, integer=True)):
-        statistics = engine_table.statistics(reading, column)
+        statistics = engine_table.read(reading, column)
         assert (statistics.n, statistics.total[0]) == (len(values), expected)
 
 
 def test_whole_readings_floor_after_clipping(engine_table: Table, messy: pa.Table) -> None:
     values = [0.0 if is_missing(v) else v for v in messy["x"].to_pylist()]
     expected = sum(math.floor(min(max(v, -4), 6)) for v in values)
-    assert engine_table.statistics(ClippedSum(-4, 6, integer=True), "x").total[0] == expected
+    assert engine_table.read(ClippedSum(-4, 6, integer=True), "x").total[0] == expected
 
 
 def test_fractional_bounds_on_whole_numbers(engine_table: Table, messy: pa.Table) -> None:
     expected = exact_sum(messy["k"].to_pylist(), 0.5, 3.75, 0.5)
-    assert engine_table.statistics(ClippedSum(0.5, 3.75), "k").total[0] == float(expected)
+    assert engine_table.read(ClippedSum(0.5, 3.75), "k").total[0] == float(expected)
 
 
 def test_single_precision_is_widened(engine_table: Table, messy: pa.Table) -> None:
     values = [0.0 if v is None else v for v in messy["f"].to_pylist()]
     expected = math.fsum(min(max(v, -1.0), 1.0) for v in values)
-    assert engine_table.statistics(ClippedSum(-1, 1), "f").total[0] == pytest.approx(expected, rel=1e-12)
+    assert engine_table.read(ClippedSum(-1, 1), "f").total[0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("missing", [None, "ünï"])
 def test_category_counts(engine_table: Table, messy: pa.Table, missing: str | None) -> None:
     categories = ("north", "o'hara", "ünï", "south", "nobody", 'say "hi"')
     known = [v if v in categories else (missing or "north") for v in messy["c"].to_pylist()]
-    statistics = engine_table.statistics(CategoryCounts(categories), "c", missing=missing)
+    statistics = engine_table.read(CategoryCounts(categories), "c", missing=missing)
     assert statistics.n == len(known)
     assert statistics.total.tolist() == [known.count(c) for c in categories]
 
@@ -100,7 +100,7 @@ def test_category_counts(engine_table: Table, messy: pa.Table, missing: str | No
 @pytest.mark.parametrize("categories", [tuple(range(6)), (3.0, np.int64(4), 0)])
 def test_categories_may_be_numbers(engine_table: Table, messy: pa.Table, categories: tuple[int, ...]) -> None:
     known = [v if v in categories else categories[0] for v in messy["k"].to_pylist()]
-    total = engine_table.statistics(CategoryCounts(categories), "k").total
+    total = engine_table.read(CategoryCounts(categories), "k").total
     assert total.tolist() == [known.count(c) for c in categories]
 
 
@@ -119,17 +119,17 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
         if kept and min(found) >= 0:
             for table, crossed in zip(expected, reading.tables, strict=True):
                 table[tuple(found[i] for i in crossed)] += 1
-    statistics = engine_table.statistics(reading, names, where=where)
+    statistics = engine_table.read(reading, names, where=where)
     assert statistics.n == messy.num_rows
     assert statistics.total.tolist() == np.concatenate([table.ravel() for table in expected]).tolist()
 
 
 def test_categories_may_be_truth_values_or_doubles(engine_table: Table, messy: pa.Table) -> None:
     flags = [v is True for v in messy["flag"].to_pylist()]
-    total = engine_table.statistics(CategoryCounts((False, True)), "flag").total
+    total = engine_table.read(CategoryCounts((False, True)), "flag").total
     assert total.tolist() == [flags.count(False), flags.count(True)]
     doubles = [v if v in (0.1, 3.0) else 3.0 for v in messy["x"].to_pylist()]
-    assert engine_table.statistics(CategoryCounts((3.0, 0.1)), "x").total.tolist() == [
+    assert engine_table.read(CategoryCounts((3.0, 0.1)), "x").total.tolist() == [
         doubles.count(3.0),
         doubles.count(0.1),
     ]
@@ -146,7 +146,7 @@ def projected(messy: pa.Table, radius: float) -> np.ndarray:
 @pytest.mark.parametrize("radius", [0.3, 1e6])
 def test_ball_sums(engine_table: Table, messy: pa.Table, radius: float) -> None:
     rows = projected(messy, radius)
-    statistics = engine_table.statistics(BallSum(3, radius), ["u", "v", "w"])
+    statistics = engine_table.read(BallSum(3, radius), ["u", "v", "w"])
     assert statistics.n == len(rows)
     expected = [math.fsum(column) for column in rows.T]
     np.testing.assert_allclose(statistics.total, expected, rtol=0, atol=1e-12 * len(rows) * radius)
@@ -198,21 +198,21 @@ def test_conditions_are_read_the_same_everywhere(engine_table: Table, messy: pa.
         'c = "say ""hi"""': lambda r: r["c"] == 'say "hi"',
     }
     for text, rule in expected.items():
-        statistics = engine_table.statistics(ClippedSum(0, 1), where=text)
+        statistics = engine_table.read(ClippedSum(0, 1), where=text)
         assert (text, statistics.n, statistics.total[0]) == (text, len(rows), sum(map(rule, rows)))
 
 
 def test_a_condition_turns_other_records_into_missing_ones(engine_table: Table, messy: pa.Table) -> None:
     rows = messy.to_pylist()
     kept = [r["k"] if r["c"] == "north" and r["k"] is not None else 0 for r in rows]
-    statistics = engine_table.statistics(ClippedSum(0, 50), "k", where="c = 'north'")
+    statistics = engine_table.read(ClippedSum(0, 50), "k", where="c = 'north'")
     assert (statistics.n, statistics.total[0]) == (len(rows), sum(kept))
-    counts = engine_table.statistics(CategoryCounts(("south", "north")), "c", where="k > 3", missing="south")
+    counts = engine_table.read(CategoryCounts(("south", "north")), "c", where="k > 3", missing="south")
     norths = sum(1 for r in rows if r["c"] == "north" and r["k"] is not None and r["k"] > 3)
     assert counts.total.tolist() == [len(rows) - norths, norths]
-    inside = engine_table.statistics(BallSum(1, 1.0), ["u"], where="flag")
-    rest = engine_table.statistics(BallSum(1, 1.0), ["u"], where="not flag")
-    whole = engine_table.statistics(BallSum(1, 1.0), ["u"])
+    inside = engine_table.read(BallSum(1, 1.0), ["u"], where="flag")
+    rest = engine_table.read(BallSum(1, 1.0), ["u"], where="not flag")
+    whole = engine_table.read(BallSum(1, 1.0), ["u"])
     assert inside.total + rest.total == pytest.approx(whole.total, abs=1e-9)
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.readings import CategoryCounts, ClippedSum, CrossCounts
 from sottovoce.tables import open_table, text_files
 from sottovoce.tables.engine import fetch_row, guarded
 
@@ -33,11 +33,11 @@ def sources(table: pa.Table, folder: Path) -> list[Any]:
 def test_text_that_is_no_text_is_a_category_that_nobody_listed(tmp_path: Path) -> None:
     for source in sources(pa.table({"ward": BROKEN, "age": range(6)}), tmp_path):
         with open_table(source) as table:
-            assert table.statistics(CategoryCounts(("S", "N")), "ward").total.tolist() == [4.0, 2.0]
-            assert table.statistics(ClippedSum(0, 9), "age", where="ward = 'N'").total.tolist() == [5.0]
-            assert table.statistics(ClippedSum(0, 1), where="not ward in ('N', 'S')").total.tolist() == [4.0]
+            assert table.read(CategoryCounts(("S", "N")), "ward").total.tolist() == [4.0, 2.0]
+            assert table.read(ClippedSum(0, 9), "age", where="ward = 'N'").total.tolist() == [5.0]
+            assert table.read(ClippedSum(0, 1), where="not ward in ('N', 'S')").total.tolist() == [4.0]
             crossed = CrossCounts((("N", "S"), (0, 5)), ((0, 1),), (-1, -1))
-            assert table.statistics(crossed, ["ward", "age"]).total.tolist() == [1.0, 1.0, 0.0, 0.0]
+            assert table.read(crossed, ["ward", "age"]).total.tolist() == [1.0, 1.0, 0.0, 0.0]
 
 
 def test_a_decimal_too_wide_for_the_engine_is_left_out(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_decimal_too_wide_for_the_engine_is_left_out(tmp_path: Path) -> None:
     for source in sources(pa.table({"wide": wide, "narrow": narrow, "ward": ["a", "b"]}), tmp_path):
         with open_table(source) as table:
             assert [*table.schema] == ["narrow", "ward"]
-            assert table.statistics(ClippedSum(0, 9), "narrow").total.tolist() == [1.5]
+            assert table.read(ClippedSum(0, 9), "narrow").total.tolist() == [1.5]
             with pytest.raises(InvalidData, match="no column 'wide'"):
                 table.check(ClippedSum(0, 9), "wide")
 
@@ -58,9 +58,9 @@ def test_unsigned_columns_meet_numbers_below_zero(kind: pa.DataType, tmp_path: P
     for source in sources(pa.table({"k": pa.array([0, 3, largest, None], kind)}), tmp_path):
         with open_table(source) as table:
             for text, holds in {"k > -1": 3, "k = -1": 0, "-5 < k": 3, "k in (-1, 3)": 1, "k != -2": 3}.items():
-                assert (text, table.statistics(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
-            assert table.statistics(ClippedSum(-2, 5), "k", missing=-2).total.tolist() == [6.0]
-            assert table.statistics(CategoryCounts((-1, 3)), "k").total.tolist() == [3.0, 1.0]
+                assert (text, table.read(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
+            assert table.read(ClippedSum(-2, 5), "k", missing=-2).total.tolist() == [6.0]
+            assert table.read(CategoryCounts((-1, 3)), "k").total.tolist() == [3.0, 1.0]
 
 
 def test_text_that_no_engine_holds_is_a_wrong_question() -> None:
@@ -83,9 +83,9 @@ def test_postgres_numbers_beyond_every_double(postgres_server: Any) -> None:
             "('1e-400'), ('NaN'), ('Infinity'), ('2.5'), (NULL), ('-1e-320')) v(x)"
         )
     with open_table(f"{url}?table=t") as table:
-        assert table.statistics(ClippedSum(-3, 4), "x", missing=1).total.tolist() == [4 - 3 + 0 + 1 + 4 + 2.5 + 1 + 0]
-        assert table.statistics(ClippedSum(0, 1), where="x > 2").total.tolist() == [3.0]
-        assert table.statistics(ClippedSum(0, 1), where="not x < 5 and x is not null").total[0] >= 2
+        assert table.read(ClippedSum(-3, 4), "x", missing=1).total.tolist() == [4 - 3 + 0 + 1 + 4 + 2.5 + 1 + 0]
+        assert table.read(ClippedSum(0, 1), where="x > 2").total.tolist() == [3.0]
+        assert table.read(ClippedSum(0, 1), where="not x < 5 and x is not null").total[0] >= 2
         assert table.origin is not None
         assert table.origin.identity.endswith("?table=public.t")
         assert "sottovoce@" not in table.origin.identity

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import ClippedSum
-from sottovoce.tables import open_table
 from sottovoce.facts.conditions import (
     And,
     Column,
@@ -19,6 +16,9 @@ from sottovoce.facts.conditions import (
     Or,
     parse_predicate,
 )
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.readings import ClippedSum
+from sottovoce.tables import open_table
 
 A, B, C = Column("a"), Column("b"), Column("c")
 
@@ -103,7 +103,7 @@ def test_what_is_refused(text: str, words: str) -> None:
 def test_conditions_are_checked_against_the_schema(text: str, words: str) -> None:
     records = pa.table({"age": [30], "ward": ["N"], "day": pa.array([0], pa.date32())})
     with open_table(records) as table, pytest.raises(InvalidData, match=words):
-        table.statistics(ClippedSum(0, 1), where=text)
+        table.read(ClippedSum(0, 1), where=text)
 
 
 def test_text_in_a_condition_stays_text() -> None:
@@ -111,4 +111,4 @@ def test_text_in_a_condition_stays_text() -> None:
     with open_table(pa.table({"ward": ["N", attack, 'a"b', "c\\"]})) as table:
         for value in (attack, 'a"b', "c\\"):
             quoted = value.replace("'", "''")
-            assert table.statistics(ClippedSum(0, 1), where=f"ward = '{quoted}'").total.tolist() == [1.0]
+            assert table.read(ClippedSum(0, 1), where=f"ward = '{quoted}'").total.tolist() == [1.0]

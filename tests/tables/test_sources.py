@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum
 from sottovoce.tables import open_table
 
 RECORDS = pa.table(
@@ -115,10 +115,10 @@ def test_every_kind_of_source(source: Callable[[Path], Any], tmp_path: Path) -> 
     with open_table(source(tmp_path)) as table:
         assert list(table.schema) == ["age", "weight", "ward", "smoker"]
         assert table.count() == 4
-        assert table.statistics(ClippedSum(0, 100), "age").total.tolist() == [185.0]
-        assert table.statistics(ClippedSum(0, 100), "weight", missing=50).total.tolist() == [250.75]
-        assert table.statistics(CategoryCounts(("S", "N")), "ward").total.tolist() == [2.0, 2.0]
-        assert table.statistics(ClippedSum(0, 1, integer=True), "smoker").total.tolist() == [2.0]
+        assert table.read(ClippedSum(0, 100), "age").total.tolist() == [185.0]
+        assert table.read(ClippedSum(0, 100), "weight", missing=50).total.tolist() == [250.75]
+        assert table.read(CategoryCounts(("S", "N")), "ward").total.tolist() == [2.0, 2.0]
+        assert table.read(ClippedSum(0, 1, integer=True), "smoker").total.tolist() == [2.0]
 
 
 def test_a_system_is_read_by_its_reading() -> None:
@@ -126,13 +126,13 @@ def test_a_system_is_read_by_its_reading() -> None:
         reading = ClippedSum(0, 1, integer=True)
 
     with open_table(RECORDS) as table:
-        assert table.statistics(Proportion(), "smoker").total.tolist() == [2.0]
+        assert table.read(Proportion(), "smoker").total.tolist() == [2.0]
 
 
 def test_decimals_are_read_as_doubles() -> None:
     prices = pa.table({"price": pa.array([Decimal("1.00"), None, Decimal("250.00")])})
     with open_table(prices) as table:
-        assert table.statistics(ClippedSum(0, 99.5), "price").total.tolist() == [100.5]
+        assert table.read(ClippedSum(0, 99.5), "price").total.tolist() == [100.5]
 
 
 def test_a_stray_cell_late_in_a_csv_changes_no_type(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_stray_cell_late_in_a_csv_changes_no_type(tmp_path: Path) -> None:
     for types, kind in ((None, "string"), ({"age": "int64"}, "int64")):
         with open_table(path, types=types) as table:
             assert table.schema == {"age": kind}
-            assert table.statistics(ClippedSum(0, 100), "age").total.tolist() == [1_800_000.0]
+            assert table.read(ClippedSum(0, 100), "age").total.tolist() == [1_800_000.0]
             assert table.count() == 60_001
 
 
@@ -149,12 +149,12 @@ def test_nan_hides_from_the_statistics_of_a_parquet_file(tmp_path: Path) -> None
     """Parquet leaves NaN out of its minimum and maximum, and DuckDB drops comparisons that those settle."""
     pq.write_table(pa.table({"x": [3.0, 3.0, float("nan")]}), tmp_path / "nan.parquet")
     with open_table(tmp_path / "nan.parquet") as table:
-        assert table.statistics(ClippedSum(2, 4), "x", missing=2.5).total.tolist() == [8.5]
-        assert table.statistics(ClippedSum(2, 4, integer=True), "x").total.tolist() == [8.0]
-        assert table.statistics(CategoryCounts((7.0, 3.0)), "x").total.tolist() == [1.0, 2.0]
-        assert table.statistics(BallSum(1, 10.0), ["x"]).total == pytest.approx([6.0], rel=1e-12)
+        assert table.read(ClippedSum(2, 4), "x", missing=2.5).total.tolist() == [8.5]
+        assert table.read(ClippedSum(2, 4, integer=True), "x").total.tolist() == [8.0]
+        assert table.read(CategoryCounts((7.0, 3.0)), "x").total.tolist() == [1.0, 2.0]
+        assert table.read(BallSum(1, 10.0), ["x"]).total == pytest.approx([6.0], rel=1e-12)
         for text, holds in {"x = 3": 2, "x <= 5": 2, "x != 4": 2, "x in (3, 4)": 2, "x is null": 1}.items():
-            assert (text, table.statistics(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
+            assert (text, table.read(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
 
 
 def test_a_column_of_objects_is_text_whatever_it_holds() -> None:
@@ -168,7 +168,7 @@ def test_a_column_of_objects_is_text_whatever_it_holds() -> None:
         with open_table(pd.DataFrame({"age": pd.Series(cells, dtype=object)})) as table:
             assert (table.schema, table.count()) == ({"age": "string"}, 3)
             numbers = [float(cell) for cell in cells if isinstance(cell, int | float) and not pd.isna(cell)]
-            assert table.statistics(ClippedSum(0, 100), "age").total.tolist() == [sum(numbers)]
+            assert table.read(ClippedSum(0, 100), "age").total.tolist() == [sum(numbers)]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_parquet_damaged_in_the_middle(tmp_path: Path) -> None:
         open_table(path) as table,
         pytest.raises(InvalidData, match="could not be read to its end") as caught,
     ):
-        table.statistics(CategoryCounts(("name 1", "name 2")), "x")
+        table.read(CategoryCounts(("name 1", "name 2")), "x")
     assert "\n" not in str(caught.value)
     assert caught.value.__context__ is None
 

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum
 from sottovoce.tables import open_table
 
 RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1], pa.date32()), "x": [0.5, 1.5]})
@@ -65,7 +65,7 @@ def test_a_check_reads_no_record(tmp_path: Path) -> None:
         table.check(CategoryCounts(("N", "S")), "ward", missing="S")
         table.check(BallSum(2, 1.0), ["age", "x"])
         with pytest.raises(InvalidData, match=r"gone\.parquet could not be read"):
-            table.statistics(ClippedSum(0, 1), "age", where="ward = 'N'")
+            table.read(ClippedSum(0, 1), "age", where="ward = 'N'")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_check_reads_no_record(tmp_path: Path) -> None:
 )
 def test_missing_must_lie_in_the_range_of_the_reading(reading: Any, column: Any, missing: Any) -> None:
     with open_table(RECORDS) as table, pytest.raises(InvalidValue, match="missing"):
-        table.statistics(reading, column, missing=missing)
+        table.read(reading, column, missing=missing)
 
 
 def test_quadratic_statistics_refuse_what_they_cannot_read() -> None:
@@ -105,7 +105,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
             (BallSum(1, 1.0), ["x"]),
         ):
             with pytest.raises(InvalidData, match=r"empty\.parquet has no records"):
-                table.statistics(reading, column)
+                table.read(reading, column)
         with pytest.raises(InvalidData, match="no records"):
             table.quadratic_statistics(["age"], "x", data_norm=1.0, target_bounds=(0, 1))
 
@@ -138,7 +138,7 @@ def test_what_a_record_adds_lies_within_the_bounds(record: float | None, bounds:
     assume(high - low >= 1e-9 or high == low)
     with open_table(pa.table({"x": pa.array([record], pa.float64())})) as table:
         try:
-            total = table.statistics(ClippedSum(low, high), "x", missing=filler).total[0]
+            total = table.read(ClippedSum(low, high), "x", missing=filler).total[0]
         except InvalidValue:  # bounds closer together than a step, known without the record
             assert high - low < 2.0**-50 * max(-low, high)
             return
@@ -150,7 +150,7 @@ def test_what_a_record_adds_lies_within_the_bounds(record: float | None, bounds:
 def test_a_projected_record_lies_in_the_ball_exactly(record: list[float | None], radius: float) -> None:
     columns = {f"x{i}": pa.array([value], pa.float64()) for i, value in enumerate(record)}
     with open_table(pa.table(columns)) as table:
-        total = table.statistics(BallSum(3, radius), list(columns)).total
+        total = table.read(BallSum(3, radius), list(columns)).total
     assert sum(Fraction(v) ** 2 for v in total) <= Fraction(radius) ** 2
 
 
@@ -174,13 +174,13 @@ def test_one_record_never_moves_the_gram_matrix_by_more_than_its_sensitivity(
 
 def test_a_condition_alone_is_a_record_of_0_or_1() -> None:
     with open_table(RECORDS) as table:
-        assert table.statistics(ClippedSum(0, 1), where="age > 35").total.tolist() == [1.0]
-        assert table.statistics(ClippedSum(0.25, 0.5), where="age > 35").total.tolist() == [0.75]
-        assert table.statistics(CategoryCounts((1, 0)), where="age > 5").total.tolist() == [2.0, 0.0]
-        assert table.statistics(CategoryCounts((False, True)), where="age > 35").total.tolist() == [1.0, 1.0]
+        assert table.read(ClippedSum(0, 1), where="age > 35").total.tolist() == [1.0]
+        assert table.read(ClippedSum(0.25, 0.5), where="age > 35").total.tolist() == [0.75]
+        assert table.read(CategoryCounts((1, 0)), where="age > 5").total.tolist() == [2.0, 0.0]
+        assert table.read(CategoryCounts((False, True)), where="age > 35").total.tolist() == [1.0, 1.0]
         with pytest.raises(InvalidValue, match="0 and 1"):
-            table.statistics(CategoryCounts(("no", "yes")), where="age > 35")
+            table.read(CategoryCounts(("no", "yes")), where="age > 35")
         with pytest.raises(InvalidValue, match="never missing"):
-            table.statistics(ClippedSum(0, 1), where="age > 35", missing=0)
+            table.read(ClippedSum(0, 1), where="age > 35", missing=0)
         with pytest.raises(InvalidValue, match="lower one first"):
-            table.statistics(ClippedSum(1, 0), where="age > 35")
+            table.read(ClippedSum(1, 0), where="age > 35")

@@ -1,6 +1,6 @@
 """Amplification: why a release that is stirred after it is made is more private than before.
 
-`NoisyProjectedSGD` and `SGDLogisticRegression` need the `glm` extra (JAX, scikit-learn); the rest does not.
+`NoisyProjectedSGD` needs the `regression` extra (JAX); the rest does not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from sottovoce.amplification.kernels import FiniteKernel, Kernel, randomized_res
 from sottovoce.amplification.mixing import AmplifiedProfile, amplify, mixing_bounds
 
 if TYPE_CHECKING:
-    from sottovoce.estimators.sgd import SGDLogisticRegression
     from sottovoce.amplification.sgd import NoisyProjectedSGD
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "LaplaceIntervalKernel",
     "NoisyProjectedSGD",
     "OrnsteinUhlenbeck",
-    "SGDLogisticRegression",
     "TruncatedGaussianKernel",
     "amplify",
     "brownian",
@@ -61,7 +59,7 @@ __all__ = [
     "thesis_path_renyi",
 ]
 
-_LAZY = {"NoisyProjectedSGD": "sgd", "SGDLogisticRegression": "estimator"}
+_LAZY = {"NoisyProjectedSGD": "sgd"}
 """Imported when first used: the rest of the room needs neither JAX nor scikit-learn."""
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, thesis_mu
-from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import Loss, held, positive
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
@@ -28,6 +26,8 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.losses import Loss, held, positive
 
 __all__ = ["NoisyProjectedSGD"]
 

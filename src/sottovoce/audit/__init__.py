@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sottovoce.audit.claims import ApproxProfile, claim_of, trade_off
 from sottovoce.audit.engine import audit
-from sottovoce.audit.neighbours import worst_pair
 from sottovoce.audit.report import AuditReport, Band, Bound, Verdict
 from sottovoce.audit.subject import Subject, subject_of
 
@@ -19,5 +18,4 @@ __all__ = [
     "claim_of",
     "subject_of",
     "trade_off",
-    "worst_pair",
 ]

@@ -20,7 +20,7 @@ from sottovoce.latent import (
 )
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Statistics
 
 __all__: list[str] = []
 

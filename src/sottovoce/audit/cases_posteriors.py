@@ -10,9 +10,9 @@ import numpy as np
 from sottovoce.audit.cases import case
 from sottovoce.audit.cases_regression import Linear, chain_moments
 from sottovoce.audit.subject import Subject
-from sottovoce.regression import Design, DiffusePosterior, LocalisedPosterior, Logistic, RefinedPosterior, TemperedGLM
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP, PureDP
+from sottovoce.regression import Design, DiffusePosterior, LocalisedPosterior, Logistic, RefinedPosterior, TemperedGLM
 
 __all__ = ["tempered_subject"]
 

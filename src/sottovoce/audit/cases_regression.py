@@ -19,10 +19,10 @@ import numpy as np
 from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
+from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression import Design, DiffusePosterior, Logistic, Loss, NoisyQuadratic
 from sottovoce.regression.losses import Constants
 from sottovoce.regression.rows import Placement
-from sottovoce.privacy.promises import ApproxDP
 
 __all__ = ["ODD", "ODD_CASES", "Linear", "chain_moments", "langevin_subject"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sottovoce.audit.claims import claim_of
-from sottovoce.audit.neighbours import check_pair, likelihood_ratio, worst_pair
-from sottovoce.mechanisms import Mechanism, NoisyStatistics, Release
+from sottovoce.audit.neighbours import check_pair
+from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
 from sottovoce.privacy.profile import Profile
@@ -57,11 +57,7 @@ class MechanismDraws:
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
         """Return `count` releases, or the noisy statistics of which releases are made."""
-        mechanism, data = self.mechanism, self.pair[side]
-        if isinstance(mechanism, NoisyStatistics):
-            return mechanism.noisy_totals(mechanism._read(data), rng, count)
-        value = mechanism.release(data, rng, draws=count, accept_unproven=True).value
-        return np.reshape(value, (count, *np.shape(value)[1:]))
+        return self.mechanism.outputs(self.mechanism.see(self.pair[side]), rng, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +111,10 @@ def subject_of(
             raise InvalidValue("a subject has its own pair and claim; give neither")
         return mechanism
     if isinstance(mechanism, Mechanism):
-        chosen = worst_pair(mechanism) if pair is None else check_pair(mechanism, pair)
+        chosen = _worst_pair(mechanism) if pair is None else check_pair(mechanism, pair)
         profile = mechanism.profile if claim is None else claim_of(claim)
         draws = MechanismDraws(mechanism, chosen)
-        return Subject(name or mechanism.describe(), draws, profile, likelihood_ratio(mechanism, chosen))
+        return Subject(name or mechanism.describe(), draws, profile, mechanism.log_ratio(chosen))
     if not callable(mechanism):
         raise InvalidValue(f"an audit takes a mechanism or a function (data, rng) -> value. Got {mechanism!r}")
     if pair is None or claim is None:
@@ -127,6 +123,12 @@ def subject_of(
     word = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     draws_of = CallableDraws(mechanism, check_pair(None, pair), batch)
     return Subject(word, draws_of, claim_of(claim), block=1 << 16 if batch else 1 << 11)
+
+
+def _worst_pair(mechanism: Mechanism) -> tuple[Any, Any]:
+    if mechanism.n == 0:
+        raise InvalidValue("a mechanism for n=0 records has no neighbouring data sets to audit with")
+    return mechanism.worst_pair()
 
 
 def _takes_draws(function: Callable[..., Any]) -> bool:

@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import typer
+from papers.__main__ import reproduce
 from typer.exceptions import TyperException
 
 from sottovoce import __version__
@@ -18,7 +19,6 @@ from sottovoce.cli.ledgers import app as ledger_app
 from sottovoce.cli.planning import plan
 from sottovoce.cli.profile_graph import app as profile_graph_app
 from sottovoce.cli.releasing import release
-from papers.__main__ import reproduce
 from sottovoce.cli.serving import receipt_app, serve, tokens_app
 from sottovoce.privacy.errors import InvalidValue
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from papers.style import COLOURS, figure
 
 from sottovoce.audit import AuditReport, trade_off
-from papers.style import COLOURS, figure
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["draw_trade_off", "trade_off_figure"]

@@ -18,7 +18,7 @@ from sottovoce.audit.scores import TESTS
 from sottovoce.audit.survey import survey
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import parse_system, read_spec
-from sottovoce.mechanisms.choices import MECHANISMS, build_mechanism
+from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.systems.naming import system_from
@@ -34,7 +34,7 @@ def audit(
     system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
     n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-3.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}. [default: diffused]")] = None,
+    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(CONJUGATE)}. [default: diffused]")] = None,
     spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism.")] = None,
     case: Annotated[str | None, typer.Option(help="A registered case by name; `list` names them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Audit every registered case.")] = False,

@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.cli.specs import parse_system, read_spec
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import DELTAS, MECHANISMS, ORDERS, Choice, choices, middle
+from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems import System
@@ -23,7 +23,7 @@ def plan(
     system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
     n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-6.")] = None,
-    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(MECHANISMS)}, or all.")] = "all",
+    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(CONJUGATE)}, or all.")] = "all",
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -39,8 +39,8 @@ def plan(
         raise InvalidValue("plan needs --system, --n and --target (or --spec FILE with them)")
     model = parse_system(system_text) if system_text is not None else system_from(given["system"])
     promise = parse_promise(promise_text)
-    names = list(MECHANISMS) if mechanism == "all" else [mechanism]
-    imagined = middle(model) if mean is None else [float(x) for x in mean.split("/")]
+    names = list(names_for(model)) if mechanism == "all" else [mechanism]
+    imagined = model.reading.middle() if mean is None else [float(x) for x in mean.split("/")]
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra

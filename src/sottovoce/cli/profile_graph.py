@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli.console import AsJson, emit, fail
-from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
 from sottovoce.local import (
     OneBitCluster,
     ProfileGraph,
@@ -22,6 +21,7 @@ from sottovoce.local import (
     TwoProfileOneBit,
 )
 from sottovoce.local.files import read_column, read_graph, write_column
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
 
 __all__ = ["app"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.promises import Promise
+from sottovoce.readings import Statistics
 from sottovoce.systems import System
-from sottovoce.systems.statistics import Statistics
 
 __all__ = ["Answer", "Question"]
 

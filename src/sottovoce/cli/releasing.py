@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.specs import model_from, parse_system, parse_types, read_spec, releasing_mechanism
+from sottovoce.cli.specs import parse_system, parse_types, read_spec, releasing_mechanism
 from sottovoce.latent import NoisyTables
-from sottovoce.mechanisms.choices import MECHANISMS
+from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
+from sottovoce.systems.naming import system_from
 
 __all__ = ["release"]
 
@@ -23,7 +24,7 @@ def release(
     column: Annotated[list[str] | None, typer.Option(help="The column to read; repeat for a vector.")] = None,
     system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(MECHANISMS)}. [default: diffused]")] = None,
+    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(CONJUGATE)}. [default: diffused]")] = None,
     ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None,
     anchor: Annotated[
         str | None, typer.Option(help="Note elsewhere how far the ledger has come: a path, or another ledger's URL.")
@@ -62,7 +63,7 @@ def release(
         missing_options.append("--system")
     if missing_options:
         raise InvalidValue(f"release needs {', '.join(missing_options)} (or --spec FILE with them)")
-    model = parse_system(system) if system is not None else model_from(given["system"])
+    model = parse_system(system) if system is not None else system_from(given["system"])
     limit = option("budget", budget)
     columns = option("column", column or None)
     with contextlib.ExitStack() as opened:

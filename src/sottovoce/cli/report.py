@@ -14,7 +14,7 @@ from sottovoce.cli.questions import Answer
 from sottovoce.ledger import Budget, Entry
 from sottovoce.mechanisms.choices import Choice
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.systems.statistics import CategoryCounts
+from sottovoce.readings import CategoryCounts
 
 __all__ = ["write_report"]
 

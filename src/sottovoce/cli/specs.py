@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sottovoce.latent import CountTables, NoisyCounts
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import build_mechanism
+from sottovoce.mechanisms.choices import build_mechanism, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
 
-__all__ = ["model_from", "parse_system", "parse_types", "read_spec", "releasing_mechanism"]
+__all__ = ["parse_system", "parse_types", "read_spec", "releasing_mechanism"]
 
 
-def model_from(state: Mapping[str, Any]) -> System | CountTables:
-    """Build what a file's ``[system]`` describes: a system, or tables of counts (``kind = "count-tables"``).
-
-    >>> field = {"name": "kind", "categories": ["a", "b"]}
-    >>> model_from({"kind": "count-tables", "fields": [field], "tables": [["kind"]]}).sizes
-    (2,)
-    """
-    return CountTables.from_dict(state) if state.get("kind") == "count-tables" else system_from(state)
-
-
-def releasing_mechanism(name: str | None, model: System | CountTables, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`, or the usual one: diffused; for tables whichever noise is less."""
-    if not isinstance(model, CountTables):
-        return build_mechanism(name or "diffused", model, n, target)
+def releasing_mechanism(name: str | None, model: Any, n: int, target: Promise) -> Mechanism:
+    """Calibrate the mechanism called `name`, or the usual one: the least noise, else the first that serves the model."""
+    known = names_for(model)
     if name is None:
-        return NoisyCounts.calibrate(model, n, target)
-    if name not in ("laplace", "gaussian"):
-        raise InvalidValue(f"count tables are released through laplace or gaussian noise. Got {name!r}")
-    return NoisyCounts.calibrate(model, n, target, name)  # type: ignore[arg-type]
+        name = "diffused" if "diffused" in known else next(iter(known))
+        kind, _ = known[name]
+        if name == "laplace":  # the kind takes whichever noise is less
+            mechanism: Mechanism = kind.calibrate(model, n, target)
+            return mechanism
+    return build_mechanism(name, model, n, target)
 
 
-def parse_system(text: str) -> System:
+def parse_system(text: str) -> Any:
     """Read a system from its command-line form; values of a list are separated by slashes.
 
     >>> parse_system("beta-bernoulli:alpha=6,beta=12")

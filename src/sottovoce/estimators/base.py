@@ -12,6 +12,12 @@ from sklearn.base import BaseEstimator, _clone_parametrized
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sottovoce.estimators.refits import EveryFitSpends, warn_of_refit
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import ApproxDP, Promise
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.regression.choose import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
@@ -19,12 +25,6 @@ from sottovoce.regression.losses import Loss
 from sottovoce.regression.noisy_quadratic import NoisyQuadratic
 from sottovoce.regression.reading import fill, finite, missing_values, table_of
 from sottovoce.regression.rows import Placement
-from sottovoce.estimators.refits import EveryFitSpends, warn_of_refit
-from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.privacy.randomness import secure_rng, seeded_rng
 
 __all__ = ["EveryFitSpends", "PrivateGLM", "seed_of"]
 

@@ -12,13 +12,13 @@ from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
-from sottovoce.regression.design import Design
 from sottovoce.estimators.base import EveryFitSpends, PrivateGLM
-from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
-from sottovoce.regression.reading import class_places, column_of, fill
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
+from sottovoce.regression.reading import class_places, column_of, fill
 
 __all__ = [
     "EveryFitSpends",

@@ -10,6 +10,8 @@ from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce.estimators.promised import promise_of, random_source
+from sottovoce.estimators.refits import warn_of_refit
 from sottovoce.latent.bounded import _ONE, Bounded, moment_draws
 from sottovoce.latent.class_columns import categories_by_name, class_tables, columns_of, complete, tails
 from sottovoce.latent.class_model import ClassModel
@@ -18,11 +20,9 @@ from sottovoce.latent.count_tables import CountTables
 from sottovoce.latent.fields import Field
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.moment_posterior import moment_posterior
-from sottovoce.estimators.promised import promise_of, random_source
 from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.latent.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
 from sottovoce.mechanisms.mechanism import check_draws, coarsen
-from sottovoce.estimators.refits import warn_of_refit
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats

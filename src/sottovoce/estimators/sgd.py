@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from sottovoce.amplification.sgd import NoisyProjectedSGD
-from sottovoce.regression.design import Design
 from sottovoce.estimators.base import seed_of
 from sottovoce.estimators.linear import LogisticRegression
 from sottovoce.estimators.refits import warn_of_refit
@@ -16,6 +15,7 @@ from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.regression.design import Design
 
 __all__ = ["SGDLogisticRegression"]
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.facts.tokens import TokenReader
+from sottovoce.privacy.errors import InvalidValue
 
 __all__ = [
     "And",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from sottovoce.latent.bounded import Bounded
 from sottovoce.latent.count_tables import CountTables
 from sottovoce.latent.fields import ChainGrid, Field
@@ -19,9 +16,6 @@ from sottovoce.latent.tempered import TemperedUpdates
 from sottovoce.latent.tempered_hidden_markov import TemperedHiddenMarkov
 from sottovoce.latent.tempered_network import TemperedNetwork
 
-if TYPE_CHECKING:
-    from sottovoce.estimators.naive_bayes import NaiveBayes
-
 __all__ = [
     "BayesianNetwork",
     "Bounded",
@@ -31,7 +25,6 @@ __all__ = [
     "HiddenMarkovModel",
     "HiddenMarkovPosterior",
     "LatentCounts",
-    "NaiveBayes",
     "NetworkPosterior",
     "NoisyCounts",
     "NoisyTables",
@@ -39,9 +32,3 @@ __all__ = [
     "TemperedNetwork",
     "TemperedUpdates",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "NaiveBayes":  # imported when first used: the rest of the room needs no scikit-learn
-        return importlib.import_module("sottovoce.estimators.naive_bayes").NaiveBayes
-    raise AttributeError(f"module 'sottovoce.latent' has no attribute {name!r}")

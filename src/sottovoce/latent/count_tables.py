@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from sottovoce.latent.fields import ChainGrid, Field
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.conjugate import check_count
+from sottovoce.readings import CrossCounts, Statistics
+from sottovoce.readings.base import checked_n
 from sottovoce.readings.grid import exact_sum
-from sottovoce.systems.statistics import CrossCounts, Statistics
 
 __all__ = ["CountTables"]
 
@@ -46,6 +46,7 @@ class CountTables:
 
     word: ClassVar[str] = "count tables"
     parameter: ClassVar[str] = "counts"
+    mechanisms: ClassVar[tuple[str, ...]] = ("noisy counts",)
     fields: tuple[Field, ...]
     tables: tuple[tuple[str, ...], ...]
 
@@ -137,7 +138,7 @@ class CountTables:
         parts = None if counts is None else np.split(counts, np.cumsum(self.sizes)[:-1])
         if counts is None or parts is None or not np.array_equal(counts, total) or counts.min() < 0:
             raise InvalidData("counts must be whole numbers >= 0")
-        if max(exact_sum(part) for part in parts) > check_count(statistics.n):
+        if max(exact_sum(part) for part in parts) > checked_n(statistics.n):
             raise InvalidData("a table counts more records than there are")
         return tuple(part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True))
 

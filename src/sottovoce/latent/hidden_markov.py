@@ -21,7 +21,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.systems.statistics import CrossCounts, Statistics
+from sottovoce.readings import CrossCounts, Statistics
 
 __all__ = ["HiddenMarkovModel"]
 
@@ -75,6 +75,7 @@ class HiddenMarkovModel:
     """
 
     word: ClassVar[str] = "hidden Markov model"
+    mechanisms: ClassVar[tuple[str, ...]] = ("tempered hidden Markov chain",)
     parameter: ClassVar[str] = "states and probabilities"
     grid: ChainGrid
     fields: tuple[Field, ...]

@@ -16,7 +16,6 @@ from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.fields import Field
 from sottovoce.latent.relabel import common_labels
 from sottovoce.latent.sweeps import ChainState
-from sottovoce.mechanisms.release import readable
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 
@@ -242,6 +241,3 @@ class HiddenMarkovPosterior:
         return isinstance(other, HiddenMarkovPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
-
-
-readable("hidden markov posterior", HiddenMarkovPosterior.from_dict)

@@ -5,7 +5,6 @@ All of this is post-processing of a release: it costs no privacy, and none rests
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -20,10 +20,9 @@ from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.systems.statistics import CrossCounts, Statistics
+from sottovoce.readings import CrossCounts, Statistics
 
 __all__ = ["BayesianNetwork"]
 
@@ -66,6 +65,7 @@ class BayesianNetwork:
     """
 
     word: ClassVar[str] = "Bayesian network"
+    mechanisms: ClassVar[tuple[str, ...]] = ("tempered network",)
     parameter: ClassVar[str] = "tables"
     fields: tuple[Field, ...]
     parents: Any = None

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.elimination import Factor, eliminate
 from sottovoce.latent.fields import Field
-from sottovoce.mechanisms.release import readable
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
@@ -164,6 +163,3 @@ def _interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
         raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
-
-
-readable("network posterior", NetworkPosterior.from_dict)

@@ -24,9 +24,9 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.conjugate import check_count
+from sottovoce.readings import Statistics
+from sottovoce.readings.base import checked_n
 from sottovoce.systems.distributions import Dirichlet
-from sottovoce.systems.statistics import Statistics
 
 __all__ = ["NoisyCounts"]
 
@@ -65,6 +65,10 @@ class NoisyCounts(Mechanism):
     """
 
     word: ClassVar[str] = "noisy counts"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "laplace": {"noise": "laplace"},
+        "gaussian": {"noise": "gaussian"},
+    }
     system: Any
     noise: NoiseKind
     scales: Any
@@ -121,7 +125,7 @@ class NoisyCounts(Mechanism):
             Equal unless given. A table with share p (of a sum of one) gets p of ε under Laplace noise, p of ρ under
             Gaussian noise.
         """
-        check_count(n)
+        checked_n(n)
         parts = _shares(system, shares)
         if noise is not None:
             if noise not in _KINDS:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from sottovoce.latent.count_tables import CountTables
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.release import readable
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 
 __all__ = ["NoisyTables"]
@@ -83,6 +82,3 @@ class NoisyTables:
         return isinstance(other, NoisyTables) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
-
-
-readable("noisy tables", NoisyTables.from_dict)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Statistics
 
 __all__ = ["TemperedHiddenMarkov"]
 
@@ -66,6 +67,8 @@ class TemperedHiddenMarkov(Mechanism):
     """
 
     word: ClassVar[str] = "tempered hidden Markov chain"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
+    forecasts: ClassVar[bool] = False
     system: Any
     temperature: float
     sweeps: int = 20
@@ -151,10 +154,6 @@ class TemperedHiddenMarkov(Mechanism):
         states, _ = drawn.draw_states(counts, rng, weight)
         initial, transition = self.system.prior.draw_chain(states, rng)
         return ChainState(initial, transition, emissions, states)
-
-    def forecast(self, mean: Any, level: float = 0.95) -> NoReturn:
-        """Refuse: the law of a chain's draws has no closed form. Simulate records and release from those."""
-        raise InvalidValue("a Gibbs chain has no forecast in closed form; release from simulated records instead")
 
     def _parameters(self) -> dict[str, Any]:
         return {

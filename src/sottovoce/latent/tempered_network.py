@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems.statistics import Statistics
+from sottovoce.readings import Statistics
 
 __all__ = ["TemperedNetwork"]
 
@@ -54,6 +55,8 @@ class TemperedNetwork(Mechanism):
     """
 
     word: ClassVar[str] = "tempered network"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
+    forecasts: ClassVar[bool] = False
     system: Any
     temperature: float
     floor: float = 0.1
@@ -99,10 +102,6 @@ class TemperedNetwork(Mechanism):
         repeated = np.broadcast_to(table, (draws, *table.shape))
         theta = coarsen(draw_tempered(repeated, self.system.prior_of(repeated.shape[-1]), self.temperature, least, rng))
         return np.asarray(theta / theta.sum(axis=-1, keepdims=True))
-
-    def forecast(self, mean: Any, level: float = 0.95) -> NoReturn:
-        """Refuse: the law of the sampled tables has no closed form. Simulate records and release from those."""
-        raise InvalidValue("a tempered network has no forecast in closed form; release from simulated records instead")
 
     def _parameters(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "floor": self.floor}

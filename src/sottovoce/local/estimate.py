@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.local.observation import observe
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["CategoryEstimate", "estimate_categories"]
 

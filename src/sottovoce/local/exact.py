@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.graph import ProfileGraph
+from sottovoce.privacy.numbers import Floats
 
 __all__ = [
     "GRID",

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.local.graph import ProfileGraph
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 
 __all__ = ["read_column", "read_graph", "write_column"]
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.distributions import (
     Distribution,
     categories_of,
@@ -22,6 +20,8 @@ from sottovoce.local.distributions import (
     fraction_of,
     some,
 )
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["ProfileGraph"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.local.graph import ProfileGraph
+from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 
 __all__ = ["ProfilePrivacy", "independent_profiles", "independent_samples", "same_record"]
 

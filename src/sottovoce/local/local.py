@@ -9,12 +9,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.exact import GRID, Steps, exp_below, uniform_steps
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.local.guarantee import checked_epsilon
 from sottovoce.local.mechanism import ProfileMechanism
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["LocalMechanism"]
 

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.local.coding import codes_of, label_array, positions_of
 from sottovoce.local.exact import GRID, Steps, output_steps, worst_excess
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.local.guarantee import ProfilePrivacy, checked_epsilon
+from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import is_secure, secure_rng
 
 __all__ = ["ProfileMechanism", "ProfileRelease"]
 

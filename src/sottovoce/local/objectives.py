@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.local.mechanism import profile_weights
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["MaxOffDiagonal", "MeanCost", "MeanError", "Objective"]
 

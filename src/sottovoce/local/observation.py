@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.coding import codes_of
 from sottovoce.local.mechanism import ProfileMechanism
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["Observation", "observe"]
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.local.exact import GRID, Steps
 from sottovoce.local.graph import ProfileGraph
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, as_floats
 
 __all__ = ["edge_flip_steps", "flip_matrices", "flip_probability", "ones"]
 

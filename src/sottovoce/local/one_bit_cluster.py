@@ -7,12 +7,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.exact import exp_below
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.local.guarantee import checked_epsilon
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.local.one_bit import edge_flip_steps, flip_matrices, ones
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["OneBitCluster"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.local.local import LocalMechanism
 from sottovoce.local.mechanism import ProfileMechanism
+from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["post_processed"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.local.mechanism import ProfileMechanism
+from sottovoce.local.observation import Observation, observe
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.local.mechanism import ProfileMechanism
-from sottovoce.local.observation import Observation, observe
 
 __all__ = ["CategoryPosterior", "posterior_categories"]
 

@@ -8,13 +8,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from sottovoce.privacy.numbers import Floats
 from sottovoce.local.exact import repair
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.local.guarantee import checked_epsilon
 from sottovoce.local.linear_program import LEAST_EPSILON, Rows, solve
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.local.objectives import MaxOffDiagonal, Objective
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["SmoothCategorical"]
 

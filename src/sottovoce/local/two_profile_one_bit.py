@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.local.exact import exp_below
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.local.guarantee import checked_epsilon
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.local.one_bit import edge_flip_steps, flip_matrices, ones
+from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["TwoProfileOneBit"]
 

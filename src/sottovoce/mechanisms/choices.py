@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.concentrated import ConcentratedPosterior
-from sottovoce.mechanisms.diffused import DiffusedPosterior
-from sottovoce.mechanisms.direct import DirectPosterior
 from sottovoce.mechanisms.forecast import Forecast
-from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
-from sottovoce.mechanisms.tempered import TemperedPosterior
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable, SottovoceError
+from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems import System
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum
 
-__all__ = ["DELTAS", "MECHANISMS", "ORDERS", "Choice", "build_mechanism", "choices", "middle"]
+__all__ = ["CONJUGATE", "DELTAS", "ORDERS", "Choice", "build_mechanism", "choices", "names_for"]
 
 DELTAS = (1e-3, 1e-6, 1e-9)
 ORDERS = (1.0, 2.0, 4.0, 16.0)
+CONJUGATE = ("direct", "diffused", "concentrated", "tempered", "laplace", "gaussian")
+"""The names of the mechanisms that serve a conjugate system."""
 
 
-def _direct(system: System, n: int, target: Promise) -> Mechanism:
-    mechanism = DirectPosterior(system, n)
-    if not mechanism.profile.satisfies(target):
-        raise PromiseUnreachable(f"the plain posterior does not keep {target}; use diffused or concentrated")
-    return mechanism
+def names_for(system: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+    """Return the mechanisms that serve a system: by short name the kind, and what its `calibrate` takes beside.
+
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> tuple(names_for(BetaBernoulli(1, 1))) == CONJUGATE
+    True
+    """
+    words = getattr(system, "mechanisms", None)
+    if words is None:
+        raise InvalidValue(f"no mechanism serves a {type(system).__name__}")
+    kinds = [MECHANISMS[word] for word in (*words, *(w for w in MECHANISMS.strangers if w not in words))]
+    serving = [kind for kind in kinds if kind.word in words or kind.serves(system)]
+    return {name: (kind, options) for kind in serving for name, options in kind.choices.items()}
 
 
-MECHANISMS: dict[str, Callable[[System, int, Promise], Mechanism]] = {
-    "direct": _direct,
-    "diffused": DiffusedPosterior.calibrate,
-    "concentrated": ConcentratedPosterior.calibrate,
-    "tempered": TemperedPosterior.calibrate,
-    "laplace": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "laplace"),
-    "gaussian": lambda system, n, target: NoisyStatistics.calibrate(system, n, target, "gaussian"),
-}
-
-
-def build_mechanism(name: str, system: System, n: int, target: Promise) -> Mechanism:
+def build_mechanism(name: str, system: Any, n: int, target: Promise) -> Mechanism:
     """Calibrate the mechanism called `name`."""
-    if name not in MECHANISMS:
-        raise InvalidValue(f"no mechanism is called {name!r}; known: {', '.join(MECHANISMS)}")
-    return MECHANISMS[name](system, n, target)
+    known = names_for(system)
+    if name not in known:
+        raise InvalidValue(f"no mechanism for this is called {name!r}; known: {', '.join(known)}")
+    kind, options = known[name]
+    mechanism: Mechanism = kind.calibrate(system, n, target, **options)
+    return mechanism
 
 
 @dataclass(frozen=True)
@@ -78,26 +74,16 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def middle(system: System) -> Any:
-    """Return a data mean to forecast for when the user names none: the middle of what records can be."""
-    match system.reading:
-        case ClippedSum(low, high):
-            return (low + high) / 2
-        case CategoryCounts(categories):
-            return [1 / len(categories)] * len(categories)
-        case BallSum(dimension, _):
-            return [0.0] * dimension
-
-
-def choices(system: System, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:
+def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:
     """Calibrate each named mechanism and forecast its use; best forecast first, unreachable ones last."""
     found = []
     for name in names:
         try:
             mechanism = build_mechanism(name, system, n, target)
-            found.append(Choice(name, mechanism, mechanism.forecast(mean)))
         except SottovoceError as error:
             if len(names) == 1:
                 raise
             found.append(Choice(name, None, None, str(error)))
+            continue
+        found.append(Choice(name, mechanism, mechanism.forecast(mean) if mechanism.forecasts else None))
     return sorted(found, key=lambda c: np.inf if c.forecast is None else c.forecast.expected_kl)

@@ -19,8 +19,8 @@ from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings import ClippedSum
 from sottovoce.systems.distributions import Tabulated
-from sottovoce.systems.statistics import ClippedSum
 from sottovoce.systems.system import ClippedSystem
 
 __all__ = ["ClippedTotal"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -30,6 +31,7 @@ class ConcentratedPosterior(PosteriorSample):
     """
 
     word: ClassVar[str] = "concentrated posterior"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"concentrated": {}}
     prior_weight: float
 
     def __post_init__(self) -> None:

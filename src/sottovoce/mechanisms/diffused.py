@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -29,6 +30,7 @@ class DiffusedPosterior(PosteriorSample):
     """
 
     word: ClassVar[str] = "diffused posterior"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"diffused": {}}
     data_weight: float
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -27,6 +28,7 @@ class DirectPosterior(PosteriorSample):
     """
 
     word: ClassVar[str] = "direct posterior"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"direct": {}}
 
     def _parameters(self) -> dict[str, Any]:
         return {}

@@ -9,8 +9,8 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings import Statistics
 from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.statistics import Statistics
 
 __all__ = ["from_origin", "grid_step", "to_grid"]
 

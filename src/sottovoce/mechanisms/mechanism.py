@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,27 +14,71 @@ from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.systems.conjugate import check_count, check_whole
-from sottovoce.systems.records import check_sums
-from sottovoce.systems.statistics import Statistics
+from sottovoce.privacy.registry import Registry
+from sottovoce.readings import Looks, Reading, Seen, Statistics
+from sottovoce.readings.base import checked_n
+from sottovoce.systems.naming import system_from
 from sottovoce.systems.system import System
 
-__all__ = ["Mechanism", "check_draws", "check_system", "coarse_bits", "coarsen"]
+__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system", "coarse_bits", "coarsen"]
+
+MECHANISMS = Registry(
+    "mechanism",
+    {
+        "direct posterior": "sottovoce.mechanisms.direct:DirectPosterior",
+        "diffused posterior": "sottovoce.mechanisms.diffused:DiffusedPosterior",
+        "concentrated posterior": "sottovoce.mechanisms.concentrated:ConcentratedPosterior",
+        "tempered posterior": "sottovoce.mechanisms.tempered:TemperedPosterior",
+        "noisy statistics": "sottovoce.mechanisms.noisy_statistics:NoisyStatistics",
+        "statistical query": "sottovoce.mechanisms.statistical_query:StatisticalQuery",
+        "noisy counts": "sottovoce.latent.noisy_counts:NoisyCounts",
+        "tempered hidden Markov chain": "sottovoce.latent.tempered_hidden_markov:TemperedHiddenMarkov",
+        "tempered network": "sottovoce.latent.tempered_network:TemperedNetwork",
+    },
+    "sottovoce.mechanisms",
+)
+"""Every kind of mechanism by its word."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mechanism(ABC):
-    """A mechanism for n records of a system. Built without data; `release` takes data and changes nothing
-    in it.
+    """A mechanism for n records of a system. Built without data; `release` meets data once and keeps nothing of it.
+
+    A kind is a frozen dataclass with a `word` of its own, listed in `MECHANISMS`: the curator, the ledger, the command
+    line, the server and the audit then know it.
     """
 
     word: ClassVar[str]
-    system: System
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """The short names under which it is asked for, each with what `calibrate` takes beside system, n and target."""
+    forecasts: ClassVar[bool] = True
+    """Whether `forecast` has an answer; a chain of updates has none in closed form."""
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Numbers that `to_dict` shows and that follow from the others."""
+    system: Any
     n: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", check_count(self.n))
-        check_sums(getattr(self.system, "reading", None), self.n)
+        object.__setattr__(self, "n", checked_n(self.n))
+        if isinstance(reading := getattr(self.system, "reading", None), Reading):
+            reading.check_sums(self.n)
+
+    @property
+    def reading(self) -> Reading:
+        """What a release is shown of the records."""
+        reading: Reading = self.system.reading
+        return reading
+
+    @property
+    def parameter(self) -> str:
+        """What the released value is about."""
+        return str(self.system.parameter)
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns to read, in order, where the system names them itself."""
+        named = getattr(self.system, "columns", None)
+        return None if named is None else list(named)
 
     @property
     @abstractmethod
@@ -41,12 +86,18 @@ class Mechanism(ABC):
         """What one release provably does."""
 
     @abstractmethod
-    def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
+    def _value(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
         """Return the value to let out. The only step that meets the data."""
 
-    @abstractmethod
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a release if the records had this mean; reads no private data."""
+        raise InvalidValue(f"a {self.word} has no forecast in closed form; release from simulated records instead")
+
+    @classmethod
+    def serves(cls, system: Any) -> bool:
+        """Say whether a mechanism of someone else's serves a system that does not name it."""
+        del system
+        return False
 
     @abstractmethod
     def _parameters(self) -> dict[str, Any]:
@@ -64,12 +115,12 @@ class Mechanism(ABC):
         draws: int = 1,
         accept_unproven: bool = False,
     ) -> Release:
-        """Show the mechanism its records, or their `Statistics`, and return what may leave the house.
+        """Show the mechanism its records, or what its reading made of them, and return what may leave the house.
 
         Parameters
         ----------
         records
-            A column of exactly n records, or statistics read with ``system.reading``.
+            Exactly n records in memory, what `reading` made of them, or records that can be looked at (`Looks`).
         rng
             Secure randomness by default. A seeded generator marks the release as reproducible: never
             publish it.
@@ -84,23 +135,56 @@ class Mechanism(ABC):
                 "the profile holds only if a Markov chain has converged, which nobody can check; "
                 "pass accept_unproven=True to release all the same"
             )
-        statistics = self._read(records)
+        seen = self.see(records)
         rng = secure_rng() if rng is None else rng
-        value = self._value(statistics, rng, draws)
-        return Release(value, cost, self.to_dict(), self.system.parameter, reproducible=not is_secure(rng))
+        value = self._value(seen, rng, draws)
+        return Release(value, cost, self.to_dict(), self.parameter, reproducible=not is_secure(rng))
 
-    def _read(self, records: Any) -> Statistics:
-        statistics = records if isinstance(records, Statistics) else self._statistics(records)
-        if statistics.n != self.n:
-            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {statistics.n}")
-        return check_whole(self.system.reading, statistics)
+    def see(self, records: Any) -> Any:
+        """Return what the reading makes of the records, of the right n, or raise `InvalidData`."""
+        if isinstance(records, Looks):
+            records = records.look(self.reading)
+        seen = records if isinstance(records, Seen) else self._statistics(records)
+        if seen.n != self.n:
+            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
+        return self.reading.check_whole(seen) if isinstance(seen, Statistics) else seen
 
-    def _statistics(self, records: Any) -> Statistics:
+    def _statistics(self, records: Any) -> Any:
         return self.system.statistics(records)
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Return what is seen of two neighbouring data sets that a release tells apart as easily as any, n >= 1."""
+        return self.reading.pairs(self.n)[0]
+
+    def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Any] | None:
+        """Return log of the density of an output under the first of a pair over that under the second, if known."""
+        del pair
+        return None
+
+    def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
+        """Return the numbers that `draws` independent releases let out, draws first; what an attack looks at."""
+        value = self._value(seen, rng, draws)
+        return np.reshape(value, (draws, *np.shape(value)[1:]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism in public numbers."""
         return {"mechanism": self.word, "n": self.n} | self._parameters() | {"system": self.system.to_dict()}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Mechanism:
+        """Read a mechanism from `to_dict`'s form."""
+        rest = dict(state)
+        word = rest.pop("mechanism", None)
+        kind = MECHANISMS[word]
+        try:
+            mechanism: Mechanism = kind._from_state({k: v for k, v in rest.items() if k not in kind.derived})
+        except (TypeError, KeyError) as error:
+            raise InvalidValue(f"cannot read a {word}: {error}") from None
+        return mechanism
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        return cls(system_from(state.pop("system")), state.pop("n"), **state)
 
     def describe(self) -> str:
         """Return the mechanism in one line."""

@@ -13,8 +13,8 @@ from scipy import fft, special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings import ClippedSum
 from sottovoce.systems.distributions import Dirichlet, DirichletMixture, Distribution, Mixture
-from sottovoce.systems.statistics import ClippedSum
 from sottovoce.systems.system import NoiseAwareSystem
 
 __all__ = ["latent_counts", "latent_total"]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings import Statistics
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.distributions.base import Size
-from sottovoce.systems.statistics import Statistics
 
 __all__ = ["NoisyPosterior"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -11,9 +12,8 @@ import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.clipped_total import ClippedTotal
-from sottovoce.mechanisms.feasible import project
-from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
-from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers, NoiseKind
+from sottovoce.mechanisms.forecast import Forecast, mean_width
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.noise_aware import latent_counts, latent_total
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
@@ -25,16 +25,13 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.conjugate import above_low, check_count, check_statistics
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
+from sottovoce.readings.base import Movement, checked_n
 from sottovoce.systems.distributions import Distribution
-from sottovoce.readings.grid import check_span
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
 from sottovoce.systems.system import ClippedSystem, System
 
 __all__ = ["NoisyStatistics"]
 
-_FINE = 2.0**-20
-"""Grid step of a sum of fractions, beside the width of a record."""
 _MOST_STEPS = 2.0**50
 """The most noise, in steps: sums and noise together then stay far inside 64 bits."""
 _POINTS = 9
@@ -78,6 +75,11 @@ class NoisyStatistics(Mechanism):
     """
 
     word: ClassVar[str] = "noisy statistics"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "laplace": {"noise": "laplace"},
+        "gaussian": {"noise": "gaussian"},
+    }
+    derived: ClassVar[tuple[str, ...]] = ("grid",)
     noise: NoiseKind
     scale: float
 
@@ -86,7 +88,7 @@ class NoisyStatistics(Mechanism):
         check_system(self.system)
         if self.noise not in _KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
-        if self.noise == "laplace" and isinstance(self.system.reading, BallSum):
+        if self.noise == "laplace" and self.reading.vector:
             raise InvalidValue("Laplace noise on vectors costs √d more than need be; use noise='gaussian'")
         object.__setattr__(self, "scale", float(self.scale))
         if not 0 < self.scale < math.inf:
@@ -97,12 +99,12 @@ class NoisyStatistics(Mechanism):
     @cached_property
     def grid(self) -> float:
         """The public grid step on which the statistic is released."""
-        return _grid(self.system.reading, self.n)
+        return self.reading.movement(self.n).grid
 
     @cached_property
     def profile(self) -> Profile:
         """What the release provably does: exact on counts, the proven ρ for Gaussian noise elsewhere."""
-        return _profile(self.system.reading, self.n, self.noise, self.scale)
+        return noise_profile(self.noise, self.scale / self.grid, self.reading.movement(self.n))
 
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise, noise: NoiseKind | None = None) -> Self:
@@ -110,11 +112,11 @@ class NoisyStatistics(Mechanism):
         says which.
         """
         if noise is not None:
-            return cls(system, n, noise, _least_scale(system.reading, check_count(n), noise, target))
+            return cls(system, n, noise, _least_scale(system.reading, checked_n(n), noise, target))
         found: list[Self] = []
         reasons: list[PromiseUnreachable] = []
         for kind in _KINDS:
-            if kind == "laplace" and isinstance(system.reading, BallSum):
+            if kind == "laplace" and system.reading.vector:
                 continue
             try:
                 found.append(cls.calibrate(system, n, target, kind))
@@ -133,26 +135,37 @@ class NoisyStatistics(Mechanism):
         del draws
         return self.profile
 
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the noisy statistics of which releases are made."""
+        return self.noisy_totals(seen, rng, draws)
+
+    def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
+        """Return log of the probability of noisy statistics under the first of a pair over that under the second."""
+        centres = [self.reading.from_steps(self.n, self.reading.steps(seen)) / self.grid for seen in pair]
+
+        def of_noise(outputs: Any) -> Floats:
+            whole = np.asarray(outputs) / self.grid
+            weights = [self._steps.log_weight(np.rint(whole - centre)).sum(axis=-1) for centre in centres]
+            return np.asarray(weights[0] - weights[1])
+
+        return of_noise
+
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> NoisyPosterior:
         del draws
         return self.posterior_from(self.noisy_totals(statistics, rng)[0], rng)
 
     def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
         """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""
-        reading = self.system.reading
-        counts = _counts(reading, check_statistics(reading, statistics), self.grid)
+        counts = self.reading.steps(statistics)
         noisy = self._steps.add(np.tile(counts, draws), rng).reshape(draws, counts.size)
-        return _total(reading, self.n, noisy, self.grid)
+        return self.reading.from_steps(self.n, noisy)
 
     def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> NoisyPosterior:
         """Return the posterior that goes with a noisy statistic already released: post-processing, free of
         cost.
         """
-        reading = self.system.reading
         noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
-        total = project(reading, self.n, noisy)
-        above = float(total[0] - self.n * reading.low) if isinstance(reading, ClippedSum) else None
-        statistics = Statistics(self.n, total, above)
+        statistics = self.reading.statistics(self.n, self.reading.project(self.n, noisy))
         plug_in = self.system.posterior(statistics)
         aware = self._noise_aware(noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
         return NoisyPosterior(noisy, statistics, aware, plug_in)
@@ -179,13 +192,13 @@ class NoisyStatistics(Mechanism):
         The noise on one number is averaged over by Gauss points of its law. The noise on a histogram is averaged over
         eight imagined releases, each category's own noise laid evenly over its law in them.
         """
-        statistics = imagined(self.system.reading, self.n, mean)
+        statistics = self.reading.imagined(self.n, mean)
         system: Any = self.system
         if not self.n:
             exact = system.posterior(statistics)
             return Forecast(0.0, mean_width(exact.interval(level)), mean_width(exact.interval(level)), level)
         reading = system.reading
-        total = _total(reading, self.n, _counts(reading, statistics, self.grid), self.grid)
+        total = reading.from_steps(self.n, reading.steps(statistics))
         if isinstance(reading, ClippedSum) and isinstance(system, ClippedSystem):
             points, weights = self._steps.nodes(_POINTS)
             values = self._clipped.posteriors(total[0] + points * self.grid)
@@ -210,17 +223,6 @@ class NoisyStatistics(Mechanism):
         return {"noise": self.noise, "scale": self.scale, "grid": self.grid}
 
 
-def _counts(reading: Reading, statistics: Statistics, grid: float) -> Integers:
-    """Return statistics in grid steps; a clipped sum in steps above n·low, which keeps its digits far from zero."""
-    near: Any = statistics.total if not isinstance(reading, ClippedSum) else [above_low(reading, statistics)]
-    return np.rint(np.asarray(near) / grid).astype(np.int64)
-
-
-def _total(reading: Reading, n: int, steps: Integers, grid: float) -> Floats:
-    """Return the totals that go with noisy steps: post-processing."""
-    return np.asarray(steps * grid + (n * reading.low if isinstance(reading, ClippedSum) else 0.0))
-
-
 def _evenly(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Floats:
     """Return imagined noise vectors, every coordinate's values spread evenly over the noise's law (a Latin square)."""
     k = np.arange(-int(40 * noise.scale) - 2, int(40 * noise.scale) + 3, max(1, int(noise.scale / 50)))
@@ -232,61 +234,25 @@ def _evenly(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Floats:
     return np.array([rng.permutation(values) for _ in range(size)]).T
 
 
-def _grid(reading: Reading, n: int) -> float:
-    """Return the grid step: 1 for whole statistics, else fine beside a record and far above the error of a
-    sum.
-
-    Pairwise or compensated sums of n numbers up to M err by less than 2⁻⁵³·2·log₂(n)·n·M; the step is 16
-    times that or more.
-    """
-    match reading:
-        case CategoryCounts() | ClippedSum(integer=True):
-            return 1.0
-        case ClippedSum(low, high):
-            width = largest = check_span(low, high)
-        case BallSum(_, radius):
-            width, largest = 2 * radius, radius
-    error = 2.0**-53 * 2 * math.log2(n + 2) * max(n, 1) * largest
-    return 2.0 ** math.ceil(math.log2(max(width * _FINE, 16 * error)))
-
-
-def _profile(reading: Reading, n: int, noise: NoiseKind, scale: float) -> Profile:
-    """Return the profile of noise of this scale on the statistic that this reading gives."""
-    grid = _grid(reading, n)
-    steps = scale / grid
-    match reading:
-        case CategoryCounts():
-            # One record less in one category, one more in another.
-            squares, width, cells = 2.0, 1, 2
-        case ClippedSum(low, high, integer):
-            # Rounding to the grid keeps a distance of whole steps; one more step covers the error of the sum.
-            width = round(high - low) if integer else math.ceil(check_span(low, high) / grid) + 1
-            squares, cells = float(width) ** 2, 1
-        case BallSum(dimension, radius):
-            # Rounding moves each coordinate by at most half a step, and so does the error of the sum.
-            squares, width, cells = (2 * radius / grid + 2 * math.sqrt(dimension)) ** 2, 0, 0
-    if cells and noise == "laplace":
-        return cells * DiscreteLaplaceProfile(steps, width)
-    if cells and steps <= DiscreteGaussianProfile.most:
-        return DiscreteGaussianProfile(steps, width, cells)
-    return ZeroConcentratedProfile(squares / (2 * steps**2))
+def noise_profile(noise: NoiseKind, steps: float, movement: Movement) -> Profile:
+    """Return the profile of noise of a scale in grid steps on a total that moves so far: exact on counts."""
+    if movement.cells and noise == "laplace":
+        return movement.cells * DiscreteLaplaceProfile(steps, movement.width)
+    if movement.cells and steps <= DiscreteGaussianProfile.most:
+        return DiscreteGaussianProfile(steps, movement.width, movement.cells)
+    return ZeroConcentratedProfile(movement.squares / (2 * steps**2))
 
 
 def _least_scale(reading: Reading, n: int, noise: NoiseKind, target: Promise) -> float:
     """Return the least scale that keeps the promise, looking at 1/scale."""
-    match reading:
-        case CategoryCounts():
-            width = 1.0
-        case ClippedSum(low, high):
-            width = high - low
-        case BallSum(_, radius):
-            width = 2 * radius
+    movement = reading.movement(n)
+    counted = movement.cells == 2 and movement.width == 1
 
     def profile(inverse: float) -> Profile:
-        if isinstance(reading, CategoryCounts) and noise == "laplace" and isinstance(target, ApproxDP):
+        if counted and noise == "laplace" and isinstance(target, ApproxDP):
             # Two counts that move by one tell no more than one count that moves by two: hockey sticks p²(1-e^(ε-2t))
             # and p(1-e^(ε-2t)), p = 1/(1+e^-t). Far quicker than to compose, and hardly looser where δ is small.
             return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND)
-        return _profile(reading, n, noise, 1 / inverse)
+        return noise_profile(noise, 1 / inverse / movement.grid, movement)
 
-    return 1 / largest_keeping(profile, target, high=100 / width, name="1/scale")
+    return 1 / largest_keeping(profile, target, high=100 / reading.unit, name="1/scale")

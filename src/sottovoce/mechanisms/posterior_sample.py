@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
+from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
 from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarse_bits, coarsen
+from sottovoce.mechanisms.worst import worst_of
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
+from sottovoce.readings import Statistics
 from sottovoce.systems.distributions.base import number
 from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.statistics import Statistics
 
 __all__ = ["PosteriorSample"]
 
@@ -46,6 +49,15 @@ class PosteriorSample(Mechanism):
         posterior: Any = self.system.posterior(statistics, *self._weights)
         return coarsen(posterior.sample(size, rng), coarse_bits(self.n))
 
+    def worst_pair(self) -> tuple[Statistics, Statistics]:
+        """Return the worst pair of the system; where there may be several, a few seeded draws say which."""
+        return worst_of(self, self.system.worst_data(self.n))
+
+    def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
+        """Return log of the posterior density under the first of a pair over that under the second."""
+        first, second = (self.system.posterior(seen, *self._weights) for seen in pair)
+        return lambda outputs: np.asarray(first.log_density(outputs) - second.log_density(outputs))
+
     def with_known_records(self, records: Any) -> Self:
         """Return the mechanism as an attacker sees it who knows these records already.
 
@@ -58,7 +70,7 @@ class PosteriorSample(Mechanism):
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
-        statistics = imagined(self.system.reading, self.n, mean)
+        statistics = self.reading.imagined(self.n, mean)
         exact: Any = self.system.posterior(statistics)
         sampled: Any = self.system.posterior(statistics, *self._weights)
         return Forecast(

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.registry import Registry
 from sottovoce.systems.distributions import Distribution
 
-__all__ = ["Release", "readable"]
+__all__ = ["POSTERIORS", "Release"]
 
-_READERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
-
-
-def readable(word: str, reader: Callable[[Mapping[str, Any]], Any]) -> None:
-    """Let releases read back a value of another room: one whose `to_dict` says ``{"value": word, ...}``."""
-    _READERS[word] = reader
+POSTERIORS = Registry(
+    "released value",
+    {
+        "noisy": "sottovoce.mechanisms.noisy_posterior:NoisyPosterior",
+        "noisy tables": "sottovoce.latent.noisy_tables:NoisyTables",
+        "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
+        "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
+    },
+    "sottovoce.posteriors",
+)
+"""Every kind of released value that is more than numbers, by the word under `posterior` (or `value`) of its JSON."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,11 @@ class Release:
 
 
 def _value(plain: Any) -> Any:
-    if isinstance(plain, Mapping) and plain.get("posterior") == "noisy":
-        return NoisyPosterior.from_dict(plain)
-    if isinstance(plain, Mapping) and plain.get("value") in _READERS:
-        return _READERS[plain["value"]](plain)
     if isinstance(plain, Mapping) and "distribution" in plain:
         return Distribution.from_dict(plain)
+    word = plain.get("posterior", plain.get("value")) if isinstance(plain, Mapping) else None
+    if word is not None:
+        return POSTERIORS[word].from_dict(plain)
     return np.asarray(plain, dtype=np.float64) if isinstance(plain, list) else plain
 
 

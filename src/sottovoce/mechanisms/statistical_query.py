@@ -10,8 +10,8 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import Promise
+from sottovoce.readings import Statistics
 from sottovoce.systems.beta_bernoulli import BetaBernoulli
-from sottovoce.systems.statistics import Statistics
 from sottovoce.systems.system import System
 
 __all__ = ["StatisticalQuery"]

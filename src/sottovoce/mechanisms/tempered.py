@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -10,18 +11,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
+from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
 from sottovoce.mechanisms.mechanism import Mechanism, coarse_bits, coarsen
+from sottovoce.mechanisms.worst import worst_of
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import Statistics
 from sottovoce.systems.distributions import ScalarDistribution
 from sottovoce.systems.distributions.base import number
 from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.statistics import Statistics
 
 __all__ = ["TemperedPosterior"]
 
@@ -59,6 +62,7 @@ class TemperedPosterior(Mechanism):
     """
 
     word: ClassVar[str] = "tempered posterior"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"tempered": {}}
     system: Any
     temperature: float
     truncation: Any = None
@@ -95,9 +99,18 @@ class TemperedPosterior(Mechanism):
         tempered = self.system.tempered(statistics, self.temperature, self.truncation)
         return coarsen(tempered.sample(size, rng), coarse_bits(self.n))
 
+    def worst_pair(self) -> tuple[Statistics, Statistics]:
+        """Return the worst pair of the system; where there may be several, a few seeded draws say which."""
+        return worst_of(self, self.system.worst_data(self.n))
+
+    def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
+        """Return log of the tempered density under the first of a pair over that under the second."""
+        first, second = (self.system.tempered(seen, self.temperature, self.truncation) for seen in pair)
+        return lambda outputs: np.asarray(first.log_density(outputs) - second.log_density(outputs))
+
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
-        statistics = imagined(self.system.reading, self.n, mean)
+        statistics = self.reading.imagined(self.n, mean)
         exact: Any = self.system.posterior(statistics)
         sampled: Any = self.system.tempered(statistics, self.temperature, self.truncation)
         if isinstance(sampled, ScalarDistribution):

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from sottovoce.metric.metric import MetricDP
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.metric.metric import MetricDP
 from sottovoce.privacy.numbers import as_floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.metric.metric import MetricDP
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 
 __all__ = ["NetworkMetric", "network_privacy"]

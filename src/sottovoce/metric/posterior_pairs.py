@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sottovoce.metric.metric import Metric, MetricDP, absolute_distance, squares_distance
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.metric.metric import Metric, MetricDP, absolute_distance, squares_distance
 from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap
 from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, Pairs, rate_renyi
 from sottovoce.privacy.profile import Basis, Profile

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import numpy as np
 
+from sottovoce.metric.posterior_pairs import ExponentialRate
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.numbers import as_floats
-from sottovoce.metric.posterior_pairs import ExponentialRate
 
 __all__ = ["Counterexample", "RefutedClaim", "relaxed_counterexamples", "relaxed_metric_privacy"]
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import integrate, special
 
-from sottovoce.privacy.errors import InvalidData
 from sottovoce.metric.metric import Metric, MetricDP, squares_distance
-from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.metric.posterior_pairs import NormalPrecision, PosteriorPairs
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import Floats, as_floats
 
 __all__ = ["NormalVariance", "log_bessel_k"]
 

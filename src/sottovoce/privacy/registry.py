@@ -40,6 +40,11 @@ class Registry:
         self._places = dict(places)
         self._found: dict[str, Any] = {}
 
+    @property
+    def strangers(self) -> list[str]:
+        """The words that other packages, or this process, have registered."""
+        return [word for word in self if word not in self._places]
+
     @cached_property
     def _strangers(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=self.group) if point.name not in self._places}

@@ -1,7 +1,7 @@
 """Readings: how records become what a mechanism may see, and how far one record can move that."""
 
 from sottovoce.readings.ball_sum import BallSum
-from sottovoce.readings.base import READINGS, Block, Movement, Reading, Seen, Statistics
+from sottovoce.readings.base import READINGS, Block, Looks, Movement, Reading, Seen, Statistics
 from sottovoce.readings.category_counts import CategoryCounts
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
@@ -15,6 +15,7 @@ __all__ = [
     "ClippedSum",
     "CrossCounts",
     "Joint",
+    "Looks",
     "Movement",
     "Reading",
     "Seen",

@@ -14,7 +14,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.registry import Registry
 
-__all__ = ["READINGS", "Block", "Integers", "Movement", "Reading", "Seen", "Statistics", "checked_n", "plain"]
+__all__ = ["READINGS", "Block", "Integers", "Looks", "Movement", "Reading", "Seen", "Statistics", "checked_n", "plain"]
 
 Integers = NDArray[np.int64]
 
@@ -38,6 +38,14 @@ class Seen:
     """What a reading made of n records: all that a mechanism is shown of them."""
 
     n: int
+
+
+class Looks(ABC):
+    """Records that can be read more than once: what a mechanism is given that looks again where its answer lies."""
+
+    @abstractmethod
+    def look(self, reading: Any) -> Seen:
+        """Return what a reading makes of the records."""
 
 
 @dataclass(frozen=True, eq=False)

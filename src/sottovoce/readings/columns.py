@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["as_codes", "as_numbers", "as_rows", "label_array"]
+__all__ = ["as_codes", "as_numbers", "as_rows", "check_public", "label_array"]
 
 Codes = NDArray[np.int64]
 
@@ -172,3 +172,9 @@ def _by_number(known: NDArray[Any], column: NDArray[Any]) -> Any:
     table = np.zeros(high - low + 1, dtype=np.int64)
     table[known - low] = np.arange(known.size)
     return table[np.clip(column.astype(np.int64), low, high) - low]
+
+
+def check_public(public: bool, odd: bool) -> None:
+    """Raise `InvalidData` where a record that is public is odd: nothing is told that nobody knew."""
+    if public and odd:
+        raise InvalidData("some public record is missing, no number or of no known category; leave it out")

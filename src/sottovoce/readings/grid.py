@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["PLACES", "Grid", "check_span", "exact_sum"]
+__all__ = ["PLACES", "Grid", "check_span", "exact_sum", "noisy_grid", "sum_error"]
 
 PLACES = 51
 """Integers to 2⁵¹ survive a double, with room for half a step and a sign."""
 _NARROWEST, _WIDEST = 2.0**-400, 2.0**400
 """Squares, and squares times n, stay numbers."""
 _HALF = 26
+_FINE = 2.0**-20
+"""Grid step of a noisy sum of fractions, beside the width of a record."""
 
 
 @dataclass(frozen=True)
@@ -101,3 +103,18 @@ def check_span(low: float, high: float, what: str = "the bounds") -> float:
     if not _NARROWEST <= width <= _WIDEST:
         raise InvalidValue(f"{what} lie too close together or too far apart; use another unit. Got {low} and {high}")
     return width if Fraction(width) >= Fraction(high) - Fraction(low) else math.nextafter(width, math.inf)
+
+
+def sum_error(n: int, largest: float) -> float:
+    """Return more than what adding n doubles of this size pairwise, or compensated, can be off by."""
+    return 2.0**-48 * math.log2(n + 2) * n * largest
+
+
+def noisy_grid(n: int, width: float, largest: float) -> float:
+    """Return the grid step of a noisy sum of fractions: fine beside a record and far above the error of a sum.
+
+    Pairwise or compensated sums of n numbers up to M err by less than 2⁻⁵³·2·log₂(n)·n·M; the step is 16 times that or
+    more, and at least 2⁻²⁰ of a record's width.
+    """
+    error = 2.0**-53 * 2 * math.log2(n + 2) * max(n, 1) * largest
+    return float(2.0 ** math.ceil(math.log2(max(width * _FINE, 16 * error))))

@@ -1,13 +1,10 @@
 """Generalized linear models: posterior samples whose privacy is certified at every step of the chain.
 
-Needs the `glm` extra (JAX, scikit-learn). Nothing here changes JAX's global settings: double precision is switched on
+Needs the `regression` extra (JAX). Nothing here changes JAX's global settings: double precision is switched on
 inside the sampler only.
 """
 
 from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
 
 from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
 from sottovoce.regression.choose import MECHANISMS, choose
@@ -33,17 +30,6 @@ from sottovoce.regression.refined import RefinedPosterior
 from sottovoce.regression.rows import Placement
 from sottovoce.regression.tempered import TemperedGLM
 
-if TYPE_CHECKING:
-    from sottovoce.estimators.linear import (
-        EveryFitSpends,
-        LinearRegression,
-        LinearSVC,
-        LogisticRegression,
-        PoissonRegression,
-        ProbitRegression,
-    )
-    from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
-
 __all__ = [
     "MECHANISMS",
     "Chain",
@@ -52,24 +38,16 @@ __all__ = [
     "CustomLoss",
     "Design",
     "DiffusePosterior",
-    "EveryFitSpends",
     "GaussianPosterior",
     "Huber",
-    "LinearRegression",
-    "LinearSVC",
     "LocalisedPosterior",
     "Logistic",
-    "LogisticRegression",
     "Loss",
     "NoisyQuadratic",
     "PacBayes",
     "Placement",
     "Poisson",
-    "PoissonRegression",
     "Probit",
-    "ProbitRegression",
-    "PublicEncoder",
-    "PublicScaler",
     "RefinedPosterior",
     "SmoothedHinge",
     "Squared",
@@ -79,17 +57,4 @@ __all__ = [
     "mixing_steps",
     "pac_bayes",
     "posterior_predictive",
-    "private_pipeline",
 ]
-
-_LAZY = dict.fromkeys(
-    ("EveryFitSpends", "LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
-    "sottovoce.estimators.linear",
-) | dict.fromkeys(("PublicEncoder", "PublicScaler", "private_pipeline"), "sottovoce.estimators.public_steps")
-"""Imported when first used: the rest of the room needs no scikit-learn."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'sottovoce.regression' has no attribute {name!r}")

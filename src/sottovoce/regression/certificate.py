@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sottovoce.regression.losses import positive, whole
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
+from sottovoce.regression.losses import positive, whole
 
 __all__ = ["Chain", "largest_step", "mixing_steps"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
 from sottovoce.regression.design import Design
 from sottovoce.regression.localised import LocalisedPosterior
 from sottovoce.regression.losses import Squared
 from sottovoce.regression.noisy_quadratic import NoisyQuadratic
 from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePosterior, default_precision
 from sottovoce.regression.refined import RefinedPosterior
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import Promise
 
 __all__ = ["MECHANISMS", "GLMMechanism", "choose"]
 

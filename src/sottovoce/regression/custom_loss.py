@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.regression.losses import Constants, Loss, positive
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.regression.losses import Constants, Loss, positive
 
 __all__ = ["CustomLoss"]
 

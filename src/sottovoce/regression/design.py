@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.regression.losses import Constants, Loss, positive, whole
-from sottovoce.regression.reading import column_of, fill, finite, table_of
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.losses import Constants, Loss, positive, whole
+from sottovoce.regression.reading import column_of, fill, finite, table_of
 
 __all__ = ["Design", "check_design", "scale_down"]
 

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sottovoce.mechanisms.grid import to_grid
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design, scale_down
 from sottovoce.regression.losses import Loss, held
 from sottovoce.regression.rows import Placement, Rows, place
-from sottovoce.mechanisms.grid import to_grid
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
 
 __all__ = ["run_chains"]
 

@@ -16,9 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
-from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.losses import Loss, Squared, positive
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
@@ -28,6 +25,9 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.gaussian_posterior import GaussianPosterior
+from sottovoce.regression.losses import Loss, Squared, positive
 
 __all__ = ["NoisyMoments", "NoisyQuadratic", "QuadraticFit", "joint_sensitivity", "quadratic_fit"]
 

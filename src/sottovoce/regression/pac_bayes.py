@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import positive
-from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["PacBayes", "pac_bayes"]
 

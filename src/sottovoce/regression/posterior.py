@@ -9,11 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.regression.certificate import Chain, mixing_steps
-from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.langevin import run_chains
-from sottovoce.regression.losses import positive, whole
-from sottovoce.regression.rows import Placement
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
@@ -22,6 +17,11 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.regression.certificate import Chain, mixing_steps
+from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.langevin import run_chains
+from sottovoce.regression.losses import positive, whole
+from sottovoce.regression.rows import Placement
 
 __all__ = ["ConcentratedGaussianPrior", "DiffusePosterior", "default_precision"]
 

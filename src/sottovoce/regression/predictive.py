@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sottovoce.regression.losses import ComplementaryLogLog, Huber, Logistic, Loss, Poisson, Probit, Squared
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.losses import ComplementaryLogLog, Huber, Logistic, Loss, Poisson, Probit, Squared
 
 __all__ = ["posterior_predictive"]
 

@@ -9,13 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.localised import check_phases, plan_phases, run_phases, total_mu
-from sottovoce.regression.losses import ComplementaryLogLog, Poisson, positive
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic
-from sottovoce.regression.posterior import DiffusePosterior, default_precision
-from sottovoce.regression.row_maps import Flattening, RowMap, shape_by
-from sottovoce.regression.rows import Placement
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
@@ -24,6 +17,13 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.localised import check_phases, plan_phases, run_phases, total_mu
+from sottovoce.regression.losses import ComplementaryLogLog, Poisson, positive
+from sottovoce.regression.noisy_quadratic import NoisyQuadratic
+from sottovoce.regression.posterior import DiffusePosterior, default_precision
+from sottovoce.regression.row_maps import Flattening, RowMap, shape_by
+from sottovoce.regression.rows import Placement
 
 __all__ = ["RefinedPosterior", "mapped", "public_scales"]
 

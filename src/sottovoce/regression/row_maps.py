@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.regression.design import Design, check_design, scale_down
-from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.losses import positive
-from sottovoce.regression.noisy_quadratic import NoisyMoments
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
+from sottovoce.regression.design import Design, check_design, scale_down
+from sottovoce.regression.gaussian_posterior import GaussianPosterior
+from sottovoce.regression.losses import positive
+from sottovoce.regression.noisy_quadratic import NoisyMoments
 
 __all__ = ["Flattening", "RowMap", "shape_by"]
 

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sottovoce.regression.design import Design
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis
+from sottovoce.regression.design import Design
 
 __all__ = ["Placement", "Rows", "place"]
 

@@ -9,10 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import positive
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.rows import Placement
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
@@ -21,6 +17,10 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.losses import positive
+from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.rows import Placement
 
 __all__ = ["TemperedGLM"]
 

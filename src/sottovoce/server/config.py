@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.mechanisms.choices import MECHANISMS
+from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.server.sections import Section
@@ -60,7 +60,7 @@ class DatasetConfig:
     types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     description: str = ""
-    mechanisms: tuple[str, ...] = tuple(MECHANISMS)
+    mechanisms: tuple[str, ...] = CONJUGATE
     conditions: bool = True
 
 
@@ -218,7 +218,7 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
         types=_types(section),
         title=section.text("title", name),
         description=section.text("description", ""),
-        mechanisms=section.texts("mechanisms", tuple(MECHANISMS), among=MECHANISMS),
+        mechanisms=section.texts("mechanisms", CONJUGATE, among=CONJUGATE),
         conditions=section.flag("conditions", default=True),
         columns={key: _column(key, table) for key, table in section.tables("columns").items()},
     )

@@ -12,8 +12,8 @@ from sottovoce.curator import Curator
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
+from sottovoce.readings import Statistics
 from sottovoce.server.config import AnalystConfig, DatasetConfig
-from sottovoce.systems.statistics import Statistics
 from sottovoce.tables import open_table
 
 __all__ = ["Dataset"]
@@ -57,7 +57,7 @@ class _Remembered:
 
     def _statistics(self, reading: Any, column: Any, where: str | None, missing: Any) -> Statistics:
         with self._turn:
-            found: Statistics = self._table.statistics(reading, column, where=where, missing=missing)
+            found: Statistics = self._table.read(reading, column, where=where, missing=missing)
         return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.ledger.chain import canonical
 from sottovoce.mechanisms import Mechanism, NoisyStatistics
 from sottovoce.mechanisms.choices import build_mechanism
@@ -21,7 +22,6 @@ from sottovoce.server.queries import check_query, parse_query
 from sottovoce.server.queries.tree import Query
 from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
-from sottovoce.facts.conditions import columns_of, parse_predicate
 
 __all__ = ["Model", "Prepared", "Question", "build", "calibrated", "model_of", "target_of"]
 

@@ -17,7 +17,6 @@ from sottovoce.curator import Answer, Draft, Paid
 from sottovoce.ledger import Budget, Entry, Ledger, State
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import what_is_left
-from sottovoce.mechanisms.choices import middle
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.server.answers import answering
 from sottovoce.server.callers import Caller, caller_of
@@ -170,7 +169,7 @@ class Service:
         dataset = self._dataset(caller, "plan", name)
         model = model_of(question.system, question.column, question.where, dataset.config)
         target = target_of(question.target)
-        imagined = middle(model.system) if mean is None else mean
+        imagined = model.system.reading.middle() if mean is None else mean
         budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
         spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []

@@ -18,17 +18,12 @@ from sottovoce.systems.distributions import (
 from sottovoce.systems.gamma_exponential import GammaExponential
 from sottovoce.systems.gamma_poisson import GammaPoisson
 from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts, Reading, Statistics
 from sottovoce.systems.system import NoiseAwareSystem, System, TemperableSystem
 
 __all__ = [
-    "BallSum",
     "Beta",
     "BetaBernoulli",
-    "CategoryCounts",
-    "ClippedSum",
     "Conjugate",
-    "CrossCounts",
     "Dirichlet",
     "DirichletCategorical",
     "DirichletMixture",
@@ -41,9 +36,7 @@ __all__ = [
     "Normal",
     "NormalMean",
     "NormalVector",
-    "Reading",
     "ScalarDistribution",
-    "Statistics",
     "System",
     "TemperableSystem",
     "Truncated",

@@ -13,11 +13,11 @@ from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pairs import BetaPairs
 from sottovoce.privacy.profile import Profile
+from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Beta
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
-from sottovoce.systems.statistics import ClippedSum, Statistics
 
 __all__ = ["BetaBernoulli", "unit_floor"]
 

@@ -13,12 +13,13 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.pairs import BetaPairs
 from sottovoce.privacy.profile import Profile
+from sottovoce.readings import CategoryCounts, Statistics
+from sottovoce.readings.base import checked_n
 from sottovoce.systems.beta_bernoulli import unit_floor
-from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
+from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Dirichlet
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
-from sottovoce.systems.statistics import CategoryCounts, Statistics
 
 __all__ = ["DirichletCategorical"]
 
@@ -91,7 +92,7 @@ class DirichletCategorical(Conjugate):
         """Return both orders of the pair: a record in one least category or the other, the rest in a
         third.
         """
-        n = check_count(n)
+        n = checked_n(n)
         if n == 0:
             return ()
         i, j = self._least
@@ -112,6 +113,12 @@ class DirichletCategorical(Conjugate):
         a, b = (prior_weight * float(self.alpha[k]) for k in self._least)
         others = n - 1 if self.alpha.size == 2 else 0
         return LikelihoodRatioProfile((BetaPairs(a, b, data_weight, others),))
+
+    def worst_data(self, n: int) -> list[tuple[Statistics, Statistics]]:
+        """Return the statistics behind `worst_pairs`: its posteriors less the prior."""
+        pairs = self.worst_pairs(n)[::2]
+        counts = [tuple(np.rint(end.alpha - self.alpha) for end in pair) for pair in pairs]
+        return [(Statistics(n, first), Statistics(n, second)) for first, second in counts]
 
     def _with_prior(self, prior: Dirichlet) -> Self:
         return replace(self, alpha=prior.alpha)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.facts.conditions import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or
+from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["Cell", "categories_in", "cells_in"]
 

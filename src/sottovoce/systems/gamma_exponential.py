@@ -11,12 +11,13 @@ from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pairs import GammaRatePairs
 from sottovoce.privacy.profile import Profile
-from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
+from sottovoce.readings import ClippedSum, Statistics
+from sottovoce.readings.base import checked_n
+from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Gamma
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
 from sottovoce.systems.gamma_poisson import log_rate_prior, log_rate_span, positive_interval
-from sottovoce.systems.statistics import ClippedSum, Statistics
 
 __all__ = ["GammaExponential"]
 
@@ -74,7 +75,7 @@ class GammaExponential(Conjugate):
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> tuple[tuple[Gamma, Gamma], ...]:
         """Return both orders of the pair: all records 0, or one of them `high`."""
-        if check_count(n) == 0:
+        if checked_n(n) == 0:
             return ()
         none, one = (self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, self.high))
         return (none, one), (one, none)

@@ -13,13 +13,13 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Profile
-from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
+from sottovoce.readings import BallSum, ClippedSum, Statistics
+from sottovoce.readings.base import checked_n
+from sottovoce.readings.grid import check_span
+from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Normal, NormalVector
 from sottovoce.systems.distributions.base import frozen, positive
 from sottovoce.systems.distributions.truncated import Truncated
-from sottovoce.readings.grid import check_span
-from sottovoce.systems.records import check_sums
-from sottovoce.systems.statistics import BallSum, ClippedSum, Statistics
 
 __all__ = ["NormalMean", "clipped_normal_characteristic"]
 
@@ -68,7 +68,7 @@ class NormalMean(Conjugate):
         centre = as_floats("prior_mean", self.prior_mean, -np.inf)
         if self.bounds is not None and self.radius is None and self.dimension is None:
             object.__setattr__(self, "bounds", _interval(self.bounds))
-            check_sums(ClippedSum(*self.bounds), 0)
+            ClippedSum(*self.bounds).check_sums(0)
             if centre.ndim:
                 raise InvalidValue("prior_mean must be one number where records are numbers")
         elif self.bounds is None and self.radius is not None and self.dimension is not None:
@@ -136,7 +136,7 @@ class NormalMean(Conjugate):
 
     def worst_pairs(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> tuple[tuple[Any, Any], ...]:
         """Return both orders of a pair whose one record sits at opposite ends of the bounds."""
-        if check_count(n) == 0:
+        if checked_n(n) == 0:
             return ()
         if self.bounds is not None:
             ends = [Statistics(n, n * self.origin + step, step) for step in (0.0, self.diameter)]

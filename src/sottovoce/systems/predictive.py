@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from sottovoce.facts.conditions import Condition
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.events import Cell, categories_in, cells_in
 from sottovoce.systems import (
     BetaBernoulli,
     DirichletCategorical,
@@ -23,7 +23,7 @@ from sottovoce.systems import (
     NormalMean,
     System,
 )
-from sottovoce.facts.conditions import Condition
+from sottovoce.systems.events import Cell, categories_in, cells_in
 
 __all__ = ["NewRecord", "new_record"]
 

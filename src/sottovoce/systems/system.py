@@ -6,8 +6,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
+from sottovoce.readings import Reading, Statistics
 from sottovoce.systems.distributions import Distribution, ScalarDistribution
-from sottovoce.systems.statistics import Reading, Statistics
 
 __all__ = ["ClippedSystem", "NoiseAwareSystem", "System", "TemperableSystem"]
 

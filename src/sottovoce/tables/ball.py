@@ -12,7 +12,7 @@ from typing import Any
 import ibis
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.systems.records import ball_limit
+from sottovoce.readings.ball_sum import ball_limit
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import LARGEST, SMALLEST
 

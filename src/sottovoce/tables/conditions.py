@@ -13,9 +13,6 @@ from typing import Any
 
 import ibis
 
-from sottovoce.privacy.errors import InvalidData
-from sottovoce.tables.columns import field, is_text, numeric
-from sottovoce.tables.engine import Engine, number
 from sottovoce.facts.conditions import (
     And,
     Column,
@@ -28,6 +25,9 @@ from sottovoce.facts.conditions import (
     Or,
     parse_predicate,
 )
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.tables.columns import field, is_text, numeric
+from sottovoce.tables.engine import Engine, number
 
 __all__ = ["condition"]
 

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ibis
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import CrossCounts, Statistics
-from sottovoce.tables.engine import Engine
-from sottovoce.tables.readings import category_literals
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings import CrossCounts, Statistics
+from sottovoce.tables.plans import Asked, Plan
+from sottovoce.tables.sums import category_literals
 
-__all__ = ["CellPlan", "cross_counts"]
+__all__ = ["cross_counts"]
 
 Cells = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class CellPlan:
-    """One query whose rows are (table, cell, records), and what they mean; table -1 carries n."""
+def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
+    """Plan every table of a reading: rows of (table, cell, records), of which table -1 carries n.
 
-    query: Any
-    decode: Callable[[Cells], Statistics]
-
-
-def cross_counts(engine: Engine, table: Any, values: Sequence[Any], kept: Any, reading: CrossCounts) -> CellPlan:
-    """Plan every table of a reading. Only cells of the public lists leave the engine, and n.
+    Only cells of the public lists leave the engine, and n.
 
     The engine turns each value into the position of its category and groups by all positions at once, so the
     records are read once however many tables there are.
     """
-    if len(values) != len(reading.columns):
-        raise InvalidData(f"this reading takes {len(reading.columns)} columns, in order. Got {len(values)}")
+    asked.no_missing("each list of categories says itself what a missing value counts as")
+    asked.take(len(reading.columns))
+    engine, table, kept = asked.engine, asked.records, asked.kept
+    pairs = zip(asked.names, reading.columns, strict=True)
+    values = [asked.value(name, categories, cut=False) for name, categories in pairs]
     codes = {
         f"c{i}": _code(value, categories, other)
         for i, (value, categories, other) in enumerate(zip(values, reading.columns, reading.others, strict=True))
@@ -61,7 +56,7 @@ def cross_counts(engine: Engine, table: Any, values: Sequence[Any], kept: Any, r
         total[starts[cells[:, 0]] + cells[:, 1]] = cells[:, 2]
         return Statistics(int(rows[rows[:, 0] < 0, 2].sum()), total)
 
-    return CellPlan(ibis.union(*parts) if len(parts) > 1 else parts[0], decode)
+    return Plan(ibis.union(*parts) if len(parts) > 1 else parts[0], decode, many=True)
 
 
 def _whole(value: int) -> Any:

@@ -1,11 +1,11 @@
-"""The public grid of `systems`, within what every engine can multiply."""
+"""The public grid of `readings`, within what every engine can multiply."""
 
 from __future__ import annotations
 
 from typing import Self
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.systems import grid
+from sottovoce.readings import grid
 
 __all__ = ["LARGEST", "SMALLEST", "Grid"]
 

@@ -11,12 +11,12 @@ import ibis
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.statistics import ClippedSum
+from sottovoce.readings import ClippedSum
 from sottovoce.tables.ball import Ball
 from sottovoce.tables.columns import numeric
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import Grid
-from sottovoce.tables.readings import clipped
+from sottovoce.tables.sums import clipped
 
 __all__ = ["QuadraticStatistics", "quadratic_sums"]
 

@@ -63,9 +63,9 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None) -> Table:
     Examples
     --------
     >>> import pandas as pd
-    >>> from sottovoce.systems.statistics import ClippedSum
+    >>> from sottovoce.readings import ClippedSum
     >>> with open_table(pd.DataFrame({"smoker": [True, False, True]})) as table:
-    ...     table.statistics(ClippedSum(0, 1, integer=True), "smoker")
+    ...     table.read(ClippedSum(0, 1, integer=True), "smoker")
     Statistics(n=3, total=array([2.]))
     """
     if isinstance(source, str) and "://" in source:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-import ibis
-
+from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts, Statistics
-from sottovoce.tables.columns import field, is_text, numeric
+from sottovoce.readings import Reading
+from sottovoce.tables.columns import field, is_text
 from sottovoce.tables.conditions import condition
-from sottovoce.tables.cross_counts import CellPlan, cross_counts
 from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows, guarded
 from sottovoce.tables.origin import Origin
-from sottovoce.facts.conditions import columns_of, parse_predicate
+from sottovoce.tables.plans import PLANS, Asked, Plan
 from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
-from sottovoce.tables.readings import Plan, ball_sum, category_counts, clipped_sum, condition_count
 
 __all__ = ["Table"]
 
@@ -31,13 +28,13 @@ class Table:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from sottovoce.systems.statistics import CategoryCounts, ClippedSum
+    >>> from sottovoce.readings import CategoryCounts, ClippedSum
     >>> from sottovoce.tables import open_table
     >>> with open_table(pa.table({"age": [31, None, 118], "ward": ["N", "S", "N"]})) as table:
     ...     table.schema, table.count()
-    ...     table.statistics(ClippedSum(0, 100), "age")
-    ...     table.statistics(CategoryCounts(("N", "S")), "ward")
-    ...     table.statistics(ClippedSum(0, 1), where="age > 30 and ward = 'N'")
+    ...     table.read(ClippedSum(0, 100), "age")
+    ...     table.read(CategoryCounts(("N", "S")), "ward")
+    ...     table.read(ClippedSum(0, 1), where="age > 30 and ward = 'N'")
     ({'age': 'int64', 'ward': 'string'}, 3)
     Statistics(n=3, total=array([131.]))
     Statistics(n=3, total=array([2., 1.]))
@@ -69,20 +66,20 @@ class Table:
         """Return n, the number of records."""
         return self._row(self._records.aggregate(n=self._records.count().cast("string")))[0]
 
-    def statistics(
+    def read(
         self,
         reading: Any,
         column: str | Sequence[str] | None = None,
         *,
         where: str | None = None,
         missing: Any = None,
-    ) -> Statistics:
-        """Return n and ΣS(x) over the whole table, computed by one query inside the engine.
+    ) -> Any:
+        """Return what a reading makes of the whole table, computed by one query inside the engine.
 
         Parameters
         ----------
         reading
-            A `ClippedSum`, `CategoryCounts`, `BallSum` or `CrossCounts`, or a system that has one.
+            A `Reading`, or a system or mechanism that has one.
         column
             The column to read; for a `BallSum` one column a coordinate, for `CrossCounts` one a list of
             categories. Without a column a record is 1 where
@@ -96,11 +93,11 @@ class Table:
             cut to the bounds, unless given) or one of the categories (the first, unless given).
         """
         plan = self._plan(reading, column, where, missing)
-        if isinstance(plan, CellPlan):
-            statistics = plan.decode(fetch_rows(self._connection, plan.query, self.name))
-            self._check_some(statistics.n)
-            return statistics
-        return plan.decode(self._records_row(plan.query))
+        if not plan.many:
+            return plan.decode(self._records_row(plan.query))
+        seen = plan.decode(fetch_rows(self._connection, plan.query, self.name))
+        self._check_some(seen.n)
+        return seen
 
     def check(
         self,
@@ -110,7 +107,7 @@ class Table:
         where: str | None = None,
         missing: Any = None,
     ) -> None:
-        """Raise what `statistics` would raise for this request, from the schema alone: no record is read."""
+        """Raise what `read` would raise for this request, from the schema alone: no record is read."""
         self._plan(reading, column, where, missing)
 
     def quadratic_statistics(
@@ -165,62 +162,27 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.schema)} columns)"
 
-    def _plan(
-        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
-    ) -> Plan | CellPlan:
+    def _plan(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
         self._check_open()
         return guarded(
             lambda: self._planned(getattr(reading, "reading", reading), column, where, missing),
             f"this question does not fit the columns of {self.name}",
         )
 
-    def _planned(
-        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any
-    ) -> Plan | CellPlan:
+    def _planned(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
+        if not isinstance(reading, Reading):
+            raise InvalidValue(f"expected a reading, or a system that has one. Got a {type(reading).__name__}")
         names = _names(column)
         records = self._reading_of([*names, *([] if where is None else columns_of(parse_predicate(where)))])
         kept = None if where is None else condition(self._engine, records, where)
-        if isinstance(reading, BallSum):
-            if missing is not None:
-                raise InvalidValue("a missing coordinate counts as 0; a ball takes no other value for it")
-            return ball_sum(self._engine, records, names, kept, reading)
-        if isinstance(reading, CrossCounts):
-            if missing is not None:
-                raise InvalidValue("each list of categories says itself what a missing value counts as")
-            if len(names) != len(reading.columns):
-                raise InvalidData(f"this reading takes {len(reading.columns)} columns, in order. Got {len(names)}")
-            pairs = zip(names, reading.columns, strict=True)
-            values = [self._value(records, [name], None, categories) for name, categories in pairs]
-            return cross_counts(self._engine, records, values, kept, reading)
-        if not isinstance(reading, ClippedSum | CategoryCounts):
-            raise InvalidValue(
-                f"a reading is a ClippedSum, CategoryCounts, BallSum or CrossCounts, or a system. "
-                f"Got a {type(reading).__name__}"
-            )
-        if column is None:
-            if kept is None:
-                raise InvalidData("say what to read: a column, a condition (where=...), or both")
-            if missing is not None:
-                raise InvalidValue("a condition is 0 or 1 and never missing, so it takes no value for missing")
-            return condition_count(records, kept, reading)
-        if isinstance(reading, ClippedSum):
-            return clipped_sum(self._engine, records, self._value(records, names, kept), reading, missing)
-        value = self._value(records, names, kept, reading.categories)
-        return category_counts(self._engine, records, value, reading, missing)
+        for name in names:
+            field(records, name)
+        plan: Plan = PLANS[reading.word](Asked(self._engine, records, tuple(names), kept, missing), reading)
+        return plan
 
     def _reading_of(self, names: Sequence[str]) -> Any:
         """Return the records as they are read where a question looks at these columns."""
         return self._texts if any(is_text(self._records, name) for name in names) else self._records
-
-    def _value(self, records: Any, names: list[str], kept: Any, categories: Sequence[Any] | None = None) -> Any:
-        if len(names) != 1:
-            raise InvalidData(f"this reading takes one column. Got {len(names)}")
-        [name] = names
-        # A column of no given type is text where its categories are texts, and numbers where they are not.
-        typed = name not in self._engine.untyped or any(isinstance(category, str) for category in categories or ())
-        as_text = categories is not None and typed and is_text(records, name)
-        value = field(records, name) if as_text else numeric(self._engine, records, name)
-        return value if kept is None else ibis.cases((kept, value), else_=ibis.null(value.type()))
 
     def _check_open(self) -> None:
         if not self._open:

@@ -10,10 +10,10 @@ import numpy as np
 from audit.faults import served
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.checks import CheckResult, run_check
+from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, NormalMean
 
 __all__ = ["AUDITS", "run"]

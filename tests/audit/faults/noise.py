@@ -6,13 +6,13 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.latent.bounded import Bounded
+from sottovoce.local.exact import on_grid
+from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.local.exact import on_grid
-from sottovoce.local.mechanism import ProfileMechanism
+from sottovoce.readings import CategoryCounts, Statistics
 from sottovoce.systems import NormalMean
-from sottovoce.systems.statistics import CategoryCounts, Statistics
 
 MOMENTS = "bounded numbers move their moments no more than is claimed"
 HISTOGRAM = "audit of a noisy histogram"

@@ -13,7 +13,8 @@ from sottovoce.mechanisms.tempered import TemperedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.pairs import BetaPairs
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 from sottovoce.systems.conjugate import Conjugate
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import NormalVector

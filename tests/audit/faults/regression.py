@@ -9,12 +9,12 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.amplification.sgd import NoisyProjectedSGD
+from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.regression import certificate, design, langevin, noisy_quadratic
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.regression.refined import RefinedPosterior
-from sottovoce.privacy.gaussian import GaussianProfile
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
 ODD = "odd records move a chain no further than others"

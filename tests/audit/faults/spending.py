@@ -34,7 +34,7 @@ def _peek(patch: Patch) -> None:
     honest = Curator._check
 
     def check(self, mechanism, rng):
-        self._table.statistics(mechanism.system, "smoker")
+        self._table.read(mechanism.system, "smoker")
         honest(self, mechanism, rng)
 
     patch.setattr(Curator, "_check", check)

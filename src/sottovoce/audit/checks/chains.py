@@ -13,6 +13,10 @@ from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.audit.low_bits import lowest_bit
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.promises import GaussianDP
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression import certificate
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
@@ -21,10 +25,6 @@ from sottovoce.regression.noisy_quadratic import NoisyQuadratic
 from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.regression.refined import RefinedPosterior
 from sottovoce.regression.rows import Placement
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import GaussianDP
-from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = [
     "certificates",

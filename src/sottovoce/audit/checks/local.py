@@ -9,8 +9,8 @@ from scipy import stats
 
 from sottovoce.audit.checks.fits import ALARM
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.local import ProfileGraph, SmoothCategorical, SmoothOneBit
+from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["edges", "local_draws"]
 

@@ -11,11 +11,11 @@ import numpy as np
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.latent.bounded import Bounded, moment_sensitivity
 from sottovoce.latent.fields import Field
+from sottovoce.local import ProfileGraph
+from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.mechanisms import DirectPosterior
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.local import ProfileGraph
-from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 __all__ = ["moments", "odd_records", "row_sums", "sums"]

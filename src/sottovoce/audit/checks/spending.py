@@ -19,7 +19,8 @@ from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import GaussianDP, RenyiDP
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli
 
 __all__ = ["failures_stay_spent", "keys", "pending", "spend_first"]
 

@@ -19,8 +19,8 @@ from sottovoce.curator import Curator
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.promises import RenyiDP
+from sottovoce.readings import CategoryCounts, ClippedSum
 from sottovoce.systems import BetaBernoulli
-from sottovoce.systems.statistics import CategoryCounts, ClippedSum
 from sottovoce.tables import open_table
 
 __all__ = ["failing", "one_budget", "public_facts"]
@@ -38,7 +38,7 @@ _QUESTIONS: tuple[tuple[Any, str | None, str | None], ...] = (
 
 def _answers(source: Any) -> tuple[Any, Any, list[Any]]:
     with open_table(source) as table:
-        found = [table.statistics(reading, column, where=where) for reading, column, where in _QUESTIONS]
+        found = [table.read(reading, column, where=where) for reading, column, where in _QUESTIONS]
         return table.schema, {table.count(), *(one.n for one in found)}, [one.total for one in found]
 
 

@@ -10,9 +10,10 @@ from markupsafe import Markup
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import CategoryCounts, Statistics
 from sottovoce.server.page.charts import Axis, Chart, bars, dots, number
 from sottovoce.server.queries import evaluate, parse_query
-from sottovoce.systems import CategoryCounts, Statistics, System
+from sottovoce.systems import System
 from sottovoce.systems.distributions import ScalarDistribution
 
 __all__ = ["answer_view"]

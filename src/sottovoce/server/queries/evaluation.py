@@ -9,7 +9,6 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems.predictive import new_record
 from sottovoce.server.queries.tree import (
     Arithmetic,
     Draw,
@@ -23,6 +22,7 @@ from sottovoce.server.queries.tree import (
     Query,
 )
 from sottovoce.systems import DirichletCategorical, NormalMean, System
+from sottovoce.systems.predictive import new_record
 
 __all__ = ["check_query", "dimension", "evaluate"]
 

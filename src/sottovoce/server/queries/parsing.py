@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 
+from sottovoce.facts.conditions import Condition, parse_predicate
+from sottovoce.facts.tokens import TokenReader
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.queries.tree import (
     Arithmetic,
@@ -22,8 +24,6 @@ from sottovoce.server.queries.tree import (
     Quantile,
     Query,
 )
-from sottovoce.facts.conditions import Condition, parse_predicate
-from sottovoce.facts.tokens import TokenReader
 
 __all__ = ["LONGEST", "parse_query"]
 

@@ -7,47 +7,31 @@ all accounting, that such a record exists.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import ibis
 import numpy as np
 
+from sottovoce.facts.conditions import checked_text
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Statistics
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Statistics
 from sottovoce.tables.ball import Ball
-from sottovoce.tables.columns import field, numeric
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import Grid
-from sottovoce.facts.conditions import checked_text
+from sottovoce.tables.plans import Asked, Plan
 
-__all__ = [
-    "Plan",
-    "ball_sum",
-    "category_counts",
-    "category_literals",
-    "clipped",
-    "clipped_sum",
-    "condition_count",
-]
-
-Decode = Callable[[tuple[int, ...]], Statistics]
+__all__ = ["ball_sum", "category_counts", "category_literals", "clipped", "clipped_sum"]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One query whose only row is n and integer sums, and what the integers mean."""
-
-    query: Any
-    decode: Decode
-
-
-def clipped_sum(engine: Engine, table: Any, column: Any, reading: ClippedSum, missing: Any) -> Plan:
-    """Plan n and the sum of a column clipped to [low, high]."""
-    steps, grid = clipped(engine, column, reading, missing)
-    query = table.aggregate(n=table.count().cast("string"), s=engine.total(steps))
+def clipped_sum(asked: Asked, reading: ClippedSum) -> Plan:
+    """Plan n and the sum of a column clipped to [low, high]; without a column, of 1 where the condition holds."""
+    table = asked.records
+    if not asked.names:
+        return _condition_count(asked, reading)
+    steps, grid = clipped(asked.engine, asked.one(), reading, asked.missing)
+    query = table.aggregate(n=table.count().cast("string"), s=asked.engine.total(steps))
 
     def decode(row: tuple[int, ...]) -> Statistics:
         n, total = row
@@ -96,19 +80,21 @@ def _bounds(reading: ClippedSum) -> tuple[float, float]:
     return low, high
 
 
-def category_counts(engine: Engine, table: Any, column: Any, reading: CategoryCounts, missing: Any) -> Plan:
+def category_counts(asked: Asked, reading: CategoryCounts) -> Plan:
     """Plan the number of records of each category; one that fits none counts as `missing`.
 
     The engine groups by the raw value first, so a record is hashed once however many categories there are;
     only the listed categories and n leave it.
     """
-    categories = reading.categories
+    engine, table, missing, categories = asked.engine, asked.records, asked.missing, reading.categories
     if len(set(categories)) < len(categories) or not categories:
         raise InvalidValue("categories must be a list of different values")
+    if not asked.names:
+        return _condition_count(asked, reading)
     if missing is not None and missing not in categories:
         raise InvalidValue(f"a missing value must count as one of the categories. Got missing={missing!r}")
     default = categories.index(missing) if missing is not None else 0
-    column, literals = category_literals(column, categories)
+    column, literals = category_literals(asked.one(categories), categories)
     groups = table.select(value=column).group_by("value").aggregate(records=lambda t: t.count())
     counts = {
         f"c{i}": engine.total(ibis.cases((groups.value == literal, groups.records), else_=0))
@@ -124,8 +110,12 @@ def category_counts(engine: Engine, table: Any, column: Any, reading: CategoryCo
     return Plan(query, decode)
 
 
-def condition_count(table: Any, kept: Any, reading: ClippedSum | CategoryCounts) -> Plan:
+def _condition_count(asked: Asked, reading: ClippedSum | CategoryCounts) -> Plan:
     """Plan the statistics of records that are 1 where a condition holds and 0 elsewhere, from one count."""
+    table, kept = asked.records, asked.kept
+    if kept is None:
+        raise InvalidData("say what to read: a column, a condition (where=...), or both")
+    asked.no_missing("a condition is 0 or 1 and never missing, so it takes no value for missing")
     if isinstance(reading, ClippedSum):
         low, high = _bounds(reading)
         zero, one = (Fraction(min(max(value, low), high)) for value in (0, 1))
@@ -164,14 +154,12 @@ def _category(column: Any, category: Any) -> Any:
     raise InvalidData(f"the column holds {kind}, so a category {category!r} cannot be found in it")
 
 
-def ball_sum(engine: Engine, table: Any, columns: Sequence[str], kept: Any, reading: BallSum) -> Plan:
+def ball_sum(asked: Asked, reading: BallSum) -> Plan:
     """Plan n and the sum of vectors projected onto a ball; records outside `kept` count as the origin."""
-    if len(columns) != reading.dimension:
-        raise InvalidData(f"each record needs {reading.dimension} coordinates. Got {len(columns)} columns")
-    for name in columns:
-        field(table, name)
-    ball = Ball(reading.dimension, reading.radius)
-    rows = ball.project(engine, table, [numeric(engine, table, name) for name in columns], kept=kept)
+    asked.no_missing("a missing coordinate counts as 0; a ball takes no other value for it")
+    asked.take(reading.dimension)
+    engine, ball = asked.engine, Ball(reading.dimension, reading.radius)
+    rows = ball.project(engine, asked.records, [asked.value(n, cut=False) for n in asked.names], kept=asked.kept)
     grid = Grid.covering(reading.radius)
     steps = [engine.integer(rows[f"w{i}"] * number(grid.scale)) for i in range(reading.dimension)]
     query = rows.aggregate(n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)})

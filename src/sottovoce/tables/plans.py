@@ -1,0 +1,97 @@
+"""How each reading becomes one query: a static table of where its plan lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ibis
+
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.registry import Registry
+from sottovoce.readings import Seen
+from sottovoce.tables.columns import field, is_text, numeric
+from sottovoce.tables.engine import Engine
+
+__all__ = ["PLANS", "Asked", "Plan"]
+
+PLANS = Registry(
+    "query for a reading",
+    {
+        "clipped sum": "sottovoce.tables.sums:clipped_sum",
+        "category counts": "sottovoce.tables.sums:category_counts",
+        "ball sum": "sottovoce.tables.sums:ball_sum",
+        "cross counts": "sottovoce.tables.cross_counts:cross_counts",
+    },
+    "sottovoce.plans",
+)
+"""For each reading, by its word, the function ``(asked, reading) -> Plan``."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One query, and what it tells.
+
+    Attributes
+    ----------
+    query
+        An aggregate of one row of integers, n first; or of several rows of integers where `many`.
+    decode
+        From that row, or those rows, to what is seen.
+    many
+        Whether the query has several rows.
+    """
+
+    query: Any
+    decode: Callable[[Any], Seen]
+    many: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a question asks of a table, as expressions of its engine.
+
+    Attributes
+    ----------
+    engine, records
+        The engine's traits, and the table.
+    names
+        The columns to read, in order.
+    kept
+        True for the records that the question is about; None where it is about all.
+    missing
+        What a missing value counts as, if the question says.
+    """
+
+    engine: Engine
+    records: Any
+    names: tuple[str, ...]
+    kept: Any = None
+    missing: Any = None
+
+    def one(self, categories: Sequence[Any] | None = None) -> Any:
+        """Return the only column, a record outside of `kept` as missing."""
+        if len(self.names) != 1:
+            raise InvalidData(f"this reading takes one column. Got {len(self.names)}")
+        return self.value(self.names[0], categories)
+
+    def value(self, name: str, categories: Sequence[Any] | None = None, *, cut: bool = True) -> Any:
+        """Return a column as numbers, or as its categories are; a record outside of `kept` as missing where `cut`."""
+        # A column of no given type is text where its categories are texts, and numbers where they are not.
+        typed = name not in self.engine.untyped or any(isinstance(category, str) for category in categories or ())
+        as_text = categories is not None and typed and is_text(self.records, name)
+        value = field(self.records, name) if as_text else numeric(self.engine, self.records, name)
+        if self.kept is None or not cut:
+            return value
+        return ibis.cases((self.kept, value), else_=ibis.null(value.type()))
+
+    def take(self, count: int) -> None:
+        """Raise `InvalidData` unless so many columns are named."""
+        if len(self.names) != count:
+            raise InvalidData(f"this reading takes {count} columns, in order. Got {len(self.names)}")
+
+    def no_missing(self, why: str) -> None:
+        """Raise `InvalidValue` where the question says what a missing value counts as."""
+        if self.missing is not None:
+            raise InvalidValue(why)
