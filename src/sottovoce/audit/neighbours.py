@@ -41,7 +41,7 @@ def _extremes(mechanism: Mechanism) -> list[tuple[Statistics, Statistics]]:
         case ClippedSum(low, high):
             width = high - low
             ends = [(0.0, width), (n * width - width, n * width)]
-            pairs = [tuple(Statistics(n, n * low + end, end) for end in pair) for pair in ends]
+            pairs = [tuple(Statistics(n, np.array([n * low + end]), end) for end in pair) for pair in ends]
             return [(a, b) for a, b in pairs[: 1 if n == 1 else 2]]
         case CategoryCounts(categories):
             prior: Any = system.posterior(Statistics(0, np.zeros(len(categories))))

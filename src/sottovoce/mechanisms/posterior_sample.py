@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarse_bits, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarsen
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.distributions.base import number
@@ -44,7 +44,7 @@ class PosteriorSample(Mechanism):
             samples = near.posterior(from_origin(self.system, statistics), *self._weights).sample(size, rng)
             return number(to_grid(samples, near.spread(self.n, *self._weights)) + self.system.origin)
         posterior: Any = self.system.posterior(statistics, *self._weights)
-        return coarsen(posterior.sample(size, rng), coarse_bits(self.n))
+        return coarsen(posterior.sample(size, rng))
 
     def with_known_records(self, records: Any) -> Self:
         """Return the mechanism as an attacker sees it who knows these records already.

@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.forecast import Forecast, imagined, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, coarse_bits, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism, coarsen
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
@@ -93,7 +93,7 @@ class TemperedPosterior(Mechanism):
             width = min(near.spread(self.n) * math.sqrt(self.temperature), window[1] - window[0])
             return number(np.clip(to_grid(tempered.sample(size, rng), width) + origin, *ends))
         tempered = self.system.tempered(statistics, self.temperature, self.truncation)
-        return coarsen(tempered.sample(size, rng), coarse_bits(self.n))
+        return coarsen(tempered.sample(size, rng))
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
