@@ -53,4 +53,4 @@ def from_origin(system: NormalMean, statistics: Statistics) -> Statistics:
     on the data as the promise says: moving it back is post-processing.
     """
     checked = system.check(statistics)
-    return Statistics(checked.n, checked.total if system.origin == 0 else float(checked.above or 0))
+    return Statistics(checked.n, checked.total if system.origin == 0 else np.array([checked.above]))

@@ -20,7 +20,7 @@ from sottovoce.readings.base import checked_n
 from sottovoce.systems.naming import system_from
 from sottovoce.systems.system import System
 
-__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system", "coarse_bits", "coarsen"]
+__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system", "coarsen"]
 
 MECHANISMS = Registry(
     "mechanism",
@@ -207,8 +207,8 @@ def check_draws(draws: int) -> int:
     return int(draws)
 
 
-def coarsen(samples: Any, bits: int = 24) -> Any:
-    """Round samples to so many significant bits.
+def coarsen(samples: Any) -> Any:
+    """Round samples of a share, a rate or a table to 24 significant bits; `to_grid` rounds what has a public width.
 
     Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number,
     and which of them
@@ -217,18 +217,8 @@ def coarsen(samples: Any, bits: int = 24) -> Any:
     >>> coarsen(1 / 3)
     0.3333333432674408
     """
-    drop = 53 - bits
     array = np.atleast_1d(np.asarray(samples, dtype=np.float64))
-    rounded = ((array.view(np.int64) + (1 << (drop - 1))) & -(1 << drop)).view(np.float64)
+    bits = array.view(np.int64) + (1 << 28)
+    bits &= ~np.int64((1 << 29) - 1)
+    rounded = bits.view(np.float64)
     return float(rounded[0]) if np.ndim(samples) == 0 else rounded
-
-
-def coarse_bits(n: int) -> int:
-    """Return how many significant bits a share or a rate of n records keeps: 24, and more where it is known better.
-
-    A public number. The narrowest posteriors are about 1/n wide, and a step is less than 1/256 of that.
-
-    >>> coarse_bits(1000), coarse_bits(10**9)
-    (24, 38)
-    """
-    return min(max(24, 8 + n.bit_length()), 44)

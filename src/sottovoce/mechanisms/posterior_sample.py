@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarse_bits, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarsen
 from sottovoce.mechanisms.worst import worst_of
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
@@ -47,7 +47,7 @@ class PosteriorSample(Mechanism):
             samples = near.posterior(from_origin(self.system, statistics), *self._weights).sample(size, rng)
             return number(to_grid(samples, near.spread(self.n, *self._weights)) + self.system.origin)
         posterior: Any = self.system.posterior(statistics, *self._weights)
-        return coarsen(posterior.sample(size, rng), coarse_bits(self.n))
+        return coarsen(posterior.sample(size, rng))
 
     def worst_pair(self) -> tuple[Statistics, Statistics]:
         """Return the worst pair of the system; where there may be several, a few seeded draws say which."""

@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, coarse_bits, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism, coarsen
 from sottovoce.mechanisms.worst import worst_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -97,7 +97,7 @@ class TemperedPosterior(Mechanism):
             width = min(near.spread(self.n) * math.sqrt(self.temperature), window[1] - window[0])
             return number(np.clip(to_grid(tempered.sample(size, rng), width) + origin, *ends))
         tempered = self.system.tempered(statistics, self.temperature, self.truncation)
-        return coarsen(tempered.sample(size, rng), coarse_bits(self.n))
+        return coarsen(tempered.sample(size, rng))
 
     def worst_pair(self) -> tuple[Statistics, Statistics]:
         """Return the worst pair of the system; where there may be several, a few seeded draws say which."""

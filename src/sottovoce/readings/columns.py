@@ -137,13 +137,14 @@ def _floats(array: NDArray[Any]) -> Floats:
 
 def _number(value: Any) -> float:
     try:
-        if isinstance(value, kinds.Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64):
-            return float(value)
+        # A time span of NumPy's counts as a whole number there, though it is none.
+        if isinstance(value, np.timedelta64) or not isinstance(value, kinds.Real | Decimal | np.bool_):
+            return np.nan
+        return float(value)
     except OverflowError:
         return np.inf if value > 0 else -np.inf
     except Exception:  # a signalling NaN, or a number of someone's own that fails
         return np.nan
-    return np.nan
 
 
 def _row(value: Any, dimension: int) -> list[float]:

@@ -139,7 +139,7 @@ class NormalMean(Conjugate):
         if checked_n(n) == 0:
             return ()
         if self.bounds is not None:
-            ends = [Statistics(n, n * self.origin + step, step) for step in (0.0, self.diameter)]
+            ends = [Statistics(n, np.array([n * self.origin + step]), step) for step in (0.0, self.diameter)]
         else:
             first = np.eye(int(self.dimension or 0))[0] * float(self.radius or 0)
             ends = [Statistics(n, -first), Statistics(n, first)]

@@ -89,12 +89,13 @@ def odd_records() -> tuple[bool, str]:
     graph = ProfileGraph.bernoulli({"a": 0.4, "b": 0.6}, [("a", "b")])
     still = ProfileMechanism(graph, 1.0, np.full((2, 2, 2), 2**52))
     for odd in _ODD:
-        for name, read in (
+        readers: list[tuple[str, Any]] = [
             *((system.word, system.statistics) for system in (*numbers, DirichletCategorical([1.0, 1.0]))),
             ("field", Field("f", (0, 1)).codes),
             ("bounded", Bounded("b", 0, 1).centred),
             ("profiles", lambda column: still.release(column, "a", seeded_rng(1)).value),
-        ):
+        ]
+        for name, read in readers:
             cases += 1
             try:
                 read([1, odd, 0])
