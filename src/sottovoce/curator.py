@@ -124,9 +124,10 @@ class Curator:
         with contextlib.ExitStack() as opened:
             self._table = _open(data, types, opened)
             self._origin: Any = getattr(self._table, "origin", None)
-            if not (dataset or self._origin):
+            name = dataset or getattr(self._origin, "identity", None)
+            if not name:
                 raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
-            self.dataset = str(dataset or self._origin.identity)
+            self.dataset = str(name)
             if isinstance(ledger, Ledger):
                 self._ledger = ledger
             else:
