@@ -133,9 +133,10 @@ class Curator:
         with contextlib.ExitStack() as opened:
             self._table = _open(data, types, opened)
             self._origin: Any = getattr(self._table, "origin", None)
-            if not (dataset or self._origin):
+            name = dataset or getattr(self._origin, "identity", None)
+            if not name:
                 raise InvalidValue("this data has no name of its own; say dataset=... to name it in the ledger")
-            self.dataset = str(dataset or self._origin.identity)
+            self.dataset = str(name)
             if isinstance(ledger, Ledger):
                 if anchor is not None:
                     raise InvalidValue("this ledger is open already; say anchor=... where it is opened")

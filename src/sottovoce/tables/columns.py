@@ -38,9 +38,10 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
     column = field(table, name)
     kind = column.type()
     if kind.is_string() and name in engine.untyped:
-        word = column.strip().lower()
-        truth = ibis.cases((word == "true", 1.0), (word == "false", 0.0), else_=ibis.null("float64"))
-        return ibis.coalesce(column.try_cast("float64"), truth)
+        value, word = column.try_cast("float64"), column.strip().lower()
+        return ibis.cases(
+            (value.notnull(), value), (word == "true", 1.0), (word == "false", 0.0), else_=ibis.null("float64")
+        )
     if kind.is_boolean():
         return ibis.cases((column, 1), (~column, 0), else_=ibis.null("int64"))
     if kind.is_integer():

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +67,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _opened(path: str) -> IO[bytes]:
+def _opened(path: str) -> gzip.GzipFile | BufferedReader:
     return gzip.open(path, "rb") if path.lower().endswith(".gz") else Path(path).open("rb")
 
 
@@ -153,7 +154,8 @@ def cells(line: bytes, separator: bytes) -> list[bytes]:
     >>> cells(b'a,"b ""c"" d"e,f"g,"h,i', b",")
     [b'a', b'b "c" de', b'f"g', b'h,i']
     """
-    found, position = [], 0
+    found: list[bytes] = []
+    position = 0
     while True:
         cell = b""
         if line.startswith(b'"', position):

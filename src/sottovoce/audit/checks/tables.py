@@ -73,7 +73,7 @@ def failing() -> tuple[bool, str]:
     texts = pa.array([b"ward 1", b"\xff\xfe", b"\x00", b""] * 5, pa.binary()).view(pa.string())
     ages = pa.array([0, 1, 2**64 - 1, None] * 5, pa.uint64())
     table = pa.table({"age": ages, "ward": texts, "x": [1e308, float("nan"), float("-inf"), 5e-324] * 5})
-    asked = [
+    asked: list[tuple[Any, str, str | None]] = [
         (ClippedSum(-1, 1), name, where) for name in ("age", "x") for where in (None, "ward = 'ward 1'", "age > -1")
     ]
     asked.append((CategoryCounts(("ward 1", "ward 2")), "ward", "not age < -5"))
@@ -92,9 +92,9 @@ def one_budget() -> tuple[bool, str]:
     problems, budget = [], RenyiDP(order=2, epsilon=100.0)
     mechanism = DiffusedPosterior(BetaBernoulli(6, 12), 20, 0.01)
     with _folder() as folder, warnings.catch_warnings(action="ignore"):
-        for name, first in (("a", 0), ("b", 1)):
+        for name, start in (("a", 0), ("b", 1)):
             (folder / name).mkdir()
-            pq.write_table(pa.table({"smoker": [(k + first) % 4 == 0 for k in range(20)]}), folder / name / "p.parquet")
+            pq.write_table(pa.table({"smoker": [(k + start) % 4 == 0 for k in range(20)]}), folder / name / "p.parquet")
             os.utime(folder / name / "p.parquet", ns=(10**18, 10**18))
         (folder / "link.parquet").symlink_to(folder / "a" / "p.parquet")
         place, ways = folder / "ledger", ["a/p.parquet", "link.parquet", "a", "a/*.parquet", "a/../b/../a/p.parquet"]
