@@ -59,7 +59,10 @@ def latent_total(
     at = np.linspace(low, high, 129)
     beside = np.clip(at, *ends)
     step = 1e-3 * max(high - low, 1e-9)
-    laws, moved = system.posteriors(n, beside), system.posteriors(n, np.where(beside + step <= ends[1], beside + step, beside - step))
+    laws, moved = (
+        system.posteriors(n, beside),
+        system.posteriors(n, np.where(beside + step <= ends[1], beside + step, beside - step)),
+    )
     with np.errstate(divide="ignore"):
         own = np.sqrt(laws.variance) / (np.abs(moved.mean - laws.mean) / step)
     gauss = noise.scale * grid * (2.0 if noise.kind == "gaussian" else 3.0)
@@ -138,7 +141,9 @@ def latent_counts(
     lattice = 1.0
     while True:
         columns = int(wide // lattice) + 1
-        period = fft.next_fast_len(int(min(size * columns, 18 * np.sqrt(2 * size) * noise.scale / lattice + 3 * columns)))
+        period = fft.next_fast_len(
+            int(min(size * columns, 18 * np.sqrt(2 * size) * noise.scale / lattice + 3 * columns))
+        )
         if size * period <= _CELLS and columns <= 2**13:
             break
         lattice *= 2
