@@ -10,7 +10,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import GammaExponential, GammaPoisson, NormalMean
 from sottovoce.systems.distributions import Distribution, Gamma, Normal, Tabulated
 
-STEPS = 256
+STEPS = 128
 
 
 def law_of_record(system, theta):
@@ -35,7 +35,8 @@ def distribution_by_hand(system, n, noise, scale, noisy, thetas):
         values, chances = law_of_record(system, theta)
         size = n * (values.size - 1) + 1
         totals = n * values[0] + (values[1] - values[0]) * np.arange(size)
-        law = np.fft.irfft(np.fft.rfft(chances, 2 * size) ** n, 2 * size)[:size]
+        period = 1 << size.bit_length()
+        law = np.fft.irfft(np.fft.rfft(chances, period) ** n, period)[:size]
         gap = (noisy - totals) / scale
         likelihood.append(law @ np.exp(-np.abs(gap) if noise == "laplace" else -(gap**2) / 2))
     if isinstance(system, NormalMean):
@@ -64,9 +65,9 @@ def distribution_by_hand(system, n, noise, scale, noisy, thetas):
 )
 def test_posterior_is_bayes_rule_for_clipped_records(system, n, noise, scale, noisy):
     value = NoisyStatistics(system, n, noise, scale).posterior_from(noisy)
-    thetas = np.linspace(-7, 7, 801) if isinstance(system, NormalMean) else np.geomspace(1e-3, 40, 801)
+    thetas = np.linspace(-7, 7, 301) if isinstance(system, NormalMean) else np.geomspace(1e-3, 40, 401)
     exact = distribution_by_hand(system, n, noise, scale, noisy, thetas)
-    np.testing.assert_allclose(value.noise_aware.cdf(thetas), exact, atol=4e-4)
+    np.testing.assert_allclose(value.noise_aware.cdf(thetas), exact, atol=1.5e-3)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +84,13 @@ def test_posterior_is_bayes_rule_for_clipped_records(system, n, noise, scale, no
     ids=lambda s: getattr(s, "word", ""),
 )
 def test_intervals_cover_though_many_records_are_clipped(system, theta, draw):
-    rng, hits, repeats = seeded_rng(6), 0, 120
+    rng, hits, repeats = seeded_rng(6), 0, 80
     mechanism = NoisyStatistics.calibrate(system, draw(rng, 1.0).size, PureDP(1.0), noise="laplace")
     for _ in range(repeats):
         truth = theta(rng)
         below = mechanism.release(draw(rng, truth), rng).value.noise_aware.cdf(truth)
         hits += 0.025 < below < 0.975
-    assert 0.88 <= hits / repeats <= 0.995
+    assert 0.86 <= hits / repeats <= 1.0
 
 
 def test_a_bound_that_clips_nothing_gives_the_conjugate_posterior():

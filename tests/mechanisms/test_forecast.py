@@ -7,6 +7,7 @@ from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
     DirectPosterior,
+    IntegerNoise,
     NoisyStatistics,
     TemperedPosterior,
 )
@@ -51,6 +52,35 @@ def test_noisy_statistics_get_better_with_less_noise():
     assert 0 <= kls[0] < kls[1] < kls[2]
     vector = NoisyStatistics(DirichletCategorical([1, 1, 1]), 100, "gaussian", 2.0).forecast([0.2, 0.3, 0.5])
     assert vector.interval_width > vector.exact_width
+
+
+@pytest.mark.parametrize(
+    ("system", "mean"), [(BetaBernoulli(1, 1), 0.3), (GammaPoisson(3, 2, high=3), 2.0)], ids=lambda s: str(s)[:5]
+)
+def test_the_forecast_is_the_average_over_every_noise(system, mean):
+    mech = NoisyStatistics(system, 40, "laplace", 2.0)
+    noise = np.arange(-28, 29)
+    chances = np.exp(-np.abs(noise) / 2.0)
+    values = [mech.posterior_from(40 * mean + k).noise_aware for k in noise]
+    forecast = mech.forecast(mean)
+    widths = [np.subtract(*value.interval()[::-1]) for value in values]
+    assert forecast.interval_width == pytest.approx(np.average(widths, weights=chances), rel=0.01)
+    if isinstance(system, BetaBernoulli):
+        exact = Beta(1 + 40 * mean, 1 + 40 * (1 - mean))
+        divergences = [value.kl(exact) for value in values]
+        assert forecast.expected_kl == pytest.approx(np.average(divergences, weights=chances), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "noise", [IntegerNoise("laplace", 0.3), IntegerNoise("laplace", 7.0), IntegerNoise("gaussian", 900.0)]
+)
+def test_gauss_points_have_the_moments_of_the_noise(noise):
+    points, weights = noise.nodes(7)
+    k = np.arange(-60 * int(noise.scale + 1), 60 * int(noise.scale + 1) + 1)
+    law = np.exp(noise.log_weight(k))
+    for power in (0, 1, 2, 4):
+        exact = float(law / law.sum() @ (k / noise.scale) ** power)
+        assert weights @ (points / noise.scale) ** power == pytest.approx(exact, rel=3e-3, abs=1e-9)
 
 
 def test_forecast_of_a_vector_and_a_rate():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from sottovoce.experiments.coverage import cover_commonest
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
@@ -92,6 +93,40 @@ def test_latent_counts_match_bayes_rule_over_every_histogram():
         weights @ (posterior * (1 - posterior) / (alpha.sum() + n + 1) + posterior**2) - (weights @ posterior) ** 2
     )
     np.testing.assert_allclose(value.variance, exact_variance, rtol=0.12)
+
+
+@pytest.mark.parametrize("cells", [2**22, 64], ids=["exact", "coarse and moved"])
+def test_latent_counts_move_however_loud_the_noise(monkeypatch, cells):
+    monkeypatch.setattr("sottovoce.mechanisms.noise_aware._CELLS", cells)
+    alpha, n = np.full(4, 0.25), 40
+    value = NoisyStatistics(DirichletCategorical(alpha), n, "laplace", 400.0).posterior_from([90, -70, 30, 900.0])
+    counts = np.array([c for c in itertools.product(range(n + 1), repeat=3) if sum(c) <= n])
+    counts = np.column_stack([counts, n - counts.sum(axis=1)])
+    gap = np.array([90, -70, 30, 900.0]) - counts
+    log_w = (special.gammaln(alpha + counts) - special.gammaln(counts + 1) - np.abs(gap) / 400).sum(axis=1)
+    weights = np.exp(log_w - special.logsumexp(log_w))
+    shares = (alpha + counts) / (1 + n)
+    np.testing.assert_allclose(value.mean, weights @ shares, atol=0.05)
+    spread = weights @ (shares * (1 - shares) / (n + 2) + shares**2) - (weights @ shares) ** 2
+    np.testing.assert_allclose(value.variance, spread, rtol=0.2)
+    assert len(np.unique(value.noise_aware.components.alpha, axis=0)) > 100
+
+
+def test_latent_counts_of_a_million_records_and_of_many_categories():
+    noisy = np.append(900_000.0, np.full(9, 11_000.0))
+    value = NoisyStatistics(DirichletCategorical(np.full(10, 0.1)), 10**6, "laplace", 2e4).posterior_from(noisy)
+    drawn = value.noise_aware.components.alpha - 0.1
+    np.testing.assert_allclose(drawn.sum(axis=1), 10**6)
+    assert abs(value.mean[0] - 0.9) < 0.1
+    many = NoisyStatistics(DirichletCategorical(np.full(300, 1 / 300)), 900, "gaussian", 5.0).posterior_from(
+        np.full(300, 3.0)
+    )
+    np.testing.assert_allclose(many.noise_aware.components.alpha.sum(axis=1), 901)
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(50, 0.5), (200, 0.5)])
+def test_the_commonest_of_ten_categories_is_covered(n, epsilon):
+    assert cover_commonest(n, epsilon, 0.1, repeats=80, seed=4) >= 0.88
 
 
 def test_fractions_between_zero_and_one_get_noise_on_a_grid():

@@ -3,7 +3,10 @@ r"""The likelihood of a noisy total of clipped records, and the posterior that f
 Clipping changes the law of a record. A total of n clipped records has the characteristic function φ_θ(t)ⁿ, φ_θ
 that of one clipped record; inverting it against the noise gives the likelihood of what was released,
 
-.. math:: P(\hat s \mid \theta) = \frac{1}{M} \sum_j \varphi_\theta(t_j)^n \sum_x e^{-i t_j x} \Pr[\text{noise} = \hat s - x],
+.. math::
+
+    P(\hat s \mid \theta) = \frac{1}{M} \sum_j \varphi_\theta(t_j)^n
+        \sum_x e^{-i t_j x} \Pr[\text{noise} = \hat s - x],
 
 the inner sum (an integral for fractions) in closed form. Nothing is approximated by a normal law, so n may be
 one, and it costs the same for n in the millions. All of this is post-processing.
@@ -66,7 +69,8 @@ class ClippedTotal:
     def within_reach(self, noisy: Any) -> Floats:
         """Return noisy totals, moved to where n records and the noise can bring them.
 
-        Laplace noise tells all totals below the least one alike, exactly; Gaussian noise hardly ever (1e-9) goes further.
+        Laplace noise tells all totals below the least one alike, exactly; Gaussian noise hardly ever (1e-9) goes
+        further.
         """
         slack = 0.0 if self.noise.kind == "laplace" else 6 * self.scale
         low, high = self.n * self.reading.low - slack, self.n * self.reading.high + slack
@@ -112,8 +116,14 @@ class ClippedTotal:
         lattice = self.reading.integer
         mean, spread = self._normal(u)
         width = self.reading.high - self.reading.low
-        # Bernstein: a sum of bounded records leaves this window with probability below 1e-14.
-        half = min(_REACH * float(spread.max()) + 22 * width, self.n * width + 1)
+        # Bernstein: a sum of bounded records leaves this window with probability below 1e-14; and clipping brings
+        # records no further apart than they were.
+        own, tail = self.system.unclipped_spread(u)
+        half = min(
+            _REACH * float(spread.max()) + 22 * width,
+            _REACH * float(np.sqrt(self.n) * own.max()) + 25 * float(tail.max()),
+            self.n * width + 1,
+        )
         gaussian = self.noise.kind == "gaussian"
         if gaussian:
             half += _REACH * max(self.scale, self.grid)
@@ -123,7 +133,7 @@ class ClippedTotal:
         gap = noisy - centre[:, None]
         # Records of few values bring their law back at frequencies of 2π/width: look that far when n is small.
         least = 4 * half / width if self.n <= 64 else 0.0
-        most = int(min(half if lattice else _MOST, 32 * _MOST))
+        most = int(min(half, 16 * _MOST)) if lattice else _MOST
         ends = self._ends(u)
         total = self._all_clipped(ends, noisy) * period
         for first in range(0, most + 1, _CHUNK):
@@ -210,10 +220,12 @@ class ClippedTotal:
             left, right = rate - 1j * t, rate + 1j * t
             level = rate / 2
         # Geometric sums from the noisy total outwards, less what lies beyond the window.
-        inner = np.exp(-rate * (gap - at)) / left + np.exp(rate * (gap - at - one)) * (np.exp(-1j * one * t) / right)
-        outer = np.exp(-rate * (gap + half + one)) * (np.exp(1j * (half + one) * t) / left)
-        outer = outer + np.exp(rate * (gap - half - one)) * (np.exp(-1j * (half + one) * t) / right)
-        return level * (np.exp(-1j * t * at) * inner - outer)
+        # Beyond the window one of the sums is empty: both its terms are then the same.
+        near = np.exp(np.minimum(-rate * (gap - at), 0.0)) / left
+        near = near + np.exp(np.minimum(rate * (gap - at - one), 0.0)) * (np.exp(-1j * one * t) / right)
+        far = np.exp(np.minimum(-rate * (gap + half + one), 0.0)) * (np.exp(1j * (half + one) * t) / left)
+        far = far + np.exp(np.minimum(rate * (gap - half - one), 0.0)) * (np.exp(-1j * (half + one) * t) / right)
+        return level * (np.exp(-1j * t * at) * near - far)
 
     def posterior(self, noisy: float, *, points: int = 256) -> Tabulated:
         """Return what is known of the parameter from one noisy total."""

@@ -108,6 +108,10 @@ class GammaExponential(Conjugate):
         second = np.where(small, x / 3 - x * x / 3, plain)
         return self.high * first, self.high**2 * np.maximum(second, 0.0)
 
+    def unclipped_spread(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the standard deviation 1/θ of a waiting time, and the length over which its tail falls by e."""
+        return np.exp(-u), 1.5 * np.exp(-u)
+
     def clipped_chances(self, u: Floats) -> tuple[Floats, Floats]:
         """Return the chances that a waiting time is clipped to zero, which none is, and to `high`."""
         return np.zeros_like(u), np.exp(-np.exp(u) * self.high)

@@ -113,6 +113,10 @@ class GammaPoisson(Conjugate):
             second = np.where(most > 0, rate * (rate * more + most), 0.0) + top * top * above
         return first, np.maximum(second - first**2, 0.0)
 
+    def unclipped_spread(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the standard deviation √θ of a count, and the length over which its tail falls by e."""
+        return np.exp(u / 2), np.ones_like(u)
+
     def clipped_chances(self, u: Floats) -> tuple[Floats, Floats]:
         """Return the chances that a count is clipped to zero, which none is, and to `high`."""
         return np.zeros_like(u), np.asarray(special.pdtrc(self.high, np.exp(u)))

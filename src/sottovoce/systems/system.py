@@ -104,6 +104,9 @@ class ClippedSystem(Protocol):
     def clipped_moments(self, u: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the variance of a clipped record for each u."""
 
+    def unclipped_spread(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return the standard deviation of an unclipped record, and the length over which its tail falls by e."""
+
     def clipped_chances(self, u: Floats) -> tuple[Floats, Floats]:
         """Return the chances that a record of fractions is clipped to the low and to the high bound."""
 
