@@ -31,7 +31,9 @@ class MomentDraws:
     convergence: Convergence
 
 
-def moment_posterior(sums: Any, noise: IntegerNoise, unit: float, sizes: Floats, rng: np.random.Generator) -> MomentDraws:
+def moment_posterior(
+    sums: Any, noise: IntegerNoise, unit: float, sizes: Floats, rng: np.random.Generator
+) -> MomentDraws:
     r"""Return draws of (mean, variance) of t in [-1, 1] for each draw of class sizes, each by a chain of its own.
 
     The m records of a class are normal with mean μ and standard deviation σ, so that (Σt, Σ(t² - ½)) is about normal
