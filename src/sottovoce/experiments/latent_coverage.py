@@ -27,8 +27,8 @@ _CHAINS, _BURN_IN, _THIN = 16, 200, 8
 def cover_hidden_markov(epsilon: float, repeats: int, seed: int) -> dict[str, float]:
     """Return how often intervals hold a cell's emission and the share of steps that stay.
 
-    Each time everything comes from the prior: probabilities, states, then as many records a cell as come from a negative
-    binomial, each counted once in both tables; then Laplace noise. A fit that warns is counted like any other.
+    Each time everything comes from the prior: probabilities, states, then as many records a cell as come from a
+    negative binomial, each counted once in both tables; then Laplace noise. A fit that warns is counted like any other.
     """
     rng = seeded_rng(seed)
     grid = ChainGrid(Field("region", tuple(range(CHAINS))), Field("month", tuple(range(STEPS))))

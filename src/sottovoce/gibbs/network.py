@@ -20,7 +20,6 @@ from sottovoce.gibbs.sweeps import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.systems.statistics import CrossCounts, Statistics
