@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sottovoce.systems.statistics import Statistics
 
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.style import figure, save, write_csv
@@ -14,7 +15,6 @@ from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
-from sottovoce.systems.statistics import Statistics
 
 __all__ = ["CLIPPED", "cover", "cover_clipped", "cover_commonest"]
 

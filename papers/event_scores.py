@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +13,15 @@ from numpy.typing import NDArray
 from scipy import special
 
 from papers.event_logs import EventLog
-from sottovoce.latent import NoisyCounts, NoisyTables, TemperedHiddenMarkov, TemperedUpdates
+from sottovoce.latent import (
+    HiddenMarkovModel,
+    HiddenMarkovPosterior,
+    NoisyCounts,
+    NoisyTables,
+    TemperedHiddenMarkov,
+    TemperedUpdates,
+)
+from sottovoce.latent.diagnostics import NotConverged
 from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.latent.tempered import draw_tempered, log_ratio_bound
 from sottovoce.latent.tempered_hidden_markov import log_ranges
@@ -25,10 +34,12 @@ from sottovoce.readings import Statistics
 __all__ = [
     "DELTA",
     "FLOOR",
+    "ONE_CHAIN",
     "Study",
     "converged_temperature",
     "noisy_scales",
     "noisy_tables",
+    "short_fit",
     "tempered_temperature",
 ]
 
@@ -67,6 +78,17 @@ def _draw(noise: IntegerNoise, shape: tuple[int, ...], rng: np.random.Generator)
     k = np.arange(-int(45 * noise.scale) - 20, int(45 * noise.scale) + 21)
     steps = np.cumsum(np.exp(noise.log_weight(k)))
     return np.asarray(k[np.searchsorted(steps, rng.random(shape) * steps[-1], side="right")])
+
+
+ONE_CHAIN: dict[str, Any] = {"chains": 1, "starts": 8}
+"""How the thesis samples."""
+
+
+def short_fit(model: HiddenMarkovModel, data: Any, **settings: Any) -> HiddenMarkovPosterior:
+    """Return a fit of few sweeps: the figures score short chains on purpose, converged or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        return model.fit(data, **settings)
 
 
 @dataclass(frozen=True)
@@ -112,9 +134,10 @@ class Study:
         if route in ("laplace", "gaussian", "aware"):
             noise = "laplace" if route == "aware" else route
             noisy = noisy_tables(self.log, self._training(), noise, epsilon, rng)
-            posterior = model.fit(noisy, noise_aware=route == "aware", **settings)
+            aware = route == "aware"
+            posterior = short_fit(model, noisy, noise_aware=aware, **settings, **({} if aware else ONE_CHAIN))
         elif route == "none":
-            posterior = model.fit(counts, **settings)
+            posterior = short_fit(model, counts, **settings, **ONE_CHAIN)
         else:
             posterior = self._tempered(route, epsilon, rng)
         return posterior.held_out_log_likelihood(counts, held) / self._events()

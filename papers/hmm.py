@@ -12,9 +12,11 @@ import numpy as np
 from papers.event_logs import HONG_KONG, PORTUGAL, EventLog
 from papers.event_scores import (
     FLOOR,
+    ONE_CHAIN,
     Study,
     converged_temperature,
     noisy_tables,
+    short_fit,
     tempered_temperature,
 )
 from papers.hmm_figures import draw_held_out, draw_maps, draw_profiles, matched
@@ -89,9 +91,9 @@ def _maps(
     """Return the state maps of a 3-state model, and the posterior behind the noisy one."""
     model, counts, rng = log.model(3), log.counts(), seeded_rng(seed)
     plan: dict[str, Any] = {"sweeps": size.map_sweeps, "burn_in": size.map_sweeps // 2, "rng": rng}
-    plain = model.fit(counts, **plan)
+    plain = short_fit(model, counts, **plan, **ONE_CHAIN)
     advance(0.2)
-    noisy = model.fit(noisy_tables(log, counts, "laplace", MAP_EPSILON, rng), **plan)
+    noisy = short_fit(model, noisy_tables(log, counts, "laplace", MAP_EPSILON, rng), **plan)
     advance(0.8)
     proven = _chain(log, tempered_temperature(log, 3, size.tempered_sweeps, MAP_EPSILON), size.tempered_sweeps, rng)
     supposed = _chain(log, converged_temperature(log, MAP_EPSILON), size.map_sweeps, rng)
@@ -116,7 +118,8 @@ def _states_in_use(log: EventLog, size: Size, seed: int) -> Finding:
     plan: dict[str, Any] = {"sweeps": size.sweeps, "burn_in": size.sweeps // 2, "rng": rng}
     noisy = noisy_tables(log, counts, "laplace", MAP_EPSILON, rng)
     used = []
-    for posterior in (model.fit(counts, **plan), model.fit(noisy, noise_aware=False, **plan)):
+    plan |= ONE_CHAIN
+    for posterior in (short_fit(model, counts, **plan), short_fit(model, noisy, noise_aware=False, **plan)):
         used.append(int(np.sum(posterior.state_probabilities.mean(axis=(0, 1)) >= 0.05)))
     return Finding(
         "given 10 states, Laplace noise leaves only two or three of them in use (§4.5)",

@@ -108,7 +108,7 @@ def test_without_noise_the_tables_have_their_dirichlet_posterior():
     _, records = simulate(400)
     posterior = NETWORK.fit(records, draws=4000, rng=seeded_rng(2))
     counts = NETWORK.counts(records)[3]
-    law = stats.beta(counts[1, 0, 2] + 1, counts[1, 0].sum() - counts[1, 0, 2] + 2)
+    law = stats.beta(counts[1, 0, 2] + 1 / 3, counts[1, 0].sum() - counts[1, 0, 2] + 2 / 3)
     assert stats.kstest(posterior.values[3][:, 1, 0, 2], law.cdf).pvalue > 1e-3
 
 

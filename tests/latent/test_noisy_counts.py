@@ -7,6 +7,7 @@ import pytest
 
 from sottovoce.curator import Curator
 from sottovoce.latent import CountTables, Field, NoisyCounts, NoisyTables
+from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.profile import Basis
@@ -162,6 +163,25 @@ def test_a_forecast_reads_no_data_and_worsens_with_noise() -> None:
     quiet, loud = (NoisyCounts(TABLES, 400, "laplace", s).forecast(mean) for s in (0.5, 30.0))
     assert quiet.expected_kl < loud.expected_kl
     assert quiet.exact_width == loud.exact_width
+
+
+@pytest.mark.parametrize(("size", "n", "scale"), [(2, 200, 40.0), (4, 200, 4.0), (3, 5000, 2.0)])
+def test_a_forecast_is_as_wide_as_intervals_become(size: int, n: int, scale: float) -> None:
+    """Sixty data sets, one chain each, by the sampler that a fit uses."""
+    rng, sets = seeded_rng(1), 60
+    shares = np.arange(1, size + 1) / (size * (size + 1) / 2)
+    mech = NoisyCounts(CountTables((Field("a", tuple(range(size))),), (("a",),)), n, "laplace", scale)
+    noisy = rng.multinomial(n, shares, sets) + np.rint(rng.laplace(0, scale, (sets, size))).astype(int)
+    latent = LatentClasses((noisy,), mech.noises, 1, n, 1.0, (1 / size,))
+    counts, kept = latent.start(rng), []
+    for sweep in range(260):
+        counts = latent.sweep(counts, rng)
+        if sweep >= 60:
+            kept.append(latent.parameters(counts, rng)[1][0])
+    low, high = np.quantile(kept, [0.025, 0.975], axis=0)
+    forecast = mech.forecast(shares)
+    assert forecast.interval_width == pytest.approx(np.mean(high - low), rel=0.3)
+    assert forecast.interval_width > 0.99 * forecast.exact_width
 
 
 def test_statistics_of_more_records_than_n_are_refused() -> None:

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 from scipy import special, stats
-
 from sottovoce.experiments.coverage import cover_commonest
+
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP

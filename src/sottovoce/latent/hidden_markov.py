@@ -30,6 +30,8 @@ Integers = NDArray[np.int64]
 
 _SEARCH = 30
 """Sweeps of each of several starts before the likeliest goes on."""
+_HOPELESS = 50.0
+"""How many nats below the likeliest start another one may lie."""
 _LEAST_SWEEPS, _MOST_SWEEPS = 400, 3200
 
 
@@ -170,7 +172,8 @@ class HiddenMarkovModel:
         chains
             How many chains to run, side by side.
         starts
-            How many random starts to try for each chain for a few sweeps; the likeliest goes on.
+            How many random starts to try for each chain for a few sweeps; the likeliest goes on, or another chain's where
+            that is likelier by far.
         rng
             Secure randomness by default.
         """
@@ -210,7 +213,9 @@ class HiddenMarkovModel:
             return state
         for _ in range(_SEARCH):
             state, logs = gibbs_sweep(self.prior, state, counts, rng)
-        return state.runs(np.argmax(logs.reshape(chains, starts), axis=1) + starts * np.arange(chains))
+        best = np.argmax(logs.reshape(chains, starts), axis=1) + starts * np.arange(chains)
+        # A mode so much less likely than another holds no mass to speak of: nobody need stay there.
+        return state.runs(np.where(logs[best] < logs.max() - _HOPELESS, np.argmax(logs), best))
 
     def _walk(
         self,

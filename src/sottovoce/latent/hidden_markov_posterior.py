@@ -86,7 +86,7 @@ class HiddenMarkovPosterior:
 
     @cached_property
     def convergence(self) -> Convergence:
-        """R-hat and the effective number of draws: the worst over all probabilities and the share of steps that stay."""
+        """R-hat and the effective number of draws: the worst over all probabilities and the share that stays."""
         named = {f.name: theta for f, theta in zip(self.fields, self.emissions, strict=True)}
         named |= {"the transitions": self.transition, "the share of steps that stay": self.stay_share}
         return Convergence.of({name: draws.reshape(self.chains, -1, *draws.shape[1:]) for name, draws in named.items()})

@@ -23,14 +23,14 @@ __all__ = ["ClassDraws", "LatentClasses"]
 
 Integers = NDArray[np.int64]
 
-_CHAINS, _THIN = 64, 10
-_LEAST, _MOST = 200, 6400
+_CHAINS, _THIN = 64, 5
+_LEAST, _MOST = 200, 3200
 """Fewest and most sweeps before the first draw is kept."""
-_AGREE = 1.05
+_AGREE = 1.1
 """R-hat that ends the burn-in."""
 _NUMBERS = 1 << 23
 """How many numbers are kept to see whether the chains agree."""
-_SPLITS, _MOVES = 3, 2
+_SPLITS, _MOVES = 2, 2
 """Rounds of moves between categories, and between classes, in one sweep."""
 
 
@@ -64,8 +64,10 @@ class LatentClasses:
     with probabilities θ_f, all with Dirichlet priors; the true tables therefore agree on the size of every class. π
     and θ are summed out, so that a chain of true counts moves as far as the noise leaves it free to. One `sweep`
 
-    - moves records between random pairs of categories of a class, and
-    - moves records between random pairs of classes, out of and into one random category of every table,
+    - moves records between random pairs of categories of a class,
+    - moves records between random pairs of classes, out of and into one random category of every table, and
+    - takes random records out of a class and puts as many into another, or back, as the prior would go on: all
+      categories move at once, and only the noise (and the classes' prior) has a say,
 
     each kept by Metropolis' rule. `parameters` then draws π and θ from their conditional laws.
 
@@ -141,6 +143,9 @@ class LatentClasses:
                 self._split_pairs(f, new[f], rng)
         for _ in range(_MOVES if self.classes > 1 else 0):
             self._move_classes(new, rng)
+            self._exchange(new, rng)
+        for f in range(len(new)):
+            self._reshuffle(f, new[f], rng)
         return tuple(new)
 
     def parameters(self, counts: Sequence[Integers], rng: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
@@ -152,7 +157,7 @@ class LatentClasses:
         )
 
     def posterior(self, draws: int, rng: np.random.Generator) -> ClassDraws:
-        """Return draws of the probabilities from all chains, once these agree: 6,400 sweeps are tried at most."""
+        """Return draws of the probabilities from all chains, once these agree: 3,200 sweeps are tried at most."""
         counts = self.start(rng)
         chains = len(self.noisy[0]) // self.classes
         seen: list[Floats] = []
@@ -162,7 +167,7 @@ class LatentClasses:
                 for _ in range(_THIN):
                     counts = self.sweep(counts, rng)
                 seen.append(self._shares(counts))
-            late = np.stack(seen[len(seen) // 2 :], axis=1)
+            late = np.stack(seen[len(seen) // 3 :], axis=1)
             convergence = Convergence.of({"the tables": late})
             if convergence.r_hat <= _AGREE or goal >= _MOST or 2 * goal // _THIN * seen[0].size > _NUMBERS:
                 break
@@ -170,7 +175,7 @@ class LatentClasses:
         kept = [self.parameters(counts, rng)]
         sizes = [counts[0].sum(axis=1).reshape(-1, self.classes)]
         for _ in range(-(-draws // chains) - 1):
-            for _ in range(max(goal // 20, _THIN)):
+            for _ in range(max(goal // 20, 2 * _THIN)):
                 counts = self.sweep(counts, rng)
             kept.append(self.parameters(counts, rng))
             sizes.append(counts[0].sum(axis=1).reshape(-1, self.classes))
@@ -244,6 +249,70 @@ class LatentClasses:
         kept = -rng.standard_exponential(gain.shape) <= gain
         for f, end, k, move in picked:
             counts[f][end, k] += np.where(kept, move, 0)
+
+    def _exchange(self, counts: list[Integers], rng: np.random.Generator) -> None:
+        """Take random records out of one class and put as many into another, in place and in every table."""
+        chains = len(counts[0]) // self.classes
+        first = rng.integers(0, self.classes, chains)
+        second = (first + rng.integers(1, self.classes, chains)) % self.classes
+        base = np.arange(chains) * self.classes
+        giver, taker = base + first, base + second
+        held = [counts[0][row].sum(axis=1) for row in (giver, taker)]
+        moved = self._how_many(chains, rng)
+        able = moved <= held[0]
+        moved = np.where(able, moved, 0)
+        a = self.class_prior
+        gain = special.gammaln(held[0] - moved + a) - special.gammaln(held[0] - moved + 1.0)
+        gain += special.gammaln(held[1] + moved + a) - special.gammaln(held[1] + moved + 1.0)
+        gain -= special.gammaln(held[0] + a) - special.gammaln(held[0] + 1.0)
+        gain -= special.gammaln(held[1] + a) - special.gammaln(held[1] + 1.0)
+        news = []
+        for f, table in enumerate(counts):
+            less = table[giver] - _taken(table[giver], moved, rng)
+            more = table[taker] + _put(table[taker], self.priors[f], moved, rng)
+            gain += self._noise_gain(f, giver, table[giver], less) + self._noise_gain(f, taker, table[taker], more)
+            news.append((less, more))
+        kept = ((-rng.standard_exponential(chains) <= gain) & able)[:, None]
+        for table, (less, more) in zip(counts, news, strict=True):
+            table[giver] = np.where(kept, less, table[giver])
+            table[taker] = np.where(kept, more, table[taker])
+
+    def _reshuffle(self, f: int, counts: Integers, rng: np.random.Generator) -> None:
+        """Take random records out of every class and put them back, in place, in one table."""
+        rows = np.arange(len(counts))
+        moved = np.minimum(self._how_many(len(counts), rng), self.n)
+        able = moved <= counts.sum(axis=1)
+        moved = np.where(able, moved, 0)
+        rest = counts - _taken(counts, moved, rng)
+        new = rest + _put(rest, self.priors[f], moved, rng)
+        gain = self._noise_gain(f, rows, counts, new)
+        kept = (-rng.standard_exponential(len(counts)) <= gain) & able
+        counts[kept] = new[kept]
+
+    def _how_many(self, size: int, rng: np.random.Generator) -> Integers:
+        """Draw how many records to move: one at least, on every scale up to n."""
+        return np.asarray(2.0 ** rng.uniform(0.0, np.log2(max(self.n, 1) + 1.0), size), dtype=np.int64)
+
+    def _noise_gain(self, f: int, rows: Integers, old: Integers, new: Integers) -> Floats:
+        seen, noise = self.noisy[f][rows], self.noises[f]
+        return np.asarray((noise.log_weight(seen - new) - noise.log_weight(seen - old)).sum(axis=1))
+
+
+def _taken(counts: Integers, moved: Integers, rng: np.random.Generator) -> Integers:
+    """Draw which records of a row are taken out, so many without looking: a count a category."""
+    out = np.zeros_like(counts)
+    left, rest = moved.copy(), counts.sum(axis=1)
+    for k in range(counts.shape[1]):
+        rest = rest - counts[:, k]
+        out[:, k] = rng.hypergeometric(counts[:, k], rest, left)
+        left = left - out[:, k]
+    return out
+
+
+def _put(counts: Integers, prior: float, moved: Integers, rng: np.random.Generator) -> Integers:
+    """Draw the categories of new records, each by the counts so far and the prior: a Pólya urn."""
+    theta = draw_dirichlet(counts.astype(np.float64) + prior, rng)
+    return np.asarray(rng.multinomial(moved, theta), dtype=np.int64)
 
 
 def _steps(shape: tuple[int, ...], reach: float, rng: np.random.Generator) -> Integers:

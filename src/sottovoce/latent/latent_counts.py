@@ -49,8 +49,8 @@ class LatentCounts:
 
     A cell of size λ has Poisson(λ θ_k) records in category k of a table, independently, θ being the probabilities of
     the cell's state; the noise has the law it was drawn from. So each noisy count has a likelihood of its own,
-    tabulated once (`NoisedPoisson`), and **true counts are never drawn**: a sampler that alternates between them and the
-    rest hardly moves where the noise is larger than the counts' own spread. The sizes of all cells are gamma
+    tabulated once (`NoisedPoisson`), and **true counts are never drawn**: a sampler that alternates between them and
+    the rest hardly moves where the noise is larger than the counts' own spread. The sizes of all cells are gamma
     with unknown shape and rate. (A flat prior for each by itself would pull every θ towards the uniform one.)
 
     That a record is counted once in every table is left unused: given a cell's size, one table's total says

@@ -37,8 +37,8 @@ def moment_posterior(
     r"""Return draws of (mean, variance) of t in [-1, 1] for each draw of class sizes, each by a chain of its own.
 
     The m records of a class are normal with mean μ and standard deviation σ, so that (Σt, Σ(t² - ½)) is about normal
-    too, with covariance m·((σ², 2μσ²), (2μσ², 2σ⁴ + 4μ²σ²)); to that the noise is added. Laplace noise is normal noise of
-    exponential variance, and that variance one more unknown. The prior is flat over all (μ, σ) with μ² + σ² <= 1.
+    too, with covariance m·((σ², 2μσ²), (2μσ², 2σ⁴ + 4μ²σ²)); to that the noise is added. Laplace noise is normal
+    noise of exponential variance, and that variance one more unknown. The prior is flat over all (μ, σ) with μ² + σ² <= 1.
 
     Parameters
     ----------

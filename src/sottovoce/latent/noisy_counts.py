@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.latent.count_forecast import forecast_proportions
 from sottovoce.latent.count_tables import CountTables
 from sottovoce.latent.noisy_tables import NoisyTables
 from sottovoce.mechanisms.calibrate import largest_keeping
@@ -23,7 +24,6 @@ from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.readings.base import checked_n
 from sottovoce.systems.distributions import Dirichlet
@@ -31,8 +31,6 @@ from sottovoce.systems.distributions import Dirichlet
 __all__ = ["NoisyCounts"]
 
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
-_DRAWS = 4
-"""Draws of the noise that a forecast averages over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +156,9 @@ class NoisyCounts(Mechanism):
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect if the cells of each table had these proportions; reads no private data.
 
-        The divergence is that of the posterior of each table's proportions (flat prior) given the noisy counts, those
-        below zero set to 0, summed over tables; the widths are those of its intervals.
+        What is forecast is the posterior of each table's proportions that knows of the noise (prior: one record, shared
+        by all cells): its divergence from the posterior without privacy, summed over tables, and the width of its
+        intervals.
 
         Parameters
         ----------
@@ -169,20 +168,17 @@ class NoisyCounts(Mechanism):
             The level of the intervals.
         """
         proportions = np.split(np.atleast_1d(as_floats("mean", mean, 0.0)), np.cumsum(self.system.sizes)[:-1])
+        if not 0 < level < 1:
+            raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
         for part, size in zip(proportions, self.system.sizes, strict=True):
             if part.size != size or abs(part.sum() - 1) > 1e-9:
                 raise InvalidValue(f"mean must be {self.system.sizes} proportions, each table's summing to one")
-        rng = seeded_rng(0)
-        divergence, widths, exact = 0.0, [], []
-        for part, noise in zip(proportions, self.noises, strict=True):
-            counts = np.rint(self.n * part).astype(np.int64)
-            truth = Dirichlet(counts + 1.0)
-            exact.append(mean_width(truth.interval(level)))
-            for _ in range(_DRAWS):
-                noisy = Dirichlet(np.maximum(noise.add(counts, rng), 0) + 1.0)
-                divergence += float(noisy.kl(truth)) / _DRAWS
-                widths.append(mean_width(noisy.interval(level)))
-        return Forecast(divergence, float(np.mean(widths)), float(np.mean(exact)), level)
+        found = [
+            forecast_proportions(p, self.n, noise, level) for p, noise in zip(proportions, self.noises, strict=True)
+        ]
+        exact = [mean_width(Dirichlet(self.n * part + 1 / part.size).interval(level)) for part in proportions]
+        divergence, widths = zip(*found, strict=True)
+        return Forecast(float(sum(divergence)), float(np.mean(widths)), float(np.mean(exact)), level)
 
     def _parameters(self) -> dict[str, Any]:
         return {"noise": self.noise, "scales": list(self.scales)}
