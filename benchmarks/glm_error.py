@@ -11,7 +11,7 @@ from papers.regression_data import Regression, load_regression
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
-from sottovoce.regression import LogisticRegression
+from sottovoce.estimators import LogisticRegression
 
 DELTA = 1e-5
 Row = tuple[float, float, float]  # mean and standard deviation of the error, seconds of one fit

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems import BetaBernoulli

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
 from sottovoce.amplification.coupling import IteratedLaplaceProfile, coupled_laplace_renyi
 from sottovoce.amplification.interval_kernels import TruncatedGaussianKernel
 from sottovoce.amplification.iteration import shift_mu, thesis_mu
 from sottovoce.amplification.kernels import FiniteKernel
 from sottovoce.amplification.mixing import mixing_bounds
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
 from sottovoce.privacy.numbers import Floats

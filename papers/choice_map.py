@@ -15,8 +15,8 @@ from scipy import special
 
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
 from papers.which_mechanism import WAYS, mechanisms_for
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.readings import Statistics

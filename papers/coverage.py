@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sottovoce.systems.statistics import Statistics
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, save, write_csv
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import Statistics
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 __all__ = ["CLIPPED", "cover", "cover_clipped", "cover_commonest"]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.metric.distinguishability import (
     answers_withstood,
     guess_error,

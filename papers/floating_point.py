@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.low_bits import lowest_bit, naive_laplace, possible
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics

@@ -32,7 +32,7 @@ _PAGES = {
 _LARGEST_TABLE = 60_000
 """Bytes of a table the documentation carries; larger ones are written again by the command."""
 
-_MADE = "<!-- Written by `sottovoce reproduce NAME --gallery docs/gallery`; do not edit. -->\n"
+_MADE = "<!-- Written by `python -m papers NAME --gallery docs/gallery`; do not edit. -->\n"
 
 
 def update_gallery(
@@ -125,7 +125,7 @@ def _section(name: str, outcome: Mapping[str, Any]) -> str:
     tables = ", ".join(f"[{table}](tables/{table})" for table in outcome["tables"])
     numbers = f" Its numbers: {tables}." if tables else ""
     lines += [
-        f"{seen} of {len(findings)} seen. `sottovoce reproduce {name}`, {size}, seed {outcome['seed']}.{numbers}",
+        f"{seen} of {len(findings)} seen. `python -m papers {name}`, {size}, seed {outcome['seed']}.{numbers}",
         "",
     ]
     return "\n".join(lines)
@@ -144,8 +144,8 @@ def _index(outcomes: Mapping[str, Any], homes: Mapping[str, str]) -> str:
         "stopped:",
         "",
         "```console",
-        "$ sottovoce reproduce kl-utility --quick",
-        "$ sottovoce reproduce all",
+        "$ python -m papers kl-utility --quick",
+        "$ python -m papers all",
         "```",
         "",
         "## Not seen",
@@ -170,7 +170,7 @@ def _contents(document: Document, outcomes: Mapping[str, Any], homes: Mapping[st
     lines = [f"## {document.title}", "", "| | what it shows | drawn again |", "| --- | --- | --- |"]
     for entry in document.entries:
         links = ", ".join(
-            _link(name, homes) if name in outcomes else f"`sottovoce reproduce {name}`" for name in entry.experiments
+            _link(name, homes) if name in outcomes else f"`python -m papers {name}`" for name in entry.experiments
         )
         where = "; ".join(part for part in (links, _plain(entry.reason)) if part)
         lines.append(f"| {entry.figure} | {_cell(entry.shows)} | {where} |")

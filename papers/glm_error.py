@@ -20,7 +20,7 @@ import numpy as np
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise

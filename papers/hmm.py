@@ -21,7 +21,7 @@ from papers.event_scores import (
 )
 from papers.hmm_figures import draw_held_out, draw_maps, draw_profiles, matched
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import write_csv
+from sottovoce.answers.style import write_csv
 from sottovoce.latent import HiddenMarkovPosterior, TemperedHiddenMarkov
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import optimize
 
 from papers.event_logs import EventLog
-from papers.style import COLOURS, figure, save
+from sottovoce.answers.style import COLOURS, figure, save
 from sottovoce.latent import HiddenMarkovPosterior
 
 __all__ = ["draw_held_out", "draw_maps", "draw_profiles", "matched"]

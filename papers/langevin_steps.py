@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.regression.certificate import Chain, mixing_steps
 
 __all__ = ["demanded_steps"]

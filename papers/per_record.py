@@ -10,7 +10,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng

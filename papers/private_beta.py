@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.mechanisms import TemperedPosterior
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import PureDP

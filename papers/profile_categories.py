@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, save, write_csv
 from sottovoce.local import ProfileGraph, RandomizedResponse, SmoothCategorical
 
 __all__ = ["CHAIN", "run"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.local import ProfileGraph, TwoProfileOneBit, flip_probability
 
 __all__ = ["run"]

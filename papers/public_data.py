@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, save, write_csv
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.readings import Statistics

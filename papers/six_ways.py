@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from papers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, save, write_csv
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,

@@ -9,18 +9,19 @@ from pathlib import Path
 
 __all__ = ["code_version", "modules_behind"]
 
-_ROOT = Path(__file__).resolve().parents[2]
-_PACKAGE = "sottovoce"
+_ROOT = Path(__file__).resolve().parents[1]
+_PLACES = {"sottovoce": _ROOT / "src", "papers": _ROOT}
+"""Where our packages lie in a checkout."""
 
 
 def code_version(module: str) -> str:
-    """Return a digest that changes when the module, or any module of this package it imports, changes.
+    """Return a digest that changes when the module, or any module of ours it imports, changes.
 
     Imports inside functions count too, and so do the packages on the way.
 
     Examples
     --------
-    >>> code_version("sottovoce.privacy.errors") == code_version("sottovoce.systems.records")
+    >>> code_version("sottovoce.privacy.errors") == code_version("sottovoce.readings.base")
     False
     """
     digest = hashlib.sha256()
@@ -30,7 +31,7 @@ def code_version(module: str) -> str:
 
 
 def modules_behind(module: str) -> set[str]:
-    """Return the module and every module of this package that it needs, directly or not."""
+    """Return the module and every module of ours that it needs, directly or not."""
     seen: set[str] = set()
     waiting = {module}
     while waiting:
@@ -49,12 +50,15 @@ def _imports(module: str) -> frozenset[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    inside = {name for name in names if name.split(".")[0] == _PACKAGE}
+    inside = {name for name in names if name.split(".")[0] in _PLACES}
     # Importing a.b.c runs the package a.b too. The root only passes names on: it counts where it is asked for.
     parents = {".".join(name.split(".")[:k]) for name in inside | {module} for k in range(2, name.count(".") + 1)}
     return frozenset(name for name in inside | parents if _file(name))
 
 
 def _file(module: str) -> Path | None:
-    base = _ROOT.joinpath(*module.split("."))
+    place = _PLACES.get(module.split(".")[0])
+    if place is None:
+        return None
+    base = place.joinpath(*module.split("."))
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)

@@ -5,8 +5,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from sottovoce.amplification import SGDLogisticRegression
 from sottovoce.estimators.linear import EveryFitSpends
+from sottovoce.estimators.sgd import SGDLogisticRegression
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng

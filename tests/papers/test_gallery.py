@@ -50,7 +50,7 @@ def test_the_pages_follow_from_the_outcomes():
     assert len(made) >= 5
     for name, text in made.items():
         assert (GALLERY / name).read_text(encoding="utf-8") == text, (
-            f"{name} is out of date: sottovoce reproduce conversions --quick --gallery docs/gallery writes it anew"
+            f"{name} is out of date: python -m papers conversions --quick --gallery docs/gallery writes it anew"
         )
 
 
@@ -81,7 +81,7 @@ def test_an_outcome_is_taken_in_and_shown_as_it_is(record, tmp_path):
     text = (tmp_path / "docs" / "ours.md").read_text()
     assert r"| a \| b holds for λ\* and x\_1 | **no** | 1 &lt; 2 |" in text
     assert r"A \*note\*." in text
-    assert "1 of 2 seen. `sottovoce reproduce noise`, full size, seed 0." in text
+    assert "1 of 2 seen. `python -m papers noise`, full size, seed 0." in text
     assert "[noise](ours.md#noise)" in (tmp_path / "docs" / "index.md").read_text()
     assert (tmp_path / "docs" / "figures" / "noise.png").stat().st_size > 0
     again = update_gallery([], tmp_path / "output", tmp_path / "docs", {"noise": experiment})

@@ -1,4 +1,4 @@
-"""`sottovoce reproduce`: what it prints, keeps, draws again and takes into the gallery."""
+"""`python -m papers`: what it prints, keeps, draws again and takes into the gallery."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from papers.__main__ import reproduce
+from papers.reproducing import reproduce
 from papers.runner import Failure
 
-from sottovoce.cli import reproducing
+from papers import reproducing
 from sottovoce.privacy.errors import InvalidValue
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")

@@ -11,11 +11,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sottovoce.amplification import NoisyProjectedSGD, SGDLogisticRegression
+from sottovoce.amplification import NoisyProjectedSGD
+from sottovoce.estimators import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
+from sottovoce.estimators.sgd import SGDLogisticRegression
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import LinearRegression, LinearSVC, LogisticRegression, PoissonRegression, ProbitRegression
 from sottovoce.regression.design import Design
 from sottovoce.regression.localised import LocalisedPosterior
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, Squared

@@ -13,10 +13,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 
 import sottovoce as sv
+from sottovoce.estimators import LinearRegression, LogisticRegression, PublicEncoder, PublicScaler, private_pipeline
 from sottovoce.estimators.refits import EveryFitSpends, learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression import LinearRegression, LogisticRegression, PublicEncoder, PublicScaler, private_pipeline
 
 PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 2.0, "random_state": 1, "mechanism": "noisy-statistics"}
 X = seeded_rng(1).uniform(0, 100, (60, 2))

@@ -7,7 +7,6 @@ import sys
 from typing import Annotated
 
 import typer
-from papers.__main__ import reproduce
 from typer.exceptions import TyperException
 
 from sottovoce import __version__
@@ -47,7 +46,6 @@ app.command()(check)
 app.command()(serve)
 app.add_typer(tokens_app, name="tokens")
 app.add_typer(receipt_app, name="receipt")
-app.command()(reproduce)
 app.command()(demo)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from papers.style import COLOURS, figure
 
+from sottovoce.answers.style import COLOURS, figure
 from sottovoce.audit import AuditReport, trade_off
 from sottovoce.privacy.errors import InvalidValue
 

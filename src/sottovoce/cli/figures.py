@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from papers.style import COLOURS
 
+from sottovoce.answers.style import COLOURS
 from sottovoce.mechanisms.choices import Choice
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, Promise

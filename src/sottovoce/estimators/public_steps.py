@@ -234,7 +234,7 @@ def private_pipeline(*steps: Any) -> Any:
     Examples
     --------
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from sottovoce.regression import LinearRegression, PublicScaler
+    >>> from sottovoce.estimators import LinearRegression, PublicScaler
     >>> model = LinearRegression(1.0, 1e-6, data_norm=1.5, response_bound=1.0)
     >>> [name for name, _ in private_pipeline(PublicScaler([(0, 100), (0, 1)]), model).steps]
     ['publicscaler', 'linearregression']

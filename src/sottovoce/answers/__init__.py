@@ -1,0 +1,1 @@
+"""Answers: the questions people ask, and what they get back."""
