@@ -79,7 +79,7 @@ class Watched:
         if column not in self.schema:
             raise InvalidData(f"no column {column}")
 
-    def statistics(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Statistics:
+    def read(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Statistics:
         self.on_read()
         return Statistics(self.n, np.array([25.0]))
 

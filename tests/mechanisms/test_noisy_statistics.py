@@ -155,7 +155,7 @@ def test_projection_is_the_nearest_feasible_point():
     reading = CategoryCounts(("a", "b", "c"))
     for _ in range(20):
         point = rng.normal(2, 4, 3)
-        nearest = project(reading, 6, point)
+        nearest = reading.project(6, point)
         assert nearest.sum() == pytest.approx(6)
         assert nearest.min() >= 0
         others = rng.dirichlet(np.ones(3), 500) * 6

@@ -95,7 +95,7 @@ def test_a_failure_is_logged_by_kind_and_place_alone(
         def fail(*_: object, **__: object) -> None:
             raise ValueError("record 7 is 'Smith-7'")
 
-        monkeypatch.setattr("sottovoce.server.datasets._Remembered.statistics", fail)
+        monkeypatch.setattr("sottovoce.server.datasets._Remembered.read", fail)
         lost = ask(client, headers)
         monkeypatch.setattr("sottovoce.server.service.Service.datasets", fail)
         fault = client.get("/api/v1/datasets", headers=headers)
@@ -223,7 +223,7 @@ class TestTiming:
         def fail(*_: object, **__: object) -> None:
             raise ValueError
 
-        monkeypatch.setattr("sottovoce.server.datasets._Remembered.statistics", fail)
+        monkeypatch.setattr("sottovoce.server.datasets._Remembered.read", fail)
         config = write_office(tmp_path, limits="answer_grid = 0.25")
         with pytest.raises(AnswerLost):
             self.sleeps(config, monkeypatch, 0.1)

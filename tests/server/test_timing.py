@@ -51,12 +51,12 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     """The first read of a table is held."""
     work, real = Held(), Table.read
 
-    def statistics(self: Table, *arguments: Any, **options: Any) -> Any:
+    def read(self: Table, *arguments: Any, **options: Any) -> Any:
         if not work.begun.is_set():
             work()
         return real(self, *arguments, **options)
 
-    monkeypatch.setattr(Table, "statistics", statistics)
+    monkeypatch.setattr(Table, "read", read)
     yield work
     work.free.set()
 
@@ -158,7 +158,7 @@ def test_a_lost_answer_is_pending_until_its_tick(service: Service, monkeypatch: 
     async def sleep(_: float) -> None:
         states.append([entry.state for entry in service.ledger.entries()])
 
-    monkeypatch.setattr(Table, "statistics", fail)
+    monkeypatch.setattr(Table, "read", fail)
     service.grid = Grid(0.25, lambda: 0.0, sleep)
     ada = service.authenticate(token_for(service.config))
     with pytest.raises(AnswerLost):

@@ -42,15 +42,15 @@ RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1],
         ((CategoryCounts((1.0, float("nan"))), "age"), InvalidData, "cannot be found"),
         ((CategoryCounts(("N", "N")), "ward"), InvalidValue, "different values"),
         ((CategoryCounts(()), "ward"), InvalidValue, "different values"),
-        ((BallSum(3, 1.0), ["age", "x"]), InvalidData, "needs 3 coordinates"),
+        ((BallSum(3, 1.0), ["age", "x"]), InvalidData, "takes 3 columns"),
         ((BallSum(2, 1.0), ["ward", "x"]), InvalidData, "holds text"),
         ((BallSum(1, 0.0), ["x"]), InvalidValue, "radius"),
-        (("sum", "x"), InvalidValue, "a reading is"),
+        (("sum", "x"), InvalidValue, "expected a reading"),
     ],
 )
 def test_a_bad_request_is_refused(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
     with open_table(RECORDS) as table:
-        for ask in (table.statistics, table.check):
+        for ask in (table.read, table.check):
             with pytest.raises(error, match=words) as caught:
                 ask(*arguments)
             assert "\n" not in str(caught.value)

@@ -12,7 +12,7 @@ from sottovoce.curator import Curator
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import Statistics
+from sottovoce.readings import Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
 from sottovoce.tables import open_table
 
@@ -35,18 +35,16 @@ class _Remembered:
         self.origin = table.origin
         self._count: int = table.count()
         self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
-        self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._statistics)
+        self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._read)
 
     def count(self) -> int:
         return self._count
 
     def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
-        self._checked(reading.reading, _key(column), where, missing)
+        self._checked(getattr(reading, "reading", reading), _key(column), where, missing)
 
-    def statistics(
-        self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None
-    ) -> Statistics:
-        return self._known(reading.reading, _key(column), where, missing)
+    def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
+        return self._known(getattr(reading, "reading", reading), _key(column), where, missing)
 
     def close(self) -> None:
         self._table.close()
@@ -55,9 +53,9 @@ class _Remembered:
         with self._checking:
             self._table.check(reading, column, where=where, missing=missing)
 
-    def _statistics(self, reading: Any, column: Any, where: str | None, missing: Any) -> Statistics:
+    def _read(self, reading: Any, column: Any, where: str | None, missing: Any) -> Seen:
         with self._turn:
-            found: Statistics = self._table.read(reading, column, where=where, missing=missing)
+            found: Seen = self._table.read(reading, column, where=where, missing=missing)
         return found
 
 

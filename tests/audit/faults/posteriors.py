@@ -78,13 +78,13 @@ def _unclipped(patch: Patch) -> None:
         return Statistics(len(records), np.floor(records).sum() if reading.integer else np.sum(records))
 
     patch.setattr("sottovoce.systems.records._clipped_sum", raw)
-    patch.setattr("sottovoce.systems.conjugate.check_statistics", lambda reading, statistics: statistics)
+    patch.setattr("sottovoce.readings.ClippedSum.check", lambda reading, statistics: statistics)
 
 
 @fault("projection onto the ball skipped", "reading vectors", DENSITIES, VECTOR)
 def _off_the_ball(patch: Patch) -> None:
     patch.setattr("sottovoce.systems.records._ball_sum", lambda _, rows: Statistics(len(rows), np.sum(rows, axis=0)))
-    patch.setattr("sottovoce.systems.conjugate.check_statistics", lambda reading, statistics: statistics)
+    patch.setattr("sottovoce.readings.ClippedSum.check", lambda reading, statistics: statistics)
 
 
 @fault("noise reused across coordinates of a sample", "normal mean", SAMPLERS)

@@ -55,7 +55,7 @@ class _SealedTable:
     def check(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> None:
         """Accept any question."""
 
-    def statistics(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Any:
+    def read(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Any:
         raise DataTouched("records were read")
 
     def close(self) -> None:

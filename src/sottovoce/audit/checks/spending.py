@@ -42,7 +42,7 @@ class _Watched:
     def check(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> None:
         """Accept any question."""
 
-    def statistics(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Statistics:
+    def read(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Statistics:
         self._on_read()
         return Statistics(_N, np.array([7.0]))
 
