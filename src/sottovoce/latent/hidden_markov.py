@@ -172,8 +172,8 @@ class HiddenMarkovModel:
         chains
             How many chains to run, side by side.
         starts
-            How many random starts to try for each chain for a few sweeps; the likeliest goes on, or another chain's where
-            that is likelier by far.
+            How many random starts to try for each chain for a few sweeps; the likeliest goes on, or another
+            chain's where that is likelier by far.
         rng
             Secure randomness by default.
         """
