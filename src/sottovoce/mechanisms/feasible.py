@@ -7,7 +7,7 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, Reading
 
-__all__ = ["project", "whole_counts"]
+__all__ = ["project"]
 
 
 def project(reading: Reading, n: int, total: Floats) -> Floats:
@@ -34,15 +34,3 @@ def _simplex(point: Floats, total: float) -> Floats:
     excess = (np.cumsum(down) - total) / np.arange(1, point.size + 1)
     last = int(np.flatnonzero(down - excess >= 0)[-1])
     return np.asarray(np.maximum(point - excess[last], 0.0))
-
-
-def whole_counts(counts: Floats, n: int) -> Floats:
-    """Return whole counts near `counts` that sum to n: the largest remainders are rounded up.
-
-    >>> whole_counts(np.array([1.4, 1.4, 1.2]), 4)
-    array([2., 1., 1.])
-    """
-    whole = np.floor(counts)
-    short = round(n - whole.sum())
-    whole[np.argsort(whole - counts, kind="stable")[:short]] += 1
-    return whole
