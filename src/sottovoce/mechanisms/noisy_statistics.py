@@ -176,7 +176,8 @@ class NoisyStatistics(Mechanism):
         if isinstance(reading, CategoryCounts):
             return latent_counts(system.alpha, noisy, n=self.n, noise=self._steps, rng=rng)
         if isinstance(reading, BallSum):
-            return system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
+            aware: Distribution = system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
+            return aware
         if isinstance(system, ClippedSystem):
             return self._clipped.posterior(float(noisy[0]))
         return latent_total(system, reading, self.n, float(noisy[0]), noise=self._steps, grid=self.grid)
@@ -197,12 +198,13 @@ class NoisyStatistics(Mechanism):
         if not self.n:
             exact = system.posterior(statistics)
             return Forecast(0.0, mean_width(exact.interval(level)), mean_width(exact.interval(level)), level)
+        values: list[Any]
         reading = system.reading
         total = reading.from_steps(self.n, reading.steps(statistics))
         if isinstance(reading, ClippedSum) and isinstance(system, ClippedSystem):
             points, weights = self._steps.nodes(_POINTS)
-            values = self._clipped.posteriors(total[0] + points * self.grid)
-            exact = self._clipped.without_noise(float(total[0]), values)
+            tables = self._clipped.posteriors(total[0] + points * self.grid)
+            exact, values = self._clipped.without_noise(float(total[0]), tables), [*tables]
         elif isinstance(reading, ClippedSum):
             points, weights = self._steps.nodes(_POINTS)
             exact = system.posterior(statistics)

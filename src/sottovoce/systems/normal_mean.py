@@ -208,8 +208,9 @@ class NormalMean(Conjugate):
         centre = as_floats("mean", self.prior_mean if mean is None else mean, -np.inf)
         if self.bounds is not None:
             return float(np.sum(self.clipped_chances(centre)))
-        length = float(np.sum(np.broadcast_to(centre, (int(self.dimension or 0),)) ** 2))
-        inside = special.chndtr(float(self.radius or 0) ** 2 / self.variance, self.dimension, length / self.variance)
+        size = int(self.dimension or 0)
+        length = float(np.sum(np.broadcast_to(centre, (size,)) ** 2))
+        inside = special.chndtr(float(self.radius or 0) ** 2 / self.variance, float(size), length / self.variance)
         return float(1 - inside)
 
     def through_noise(self, n: int, total: Floats, noise_variance: float) -> NormalVector:

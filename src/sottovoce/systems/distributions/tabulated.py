@@ -77,14 +77,14 @@ class Tabulated(ScalarDistribution):
         return np.asarray(total / total[0])
 
     def _outside(self, u: Floats) -> Floats:
-        return np.exp(u) if self.logarithmic else u
+        return np.asarray(np.exp(u)) if self.logarithmic else u
 
     def _inside(self, x: ArrayLike) -> Floats:
         x = np.asarray(x, dtype=np.float64)
         if not self.logarithmic:
             return x
         with np.errstate(divide="ignore"):
-            return np.log(np.maximum(x, 0.0))
+            return np.asarray(np.log(np.maximum(x, 0.0)))
 
     @cached_property
     def _quadrature(self) -> tuple[Floats, Floats, Floats]:
