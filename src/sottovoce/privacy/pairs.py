@@ -62,7 +62,7 @@ def _positive(owner: object, *names: str) -> None:
 
 def _ordinary(step: float, *shapes: float) -> bool:
     """Say whether the rounding that is allowed for stays small beside the log-ratio itself."""
-    return 1e-12 <= min(step, *shapes) and max(step, *shapes) <= 1e12
+    return min(step, *shapes) >= 1e-12 and max(step, *shapes) <= 1e12
 
 
 def _hopeless(step: float, *shapes: float) -> bool:

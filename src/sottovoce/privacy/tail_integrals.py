@@ -67,10 +67,12 @@ class BetaTail:
 
     @classmethod
     def of(cls, p: Floats, q: Floats, threshold: Floats) -> BetaTail:
+        """Return the tail beyond a threshold of the logit."""
         top = _mode_height(p) + _mode_height(q) - _mode_height(p + q)
         return cls(p, q, np.log(p) - np.log(q) - threshold, top)
 
     def take(self, rows: NDArray[Any]) -> BetaTail:
+        """Return some of the cells."""
         return BetaTail(self.p[rows], self.q[rows], self.ahead[rows], self.top[rows])
 
     def log_density(self, u: Floats) -> Floats:
@@ -89,6 +91,7 @@ class BetaTail:
         return np.asarray(self.top - total * fall)
 
     def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         z = u - self.ahead + (np.log(self.p) - np.log(self.q))
         total, near = self.p + self.q, special.expit(-np.abs(z))
         slope = np.where(z > 0, self.q, self.p) - total * near
@@ -106,9 +109,11 @@ class GammaTail:
 
     @classmethod
     def of(cls, k: Floats, threshold: Floats, sign: float) -> GammaTail:
+        """Return the tail beyond a threshold of the logarithm."""
         return cls(k, sign * (np.log(k) - threshold), _mode_height(k), sign)
 
     def take(self, rows: NDArray[Any]) -> GammaTail:
+        """Return some of the cells."""
         return GammaTail(self.k[rows], self.ahead[rows], self.top[rows], self.sign)
 
     def log_density(self, u: Floats) -> Floats:
@@ -116,6 +121,7 @@ class GammaTail:
         return np.asarray(self.top - self.k * expm1mx(self.sign * (u - self.ahead)))
 
     def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         d = np.minimum(self.sign * (u - self.ahead), 700.0)
         return _smooth(d + np.log(self.k), self.sign * way, self.k * np.expm1(d), self.k * np.exp(d))
 
@@ -127,12 +133,15 @@ class Linear:
     w: Floats
 
     def take(self, rows: NDArray[Any]) -> Linear:
+        """Return some of the cells."""
         return Linear(self.w[rows])
 
     def __call__(self, u: Floats) -> Floats:
+        """Return the gap at the distance u."""
         return self.w * u
 
     def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         return np.where(self.w * u < _FULL, 10.0 / self.w, _FAR)
 
 
@@ -144,12 +153,15 @@ class Curved:
     sign: float
 
     def take(self, rows: NDArray[Any]) -> Curved:
+        """Return some of the cells."""
         return Curved(self.c[rows], self.sign)
 
     def __call__(self, u: Floats) -> Floats:
+        """Return the gap at the distance u."""
         return self.sign * self.c * np.expm1(np.minimum(self.sign * u, 700.0))
 
     def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         steep = 10.0 / (self.c * np.exp(np.minimum(self.sign * u, 700.0)))
         turn = 8.0 if self.sign > 0 else np.maximum(2.0, u / 2)
         return np.where(self(u) < _FULL, np.minimum(steep, turn), _FAR)
