@@ -179,7 +179,7 @@ def _renyi(pairs: Pairs, order: mp.mpf) -> mp.mpf:
             a, w = mp.mpf(a), mp.mpf(w)
             return gap(a, w, order) if a > (order - 1) * w else mp.inf
         case BetaPairs(a, b, w):
-            a, b, w = sorted((mp.mpf(a), mp.mpf(b))) + [mp.mpf(w)]
+            a, b, w = [*sorted((mp.mpf(a), mp.mpf(b))), mp.mpf(w)]
             ways = [gap(p, w, order) + gap(q + w, -w, order) for p, q in ((a, b), (b, a)) if p > (order - 1) * w]
             return max(ways) if a > (order - 1) * w else mp.inf
         case GammaRatePairs(k, low, high):

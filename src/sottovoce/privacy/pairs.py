@@ -202,7 +202,7 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats) -> Floats:
             out[up] = np.log(special.betainc(q[up], p[up], special.expit(-x[up])))
             out[down] = np.log1p(-special.betainc(p[down], q[down], special.expit(x[down])))
     # The complement has absolute digits only.
-    trusted = (up & (log_p > -600.0)) | (down & (log_p > -4.0) & (epsilon < 4.0))
+    trusted = (up & (log_p > -50.0)) | (down & (log_p > -4.0) & (epsilon < 4.0))
 
     def integral(at: NDArray[np.bool_]) -> Floats:
         p, q = a[at][:, None] + w, b[at][:, None]
@@ -334,7 +334,7 @@ def _gamma_log_delta(k: float, j: float, x: Floats, y: Floats, epsilon: Floats, 
         edge = x[at][:, None]
         return log_integral(GammaTail.of(np.full(edge.shape, k), edge, sign), gap.take(at))
 
-    return _log_tail(log_p, log_q, epsilon, trusted & (log_p > -600.0), integral)
+    return _log_tail(log_p, log_q, epsilon, trusted & (log_p > -50.0), integral)
 
 
 _FAMILIES: dict[str, Callable[..., Pairs]] = {p.family: p for p in (BetaPairs, GammaShapePairs, GammaRatePairs)}
