@@ -68,7 +68,9 @@ def test_randomized_response_at_every_order(order: float, level: float) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS[:10])
-@pytest.mark.parametrize(("scale", "steps", "cells"), [(0.05, 1, 1), (0.3, 1, 2), (0.9, 3, 1), (2.5, 1, 1), (2.9, 7, 2)])
+@pytest.mark.parametrize(
+    ("scale", "steps", "cells"), [(0.05, 1, 1), (0.3, 1, 2), (0.9, 3, 1), (2.5, 1, 1), (2.9, 7, 2)]
+)
 def test_discrete_gaussian_at_every_order(order: float, scale: float, steps: int, cells: int) -> None:
     with mp.workdps(80):
         v, gap = mp.mpf(scale) ** 2, mp.mpf(order) - 1
@@ -177,7 +179,7 @@ def test_what_is_left_and_what_is_spent_are_rounded_away_from_the_spender() -> N
 def test_discrete_gaussian_delta_where_a_term_vanishes(scale: float) -> None:
     """At ε = ρ, and next to it, the first term of the sum is a difference of nearly equal numbers."""
     profile = DiscreteGaussianProfile(scale)
-    for epsilon in np.nextafter(profile.zcdp(), [0.0, math.inf]).tolist() + [profile.zcdp()]:
+    for epsilon in [*np.nextafter(profile.zcdp(), [0.0, math.inf]).tolist(), profile.zcdp()]:
         with mp.workdps(60):
             v = 2 * mp.mpf(scale) ** 2
             weight = {k: mp.exp(-(mp.mpf(k) ** 2) / v) for k in range(-40, 42)}

@@ -18,7 +18,7 @@ from sottovoce.gibbs.noisy_tables import NoisyTables
 from sottovoce.gibbs.sweeps import ChainState, Prior, draw_latent, gibbs_sweep, stack_draws
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.systems.statistics import CrossCounts, Statistics
@@ -80,8 +80,7 @@ class HiddenMarkovModel:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
-        if isinstance(self.states, bool) or not isinstance(self.states, int | np.integer) or self.states < 1:
-            raise InvalidValue(f"states must be a whole number >= 1. Got {self.states!r}")
+        object.__setattr__(self, "states", whole("states", self.states, 1))
         for name in ("emission_prior", "transition_prior"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 < value < float("inf"):
@@ -245,7 +244,6 @@ class HiddenMarkovModel:
 
 def _check_sweeps(sweeps: int, burn_in: int, starts: int) -> None:
     for name, value, least in (("sweeps", sweeps, 1), ("burn_in", burn_in, 0), ("starts", starts, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InvalidValue(f"{name} must be a whole number >= {least}. Got {value!r}")
+        whole(name, value, least)
     if burn_in >= sweeps:
         raise InvalidValue(f"burn_in must leave some of the {sweeps} sweeps. Got {burn_in}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.profile import Basis
 
 __all__ = ["Chain", "largest_step", "mixing_steps"]
@@ -61,8 +62,7 @@ class Chain:
                 f"step must lie in (0, 2/(m+M)] = (0, {largest_step(m, M):.6g}]: beyond it a step may push "
                 f"two chains apart and nothing is certified. Got {self.step}"
             )
-        if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 1:
-            raise InvalidValue(f"n_steps must be a whole number >= 1. Got {self.n_steps!r}")
+        object.__setattr__(self, "n_steps", whole("n_steps", self.n_steps, 1))
 
     @property
     def mu(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.glm.losses import Constants, Loss
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 
 __all__ = ["Design", "scale_down"]
 
@@ -52,8 +52,7 @@ class Design:
     def __post_init__(self) -> None:
         for name in ("n", "dimension"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
+            whole(name, value, 1)
         if not (self.data_norm > 0 and math.isfinite(self.data_norm)):
             raise InvalidValue(f"data_norm must be finite and > 0. Got {self.data_norm}")
         if not self.radius > 0:

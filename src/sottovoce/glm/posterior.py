@@ -18,7 +18,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
@@ -64,8 +64,7 @@ class _Posterior:
     def __post_init__(self) -> None:
         positive("prior_precision", self.prior_precision)
         positive("data_weight", self.data_weight)
-        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
-            raise InvalidValue(f"samples must be a whole number >= 1. Got {self.samples!r}")
+        object.__setattr__(self, "samples", whole("samples", self.samples, 1))
         _ = self.chain  # a step too long is refused here, not at the release
 
     @property

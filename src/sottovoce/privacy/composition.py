@@ -64,7 +64,7 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
     if zcdps:
         rho = sum_up((k, p.rho) for p, k in zcdps.items())
         rest[ZeroConcentratedProfile(rho, basis=Basis.weakest(p.basis for p in zcdps))] = 1
-    if len(rest) == 1 and (next(iter(rest.values())) == 1 or len(loud) == 1 and not next(iter(loud)).pure()):
+    if len(rest) == 1 and (next(iter(rest.values())) == 1 or (len(loud) == 1 and not next(iter(loud)).pure())):
         only = next(iter(rest))
         return only if only.basis is basis else replace(only, basis=basis)
     return ComposedProfile(tuple(rest), tuple(rest.values()), basis=basis)
@@ -144,10 +144,11 @@ class ComposedProfile(Profile):
         ratio = max(0.03, math.log(high / low) / (_MOST_KINDS - 10))
         pool: dict[Profile, int] = {}
         for part, count in self._each():
+            stands: Profile = part
             if isinstance(part, PureProfile) and part.level > 0:
                 up = low * math.exp(ratio * math.ceil(math.log(part.level / low) / ratio)) * (1 + 1e-12)
-                part = PureProfile(min(max(up, part.level), high))
-            pool[part] = pool.get(part, 0) + count
+                stands = PureProfile(min(max(up, part.level), high))
+            pool[stands] = pool.get(stands, 0) + count
         return list(pool.items())
 
     def _renyi(self, order: Floats) -> Floats:

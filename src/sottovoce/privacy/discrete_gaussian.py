@@ -45,9 +45,7 @@ class DiscreteGaussianProfile(Profile):
         object.__setattr__(self, "scale", real("scale", self.scale, self.least))
         if self.scale > self.most:
             raise InvalidValue(f"scale must be at most {self.most:g}. Got {self.scale}")
-        object.__setattr__(
-            self, "sensitivity", whole("sensitivity", self.sensitivity, 1, self.farthest, floats=True)
-        )
+        object.__setattr__(self, "sensitivity", whole("sensitivity", self.sensitivity, 1, self.farthest, floats=True))
         object.__setattr__(self, "cells", whole("cells", self.cells, 1, 2, floats=True))
 
     most: ClassVar[float] = 2e5
@@ -116,8 +114,9 @@ class DiscreteGaussianProfile(Profile):
         line = order * self.zcdp()
         if self.scale > 3:  # the dip between whole numbers is below e^(-2π²·9)
             return line
-        # With o the distance of g = (λ-1)·sensitivity to a whole number, R = λρ + cells·(ln E cosh(ok/v) - o²/2v)/(λ-1),
-        # v = scale². Below g = ½ the square takes λρ down to ρ, and nothing is subtracted.
+        # With o the distance of g = (λ-1)·sensitivity to a whole number and v = scale²,
+        # R = λρ + cells·(ln E cosh(ok/v) - o²/2v)/(λ-1). Below g = ½ the square takes
+        # λρ down to ρ, and nothing is subtracted.
         gap, v = order - 1, self.scale**2
         g = gap * self.sensitivity
         o = np.abs(g - np.round(g))

@@ -18,7 +18,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.metric import MetricDP
-from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.numbers import real, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -171,7 +171,7 @@ def histogram_answers(total_variation: float, error: float) -> float:
     >>> histogram_answers(0.165, 0.05)
     331.0
     """
-    tv = float(as_floats("total_variation", total_variation, 0.0))
+    tv = real("total_variation", total_variation)
     if tv > 1:
         raise InvalidValue(f"total_variation must be <= 1. Got {tv}")
     histogram_cells(error)
@@ -205,20 +205,18 @@ def guess_error(distance: float, total_variation: float) -> float:
     >>> guess_error(distance=2.0, total_variation=0.25)
     0.75
     """
-    tv = float(as_floats("total_variation", total_variation, 0.0))
+    tv = real("total_variation", total_variation)
     if tv > 1:
         raise InvalidValue(f"total_variation must be <= 1. Got {tv}")
-    return float(as_floats("distance", distance, 0.0)) / 2 * (1 - tv)
+    return real("distance", distance) / 2 * (1 - tv)
 
 
 def _error(error: float, below: float) -> float:
-    e = float(as_floats("error", error, 0.0, below=below))
+    e = real("error", error, below=below)
     if e == 0:
         raise InvalidValue("error must be > 0: certainty takes infinitely many answers. Got 0")
     return e
 
 
 def _whole(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
-    return int(value)
+    return whole(name, value, 1)

@@ -195,9 +195,7 @@ def _one_tilt(
     )
 
 
-def _window(
-    parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float
-) -> tuple[int, int, float] | None:
+def _window(parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float) -> tuple[int, int, float] | None:
     """Return the first node, the length, and the logarithm of a bound on the mass above the window."""
     up = _where_chernoff_says(parts, counts, step, tilt, _TAIL, +1)
     down = _where_chernoff_says(parts, counts, step, tilt, _TAIL, -1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.numbers import real, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.records import read_records
@@ -21,15 +21,13 @@ __all__ = ["Conjugate", "check_count", "check_statistics", "check_weights", "che
 
 def check_count(n: Any) -> int:
     """Return the number of records, or raise `InvalidValue`."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise InvalidValue(f"n must be a whole number >= 0. Got {n!r}")
-    return int(n)
+    return whole("n", n)
 
 
 def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float]:
     """Return both weights as floats above zero, or raise `InvalidValue` naming the one that is not."""
-    data_weight = float(as_floats("data_weight", data_weight, 0.0))
-    prior_weight = float(as_floats("prior_weight", prior_weight, 0.0))
+    data_weight = real("data_weight", data_weight)
+    prior_weight = real("prior_weight", prior_weight)
     if data_weight == 0 or prior_weight == 0:
         raise InvalidValue(f"weights must be > 0. Got data_weight={data_weight:g}, prior_weight={prior_weight:g}")
     return data_weight, prior_weight

@@ -10,7 +10,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.pairs import GammaShapePairs
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
@@ -54,9 +54,7 @@ class GammaPoisson(Conjugate):
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", positive("shape", self.shape))
         object.__setattr__(self, "rate", positive("rate", self.rate))
-        if isinstance(self.high, bool) or self.high != int(self.high) or self.high < 1:
-            raise InvalidValue(f"high must be a whole number >= 1. Got {self.high!r}")
-        object.__setattr__(self, "high", int(self.high))
+        object.__setattr__(self, "high", whole("high", self.high, 1, floats=True))
 
     @property
     def reading(self) -> ClippedSum:

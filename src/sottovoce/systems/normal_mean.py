@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
 from sottovoce.systems.distributions import Normal, NormalVector
@@ -68,8 +68,7 @@ class NormalMean(Conjugate):
                 raise InvalidValue("prior_mean must be one number where records are numbers")
         elif self.bounds is None and self.radius is not None and self.dimension is not None:
             object.__setattr__(self, "radius", positive("radius", self.radius))
-            if isinstance(self.dimension, bool) or int(self.dimension) != self.dimension or self.dimension < 1:
-                raise InvalidValue(f"dimension must be a whole number >= 1. Got {self.dimension!r}")
+            object.__setattr__(self, "dimension", whole("dimension", self.dimension, 1, 10**7, floats=True))
             if centre.ndim > 1 or (centre.ndim and centre.size != self.dimension):
                 raise InvalidValue(f"prior_mean must be one number or {self.dimension} of them")
             centre = np.broadcast_to(centre, (int(self.dimension),))

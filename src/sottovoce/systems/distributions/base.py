@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = [
@@ -170,7 +170,7 @@ class ScalarDistribution(Distribution):
 
     def renyi(self, other: Any, order: float) -> Any:
         """Return the Rényi divergence of this distribution from `other`, by quadrature over quantiles."""
-        if float(as_floats("order", order, 1.0)) == 1:
+        if real("order", order, 1.0) == 1:
             return self.kl(other)
         x = self.ppf(LEVELS)
         powers = (order - 1) * (self.log_density(x) - other.log_density(x))
