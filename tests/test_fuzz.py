@@ -16,7 +16,7 @@ from sottovoce.privacy import SottovoceError
 
 ODD: list[Any] = [
     *(0, 1, -1, 2, 3, 0.5, -0.0, 1e-300, 5e-324, 1e-9, 1e9, 1e300, math.nan, math.inf, -math.inf, 2**63, 10**400),
-    *(-(10**400), 10**5000, None, "", "1", "x", b"1", 1j, True, False, [], [1.0], [0.2, 0.3], [[1, 2], [3]], (), {}),
+    *(-(10**400), None, "", "1", "x", b"1", 1j, True, False, [], [1.0], [0.2, 0.3], [[1, 2], [3]], (), {}),
     *(np.array(2.0), np.array([1.0, math.nan]), np.array(["a"]), np.float32(0.25), np.int64(3), np.bool_(True)),
     *(np.complex128(1), np.longdouble(0.5), Decimal("0.5"), Decimal("NaN"), Decimal("1e999"), Fraction(1, 3), object()),
     *(len, np.datetime64("2020-01-01"), np.zeros((2, 0)), range(3), {"a": 1}),
@@ -73,7 +73,7 @@ MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "IntegerNoise": (sv.IntegerNoise, {"kind": "laplace", "scale": 2.0}),
     "NoisyStatistics": (sv.NoisyStatistics, {"system": EXPONENTIAL, "n": 20, "noise": "laplace", "scale": 0.8}),
     "DiffusedPosterior.calibrate": (sv.DiffusedPosterior.calibrate, {"system": BETA, "n": 20, "target": PROMISE}),
-    "NoisyStatistics.calibrate": (sv.NoisyStatistics.calibrate, {"system": MEAN, "n": 20, "target": PROMISE}),
+    "NoisyStatistics.calibrate": (sv.NoisyStatistics.calibrate, {"system": BETA, "n": 20, "target": PROMISE}),
     "NormalVector": (sv.NormalVector, {"centre": [0.0, 1.0], "spread": 1.0}),
     "Mixture": (sv.Mixture, {"components": sv.Beta([1.0, 2.0], [2.0, 3.0]), "weights": [0.5, 0.5]}),
     "DirichletMixture": (
@@ -92,7 +92,7 @@ MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "StatisticalQuery": (
         sv.StatisticalQuery,
-        {"system": BETA, "n": 20, "predicate": (0.0, 0.5), "data_weight": 0.5},
+        {"system": BETA, "n": 20, "predicate": bool, "data_weight": 0.5},
     ),
     "Forecast": (sv.Forecast, {"expected_kl": 0.1, "interval_width": 0.2, "exact_width": 0.1, "level": 0.95}),
     "answers_left": (
@@ -129,7 +129,7 @@ MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "SmoothOneBit.calibrate": (sv.SmoothOneBit.calibrate, {"graph": BITS, "epsilon": 1.0}),
     "TwoProfileOneBit.calibrate": (sv.TwoProfileOneBit.calibrate, {"graph": BITS, "epsilon": 1.0}),
     "SmoothCategorical.calibrate": (sv.SmoothCategorical.calibrate, {"graph": GRAPH, "epsilon": 1.0}),
-    "ProfileGraph": (sv.ProfileGraph, {"profiles": {"A": {"a": 0.5, "b": 0.5}}, "edges": [], "categories": None}),
+    "ProfileGraph": (sv.ProfileGraph, {"profiles": {"A": {"a": 0.5, "b": 0.5}}, "edges": (), "categories": None}),
 }
 
 NOT_CALLED = {
@@ -156,36 +156,51 @@ def ours(call: Callable[[], Any]) -> Any:
         return None
 
 
+def numeric(good: dict[str, Any]) -> list[str]:
+    """The arguments where a number belongs, or several, or one of our own values."""
+    return [k for k, v in good.items() if isinstance(v, int | float | list | np.ndarray | sv.Promise | sv.Profile)]
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_odd_arguments(name: str) -> None:
     make, good = MAKE[name]
     rng = random.Random(name)
-    assert make(**good) is not None or name == "relaxed_metric_privacy"
-    for argument in good:
+    if name != "relaxed_metric_privacy":  # which always refuses
+        make(**good)
+    for argument in numeric(good):
         for value in ODD:
             ours(lambda: make(**good | {argument: value}))
     for _ in range(20):
-        ours(lambda: make(**good | {argument: rng.choice(ODD) for argument in good}))
+        ours(lambda: make(**good | {argument: rng.choice(ODD) for argument in numeric(good)}))
+
+
+METHODS = {
+    *("delta", "epsilon", "log_delta", "excess", "satisfies", "cost", "can_spend", "fits", "spend", "refusal"),
+    *("sample", "log_density", "cdf", "sf", "ppf", "isf", "interval", "release", "statistics", "profile"),
+    *("from_dict", "from_json"),
+}
+"""What a user calls; the rest speaks to other parts of the library."""
 
 
 def methods(thing: Any) -> Iterator[tuple[Callable[..., Any], int]]:
-    """Yield the public methods with how many arguments they take."""
-    for name, method in inspect.getmembers(thing, inspect.ismethod):
-        wanted = [p for p in inspect.signature(method).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        if not name.startswith("_") and wanted:
-            yield method, len(wanted)
+    """Yield the methods with how many arguments they need."""
+    wanted = METHODS | ({"renyi"} if isinstance(thing, sv.Profile) else set())
+    for name in [] if type(thing).__name__.endswith("Pairs") else sorted(wanted):
+        method = getattr(thing, name, None)
+        if callable(method):
+            needed = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty]
+            yield method, max(len(needed), 1)
 
 
-@pytest.mark.parametrize("name", [n for n in MAKE if n in sv.privacy.__all__ + sv.systems.__all__ + sv.mechanisms.__all__])
+@pytest.mark.parametrize("name", [n for n in MAKE if getattr(sv, n, None) and isinstance(getattr(sv, n), type)])
 def test_odd_values_in_methods(name: str) -> None:
     make, good = MAKE[name]
     rng, thing = random.Random(name), make(**good)
-    for method, wanted in methods(thing):
+    for method, needed in methods(thing):
         for value in ODD:
-            ours(lambda: method(value))
-        for _ in range(10 * (wanted - 1)):
-            ours(lambda: method(*rng.choices(ODD, k=wanted)))
+            answer = ours(lambda: method(value, *rng.choices(ODD, k=needed - 1)))
+            assert not (isinstance(thing, sv.Profile) and isinstance(answer, float) and math.isnan(answer))
     if isinstance(thing, sv.Profile):
         for value in ODD:
             ours(lambda: thing + value)
-            ours(lambda: thing * value if not isinstance(value, int) or value < 10 else None)
+            ours(lambda: thing * value)

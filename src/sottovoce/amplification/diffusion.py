@@ -21,7 +21,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats, real
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats, real
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 
@@ -125,7 +125,7 @@ class OrnsteinUhlenbeck:
 
         Values are rounded to a millionth of the first noise.
         """
-        start = np.asarray(value, dtype=np.float64)
+        start = any_floats("the value to release", value)
         if not np.all(np.isfinite(start)):
             raise InvalidData("the value to release must be finite")
         clock = np.atleast_1d(as_floats("times", times, 0.0))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -50,8 +50,8 @@ class Bounded:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidValue(f"a field's name is the name of a column. Got {self.name!r}")
-        object.__setattr__(self, "low", float(self.low))
-        object.__setattr__(self, "high", float(self.high))
+        for name in ("low", "high"):
+            object.__setattr__(self, name, real(name, getattr(self, name), -math.inf))
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InvalidValue(
                 f"the bounds of {self.name!r} must be finite, low < high. Got {self.low} and {self.high}"

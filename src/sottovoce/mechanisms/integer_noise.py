@@ -40,11 +40,9 @@ class IntegerNoise:
     scale: float
 
     def __post_init__(self) -> None:
-        if self.kind not in ("laplace", "gaussian"):
+        if not isinstance(self.kind, str) or self.kind not in ("laplace", "gaussian"):
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.kind!r}")
-        object.__setattr__(self, "scale", real("scale", self.scale))
-        if self.scale == 0:
-            raise InvalidValue("scale must be > 0. Got 0.0")
+        object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
 
     def log_weight(self, k: Any) -> Floats:
         """Return log Pr[k] up to a constant; k may lie between the integers."""

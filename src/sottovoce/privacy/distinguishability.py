@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.metric import MetricDP
-from sottovoce.privacy.numbers import real, whole
+from sottovoce.privacy.numbers import real, shown, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -53,7 +53,7 @@ def best_guess(profile: Profile) -> float:
     >>> best_guess(PureProfile(0.0)), round(best_guess(PureProfile(1.0)), 4)
     (0.5, 0.7311)
     """
-    return (1 + float(profile.delta(0.0))) / 2
+    return (1 + float(_profile(profile).delta(0.0))) / 2
 
 
 def answers_withstood(profile: Profile, error: float = 0.05, *, most: int = 1_000_000) -> float:
@@ -77,7 +77,7 @@ def answers_withstood(profile: Profile, error: float = 0.05, *, most: int = 1_00
     >>> answers_withstood(GaussianProfile(0.5), error=0.05)
     43.0
     """
-    e = _error(error, below=0.5)
+    e, profile, most = _error(error, below=0.5), _profile(profile), _whole("most", most)
 
     def reach(count: int) -> float:
         """The separation sqrt(count)·c of the two normal laws that have the same total variation."""
@@ -127,6 +127,8 @@ def answers_left(purse: PrivacyFilter, profile: Profile, error: float = 0.05) ->
     >>> answers_left(PrivacyFilter(GaussianDP(1.0)), GaussianProfile(0.5), error=0.05)
     43.0
     """
+    if not isinstance(purse, PrivacyFilter):
+        raise IncompatibleNotions(f"expected a filter such as PrivacyFilter(PureDP(1.0)). Got {shown(purse)}")
     price, cost = purse.cost(one_guess(error)), purse.cost(profile)
     if math.isinf(cost):
         return 0.0
@@ -216,6 +218,12 @@ def _error(error: float, below: float) -> float:
     if e == 0:
         raise InvalidValue("error must be > 0: certainty takes infinitely many answers. Got 0")
     return e
+
+
+def _profile(profile: Profile) -> Profile:
+    if not isinstance(profile, Profile):
+        raise IncompatibleNotions(f"expected a profile such as GaussianProfile(0.5). Got {shown(profile)}")
+    return profile
 
 
 def _whole(name: str, value: int) -> int:

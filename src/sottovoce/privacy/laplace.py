@@ -103,8 +103,8 @@ class DiscreteLaplaceProfile(Profile):
     def _log_delta(self, epsilon: Floats) -> Floats:
         t, steps = 1 / self.scale, self.sensitivity
         m = np.ceil((steps - epsilon / t) / 2) - 1  # the last k whose loss exceeds ε
-        value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(np.minimum(epsilon - t * (steps - m), 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(np.minimum(epsilon - t * (steps - m), 0.0))
             return np.where((m >= 0) & (epsilon < self.pure()), np.log(value) - np.log1p(np.exp(-t)), -np.inf)
 
     def _epsilon(self, log_delta: Floats) -> Floats:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, any_floats, real
 from sottovoce.privacy.pure import BoundedRangeProfile
 
 __all__ = ["Metric", "MetricDP", "absolute_distance", "hamming_distance", "squares_distance"]
@@ -55,7 +55,7 @@ def squares_distance(x: Any, y: Any) -> float:
 
 def _both(x: Any, y: Any) -> tuple[Floats, Floats]:
     try:
-        first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        first, second = any_floats("x", x), any_floats("y", y)
     except (TypeError, ValueError):
         raise InvalidData("data sets to compare must be numbers; code categories as whole numbers") from None
     if first.shape != second.shape or first.ndim == 0:

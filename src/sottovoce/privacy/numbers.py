@@ -18,6 +18,7 @@ from sottovoce.privacy.errors import InvalidValue
 
 __all__ = [
     "Floats",
+    "any_floats",
     "as_floats",
     "ceil_float",
     "decreasing_root",
@@ -43,7 +44,7 @@ def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float =
     """Return `value` as floats in [low, below), or raise `InvalidValue` naming it."""
     if isinstance(value, float) and low <= value < below and value != np.inf:
         return np.array(value)  # the common case, without the price of the general one
-    array = _floats(name, value)
+    array = any_floats(name, value)
     if array.size and not np.all(np.isfinite(array)):
         raise InvalidValue(f"{name} must be finite. Got {_first(array, ~np.isfinite(array))}")
     if array.size and array.min() < low:
@@ -129,8 +130,8 @@ def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
 
 
-def _floats(name: str, value: Any) -> Floats:
-    """Return real numbers as floats: NumPy's kinds, and in objects whatever is a number with a value."""
+def any_floats(name: str, value: Any) -> Floats:
+    """Return real numbers, infinite ones and NaN too, as floats, or raise `InvalidValue` naming them."""
     try:
         array = np.asarray(value)
         if array.dtype.kind == "O":

@@ -35,6 +35,8 @@ def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float
 
 def check_statistics(reading: Reading, statistics: Statistics) -> Statistics:
     """Return statistics that such a reading can give, or raise `InvalidData`."""
+    if not isinstance(statistics, Statistics):
+        raise InvalidData("expected the statistics of some records, as `statistics(records)` reads them")
     n, total = check_count(statistics.n), statistics.total
     match reading:
         case ClippedSum(low, high):

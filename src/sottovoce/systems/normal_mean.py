@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats, whole
+from sottovoce.privacy.numbers import Floats, as_floats, real, shown, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems.conjugate import Conjugate, check_count, check_weights
 from sottovoce.systems.distributions import Normal, NormalVector
@@ -165,9 +165,9 @@ class NormalMean(Conjugate):
 
 def _interval(value: Any) -> tuple[float, float]:
     try:
-        low, high = (float(end) for end in value)
+        low, high = (real("an end", end, -np.inf) for end in value)
     except (TypeError, ValueError):
-        raise InvalidValue(f"expected a pair (low, high) of numbers. Got {value!r}") from None
+        raise InvalidValue(f"expected a pair (low, high) of numbers. Got {shown(value)}") from None
     if not -np.inf < low < high < np.inf:
         raise InvalidValue(f"a pair (low, high) needs low < high, both finite. Got {value!r}")
     return low, high

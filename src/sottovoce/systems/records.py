@@ -68,7 +68,7 @@ def _category_counts(reading: CategoryCounts, records: Any) -> Statistics:
         if codes.min() < 0 or codes.max() >= size:
             raise _unknown_category()
         return Statistics(codes.size, np.bincount(codes, minlength=size).astype(np.float64))
-    counts = Counter(column.tolist())
+    counts = Counter(column.ravel().tolist())
     try:
         known = [counts.pop(category, 0) for category in reading.categories]
     except TypeError:

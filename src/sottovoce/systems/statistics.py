@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, any_floats
 
 __all__ = ["BallSum", "CategoryCounts", "ClippedSum", "CrossCounts", "Reading", "Statistics"]
 
@@ -23,7 +23,7 @@ class Statistics:
     total: Floats
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total", np.atleast_1d(np.asarray(self.total, dtype=np.float64)))
+        object.__setattr__(self, "total", np.atleast_1d(any_floats("total", self.total)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Statistics) and self.n == other.n and np.array_equal(self.total, other.total)

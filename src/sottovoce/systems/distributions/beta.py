@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap
-from sottovoce.systems.distributions.base import ScalarDistribution, Size, generator, number, positive
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats, log_gamma_gap
+from sottovoce.systems.distributions.base import ScalarDistribution, Size, check_size, generator, number, positive
 
 __all__ = ["Beta"]
 
@@ -54,11 +54,11 @@ class Beta(ScalarDistribution):
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one draw, or an array of `size` of them."""
-        return generator(rng).beta(self.alpha, self.beta, size)
+        return generator(rng).beta(self.alpha, self.beta, check_size(size))
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density; -inf outside [0, 1]."""
-        x = np.asarray(x, dtype=np.float64)
+        x = any_floats("x", x)
         inside = (x >= 0) & (x <= 1)
         y = np.where(inside, x, 0.5)
         body = special.xlogy(self.alpha - 1, y) + special.xlog1py(self.beta - 1, -y)
@@ -66,15 +66,15 @@ class Beta(ScalarDistribution):
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the regularised incomplete beta function."""
-        return number(special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+        return number(special.betainc(self.alpha, self.beta, np.clip(any_floats("x", x), 0.0, 1.0)))
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(special.betaincc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+        return number(special.betaincc(self.alpha, self.beta, np.clip(any_floats("x", x), 0.0, 1.0)))
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
-        return number(special.betainccinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
+        return number(special.betainccinv(self.alpha, self.beta, any_floats("q", q)))
 
     def concave_slope(self, x: float) -> Any:
         """Return the slope of the concave part of the log-density."""
@@ -82,7 +82,7 @@ class Beta(ScalarDistribution):
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability."""
-        return number(special.betaincinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
+        return number(special.betaincinv(self.alpha, self.beta, any_floats("q", q)))
 
     def kl(self, other: Beta) -> Any:
         """Return the Kullback–Leibler divergence of this distribution from `other`."""

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats, decreasing_root
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.base import (
     Distribution,
     ScalarDistribution,
     Size,
     check_level,
+    check_size,
     frozen,
     generator,
     number,
@@ -39,7 +40,7 @@ def _check_weights(mixture: Any, count: int) -> None:
 
 
 def _pick(weights: Floats, size: Size, rng: np.random.Generator) -> Any:
-    index = np.searchsorted(np.cumsum(weights), rng.random(size), side="right")
+    index = np.searchsorted(np.cumsum(weights), rng.random(check_size(size)), side="right")
     return np.minimum(index, weights.size - 1)
 
 
@@ -80,12 +81,12 @@ class Mixture(ScalarDistribution):
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density."""
-        x = np.asarray(x, dtype=np.float64)
+        x = any_floats("x", x)
         return number(special.logsumexp(self.components.log_density(x[..., None]), b=self.weights, axis=-1))
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return Pr[θ <= x]."""
-        return number(self.components.cdf(np.asarray(x, dtype=np.float64)[..., None]) @ self.weights)
+        return number(self.components.cdf(any_floats("x", x)[..., None]) @ self.weights)
 
     def kl(self, other: Any) -> float:
         """Return the Kullback–Leibler divergence from `other`, by a low-discrepancy rule of 256 points."""
@@ -96,20 +97,24 @@ class Mixture(ScalarDistribution):
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(self.components.sf(np.asarray(x, dtype=np.float64)[..., None]) @ self.weights)
+        return number(self.components.sf(any_floats("x", x)[..., None]) @ self.weights)
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
-        return self.ppf(1 - np.asarray(q, dtype=np.float64))
+        return self.ppf(1 - any_floats("q", q))
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability, searched where Chebyshev's inequality allows it."""
-        q = np.asarray(q, dtype=np.float64)
+        q = any_floats("q", q)
         flat = np.atleast_1d(q).ravel()
         spread = 1.001 * np.sqrt(self.variance)
-        low = self.mean - spread * np.sqrt((1 - flat) / flat)
-        high = self.mean + spread * np.sqrt(flat / (1 - flat))
-        return number(decreasing_root(self.sf, 1 - flat, low, high, rtol=1e-9).reshape(q.shape))
+        inside = (flat > 1e-300) & (flat < 1)
+        p = flat[inside]
+        low = self.mean - spread * np.sqrt((1 - p) / p)
+        high = self.mean + spread * np.sqrt(p / (1 - p))
+        out = np.where(inside, 0.0, np.atleast_1d(self.components.ppf(flat[:, None])).max(axis=-1))
+        out[inside] = decreasing_root(self.sf, 1 - p, low, high, rtol=1e-9)
+        return number(out.reshape(q.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +153,7 @@ class DirichletMixture(Distribution):
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density at probabilities along the last axis."""
-        x = np.asarray(x, dtype=np.float64)
+        x = np.atleast_1d(any_floats("x", x))
         terms = self.components.log_density(x[..., None, :])
         return number(special.logsumexp(terms, b=self.weights, axis=-1))
 
