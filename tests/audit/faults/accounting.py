@@ -91,26 +91,16 @@ def _down(patch: Patch) -> None:
     patch.setattr(composition, "discretise", discretise)
 
 
-@fault("the transform not tilted, and its negative masses kept", "composition", TINY)
-def _untilted(patch: Patch) -> None:
-    def plain(parts, counts, step):
-        law, start = np.ones(1), 0
-        for part, count in zip(parts, counts, strict=True):
-            one = np.zeros(int(part.index[-1] - part.index[0]) + 1)
-            one[part.index - part.index[0]] = np.exp(part.log_mass)
-            size = len(one) * count + len(law)
-            law = np.fft.irfft(np.fft.rfft(one, size) ** count * np.fft.rfft(law, size), size)
-            start += int(part.index[0]) * count
-        at = step * (start + np.arange(law.size))
+@fault("one shallow tilt, its error forgotten and its small masses cut", "composition", TINY)
+def _shallow(patch: Patch) -> None:
+    honest = losses._convolve
 
-        class Plain:
-            def log_delta(self, epsilon):
-                over = np.maximum(-np.expm1(np.minimum(epsilon[:, None] - at, 0.0)), 0.0)
-                return np.log(np.maximum(over @ law, 1e-300))
+    def convolve(parts, counts, step, tilt, length):
+        law, scale, _, rounding = honest(parts, counts, step, tilt, length)
+        return np.where(law > 1e-9 * law.max(), law, 0.0), scale, 0.0, rounding
 
-        return [Plain()]
-
-    patch.setattr(composition, "tilted_sums", plain)
+    patch.setattr(losses, "_DEPTHS", (0.5,))
+    patch.setattr(losses, "_convolve", convolve)
 
 
 @fault("bounded range: the place of the window lost to rounding", "Rényi curve", ORDERS)
