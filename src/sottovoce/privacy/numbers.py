@@ -145,9 +145,9 @@ def any_floats(name: str, value: Any) -> Floats:
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool | np.bool_):
-        return float(value)
-    raise TypeError("not a number")
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
+        raise TypeError("not a number")
+    return float(value)
 
 
 def expm1mx(x: Floats) -> Floats:

@@ -192,7 +192,7 @@ def check_level(level: float) -> float:
     return number
 
 
-def check_size(size: Size) -> Size:
+def check_size(size: Any) -> Any:
     """Return how many draws: None for one, a whole number, or several for an array; else raise `InvalidValue`."""
     if size is None:
         return None

@@ -100,7 +100,7 @@ class Truncated(ScalarDistribution):
         """Return one draw, or an array of `size` of them."""
         rng = generator(rng)
         if self._mass < _TINY:
-            count = 1 if check_size(size) is None else int(np.prod(size))
+            count = int(np.prod(() if size is None else check_size(size)))
             draws = self._tail_sample(count, rng)
             return float(draws[0]) if size is None else draws.reshape(size)
         return self.ppf(rng.random(check_size(size)))
