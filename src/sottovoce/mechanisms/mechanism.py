@@ -11,7 +11,8 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.errors import InvalidData, UnprovenPrivacy
+from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry
@@ -202,9 +203,7 @@ def check_system(system: Any) -> None:
 
 def check_draws(draws: int) -> int:
     """Return a whole number of draws >= 1, or raise `InvalidValue`."""
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-        raise InvalidValue(f"draws must be a whole number >= 1. Got {draws!r}")
-    return int(draws)
+    return whole("draws", draws, 1)
 
 
 def coarsen(samples: Any) -> Any:

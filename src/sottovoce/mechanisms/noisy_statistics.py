@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
@@ -86,13 +85,11 @@ class NoisyStatistics(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_system(self.system)
-        if self.noise not in _KINDS:
+        if not isinstance(self.noise, str) or self.noise not in _KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
         if self.noise == "laplace" and self.reading.vector:
             raise InvalidValue("Laplace noise on vectors costs √d more than need be; use noise='gaussian'")
-        object.__setattr__(self, "scale", float(self.scale))
-        if not 0 < self.scale < math.inf:
-            raise InvalidValue(f"scale must be > 0 and finite. Got {self.scale!r}")
+        object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
         if self.scale / self.grid > _MOST_STEPS:
             raise InvalidValue(f"scale must be at most 2**50 steps of {self.grid:g}. Got {self.scale!r}")
 

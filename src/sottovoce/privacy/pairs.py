@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, log1pmx, log_gamma_gap, log_gamma_step, mixed, slip
+from sottovoce.privacy.numbers import (
+    Floats,
+    log1pmx,
+    log_gamma_gap,
+    log_gamma_step,
+    mixed,
+    real,
+    slip,
+    whole,
+)
 from sottovoce.privacy.tail_integrals import BetaTail, Curved, GammaTail, Gap, Linear, log_integral
 
 __all__ = ["BetaPairs", "GammaRatePairs", "GammaShapePairs", "Pairs", "pairs_from_dict", "rate_renyi"]
@@ -54,7 +63,7 @@ class Pairs(Protocol):
 
 def _positive(owner: object, *names: str) -> None:
     for name in names:
-        value = float(as_floats(name, getattr(owner, name), 0.0))
+        value = real(name, getattr(owner, name))
         if value == 0:
             raise InvalidValue(f"{name} must be > 0. Got {value}")
         object.__setattr__(owner, name, value)
@@ -108,7 +117,7 @@ class BetaPairs:
 
     def __post_init__(self) -> None:
         _positive(self, "a", "b", "step")
-        object.__setattr__(self, "others", int(as_floats("others", self.others, 0.0)))
+        object.__setattr__(self, "others", whole("others", self.others, floats=True))
 
     @property
     def sharp(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["READINGS", "Block", "Integers", "Looks", "Movement", "Reading", "Seen", "Statistics", "checked_n", "plain"]
@@ -231,6 +231,8 @@ class Reading(ABC):
 
     def _checked_total(self, statistics: Statistics) -> tuple[int, Floats]:
         """Return n and the total, of the right size and finite."""
+        if not isinstance(statistics, Statistics):
+            raise InvalidData("expected the statistics of some records, as `statistics(records)` reads them")
         n, total = checked_n(statistics.n), statistics.total
         if total.shape != (self.size,):
             raise InvalidData(f"these statistics must have {self.size} coordinate(s). Got {total.size}")
@@ -241,9 +243,7 @@ class Reading(ABC):
 
 def checked_n(n: Any) -> int:
     """Return the number of records, or raise `InvalidValue`."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise InvalidValue(f"n must be a whole number >= 0. Got {n!r}")
-    return int(n)
+    return whole("n", n)
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.base import checked_n, plain
@@ -20,8 +20,8 @@ __all__ = ["Conjugate", "check_weights"]
 
 def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float]:
     """Return both weights as floats above zero, or raise `InvalidValue` naming the one that is not."""
-    data_weight = float(as_floats("data_weight", data_weight, 0.0))
-    prior_weight = float(as_floats("prior_weight", prior_weight, 0.0))
+    data_weight = real("data_weight", data_weight)
+    prior_weight = real("prior_weight", prior_weight)
     if data_weight == 0 or prior_weight == 0:
         raise InvalidValue(f"weights must be > 0. Got data_weight={data_weight:g}, prior_weight={prior_weight:g}")
     return data_weight, prior_weight

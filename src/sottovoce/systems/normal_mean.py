@@ -11,7 +11,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
@@ -243,7 +243,7 @@ class NormalMean(Conjugate):
 
 def _interval(value: Any) -> tuple[float, float]:
     try:
-        low, high = (float(end) for end in value)
+        low, high = (real("an end", end, -np.inf) for end in value)
     except (TypeError, ValueError):
         raise InvalidValue(f"expected a pair (low, high) of numbers. Got {value!r}") from None
     check_span(low, high, "a pair (low, high)")
