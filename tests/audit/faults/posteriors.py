@@ -15,7 +15,7 @@ from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.pairs import BetaPairs
 from sottovoce.privacy.tail_integrals import BetaTail, GammaTail
 from sottovoce.readings import Statistics
-from sottovoce.systems import BetaBernoulli, Statistics
+from sottovoce.systems import BetaBernoulli
 from sottovoce.systems.conjugate import Conjugate
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import NormalVector
