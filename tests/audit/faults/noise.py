@@ -10,8 +10,8 @@ from sottovoce.local.exact import on_grid
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.readings import CategoryCounts, Statistics
+from sottovoce.readings import CategoryCounts, ClippedSum, Statistics
+from sottovoce.readings.base import Movement
 from sottovoce.systems import NormalMean
 
 MOMENTS = "bounded numbers move their moments no more than is claimed"
@@ -21,16 +21,7 @@ GENERATORS, RELEASES = "noise generators follow their law", "noisy releases carr
 
 @fault("sensitivity 1 instead of 2", "noisy histogram", "noisy statistics claim no less than they cost", HISTOGRAM)
 def _one_cell(patch: Patch) -> None:
-    from sottovoce.mechanisms import noisy_statistics
-
-    honest = noisy_statistics._profile
-
-    def profile(reading, n, noise, scale):
-        if isinstance(reading, CategoryCounts) and noise == "laplace":
-            return DiscreteLaplaceProfile(scale, 1)
-        return honest(reading, n, noise, scale)
-
-    patch.setattr(noisy_statistics, "_profile", profile)
+    patch.setattr(CategoryCounts, "movement", lambda self, n: Movement(1.0, 1, 1, 1.0))
 
 
 @fault("√ missing in the sensitivity of counts", "noisy sums", "noisy statistics claim no less than they cost")
@@ -134,11 +125,11 @@ def _lazy(patch: Patch) -> None:
 
 @fault("doubles added as they come", "clipped sums", "one record moves a sum by no more than its width")
 def _plain_sum(patch: Patch) -> None:
-    def clipped_sum(reading, records, missing, public):
-        total = np.clip(np.asarray(records, dtype=float), reading.low, reading.high).sum()
-        return Statistics(len(records), total, float(total - len(records) * reading.low))
+    def read(self, records, missing=None, *, public=False):
+        total = np.clip(np.asarray(records, dtype=float), self.low, self.high).sum()
+        return Statistics(len(records), total, float(total - len(records) * self.low))
 
-    patch.setattr("sottovoce.systems.records._clipped_sum", clipped_sum)
+    patch.setattr(ClippedSum, "read", read)
 
 
 @fault("a sample drawn far from zero", "normal means", "one record moves a sum by no more than its width")

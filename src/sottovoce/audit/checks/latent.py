@@ -61,7 +61,7 @@ def tempered_tables() -> tuple[bool, str]:
     problems, widest = [], 0.0
     corners = {f.size: TruncatedDirichlet(np.full(f.size, 0.3), 0.2 / f.size).sample(400, rng) for f in _FIELDS}
     for x, y in itertools.permutations(itertools.product((0, 1), (0, 1, 2)), 2):
-        counts = [network.counts(mechanism._read(_records((1, 1), z))) for z in (x, y)]
+        counts = [network.counts(mechanism.see(_records((1, 1), z))) for z in (x, y)]
         # Tables and rows are independent, so that their windows add up.
         width = 0.0
         for p, q in zip(*counts, strict=True):
