@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidData, UnprovenPrivacy
+from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
