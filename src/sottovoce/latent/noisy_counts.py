@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -11,6 +11,7 @@ import numpy as np
 
 from sottovoce.latent.count_forecast import forecast_proportions
 from sottovoce.latent.count_tables import CountTables
+from sottovoce.latent.fields import Field
 from sottovoce.latent.noisy_tables import NoisyTables
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.forecast import Forecast, mean_width
@@ -152,6 +153,32 @@ class NoisyCounts(Mechanism):
             for table, noise in zip(self.system.arrays(statistics), self.noises, strict=True)
         ]
         return NoisyTables(self.system, self.n, tuple(counts), self.noises)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return two tables of five records with Laplace noise."""
+        tables = CountTables((Field("a", ("x", "y")), Field("b", ("u", "v", "w"))), (("a",), ("a", "b")))
+        return cls(tables, 5, "laplace", (3.0, 4.0))
+
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the noisy counts of `draws` releases, table after table."""
+        tables = zip(self.system.arrays(seen), self.noises, strict=True)
+        parts = [noise.add(np.tile(table.ravel(), draws), rng).reshape(draws, -1) for table, noise in tables]
+        return np.concatenate(parts, axis=1).astype(np.float64)
+
+    def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
+        """Return log of the probability of noisy counts under the first of a pair over that under the second."""
+        ends = np.cumsum(self.system.sizes)[:-1]
+
+        def of_noise(outputs: Any) -> Floats:
+            weights = []
+            for seen in pair:
+                parts = np.split(np.asarray(outputs) - seen.total, ends, axis=-1)
+                each = [noise.log_weight(part).sum(axis=-1) for noise, part in zip(self.noises, parts, strict=True)]
+                weights.append(np.sum(each, axis=0))
+            return np.asarray(weights[0] - weights[1])
+
+        return of_noise
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect if the cells of each table had these proportions; reads no private data.

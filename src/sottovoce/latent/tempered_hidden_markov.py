@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.latent.fields import ChainGrid, Field
 from sottovoce.latent.floored import draw_floored_dirichlet
 from sottovoce.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
@@ -131,6 +132,19 @@ class TemperedHiddenMarkov(Mechanism):
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> HiddenMarkovPosterior:
         del draws
         return HiddenMarkovPosterior.relabelled(self.system.fields, stack_draws(self.run(statistics, rng)))
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return two sweeps over a chain of two steps, of one record."""
+        grid = ChainGrid(Field("region", ("N",)), (Field("month", (1, 2)),))
+        model = HiddenMarkovModel(grid, (Field("kind", ("a", "b")),), states=2)
+        return cls(model, 1, 4.0, 2)
+
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the emissions and states of every sweep, by the names the sampler gave them."""
+        sweeps = self.run(seen, rng, chains=draws)
+        parts = [part for s in sweeps for part in (*(e[..., :-1] for e in s.emissions), s.states)]
+        return np.concatenate([np.reshape(part, (draws, -1)) for part in parts], axis=1)
 
     def run(self, statistics: Statistics, rng: np.random.Generator, chains: int = 1) -> list[ChainState]:
         """Return the state after every sweep, of as many chains side by side; a release is that of one."""

@@ -26,6 +26,7 @@ from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
 from sottovoce.readings.base import Movement, checked_n
+from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.system import ClippedSystem, System
 
@@ -102,6 +103,11 @@ class NoisyStatistics(Mechanism):
     def profile(self) -> Profile:
         """What the release provably does: exact on counts, the proven ρ for Gaussian noise elsewhere."""
         return noise_profile(self.noise, self.scale / self.grid, self.reading.movement(self.n))
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return three counts of five records with Laplace noise."""
+        return cls(DirichletCategorical([1.0, 1.0, 1.0]), 5, "laplace", 2.0)
 
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise, noise: NoiseKind | None = None) -> Self:

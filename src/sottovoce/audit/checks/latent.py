@@ -68,7 +68,7 @@ def tempered_tables() -> tuple[bool, str]:
             rows_p, rows_q = (np.reshape(t, (-1, t.shape[-1])) for t in (p, q))
             for a, b in zip(rows_p, rows_q, strict=True):
                 floor = mechanism.floor / a.size
-                alphas = [(c + network.prior - 1) / mechanism.temperature + 1 for c in (a, b)]
+                alphas = [(c + network.prior_of(a.size) - 1) / mechanism.temperature + 1 for c in (a, b)]
                 logs = [TruncatedDirichlet(alpha, floor).log_density(corners[a.size]) for alpha in alphas]
                 loss = logs[0] - logs[1]
                 width += float(np.ptp(loss))

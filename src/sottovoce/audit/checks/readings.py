@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.audit.check_reading import ODD
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.latent.bounded import Bounded, moment_sensitivity
 from sottovoce.latent.fields import Field
@@ -73,9 +74,6 @@ def moments() -> tuple[bool, str]:
     return verdict(problems, f"{pairs} pairs of records, none beyond the claim")
 
 
-_ODD: tuple[Any, ...] = (None, "text", math.nan, 1j, [1, 2], {}, object(), 10**400, -(10**400), math.inf)
-
-
 @check("no record makes a reading fail")
 def odd_records() -> tuple[bool, str]:
     """One odd record among sound ones: the question is answered, and the others count as before."""
@@ -88,7 +86,7 @@ def odd_records() -> tuple[bool, str]:
     )
     graph = ProfileGraph.bernoulli({"a": 0.4, "b": 0.6}, [("a", "b")])
     still = ProfileMechanism(graph, 1.0, np.full((2, 2, 2), 2**52))
-    for odd in _ODD:
+    for odd in ODD:
         readers: list[tuple[str, Any]] = [
             *((system.word, system.statistics) for system in (*numbers, DirichletCategorical([1.0, 1.0]))),
             ("field", Field("f", (0, 1)).codes),
