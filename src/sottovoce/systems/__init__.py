@@ -13,13 +13,14 @@ from sottovoce.systems.distributions import (
     Normal,
     NormalVector,
     ScalarDistribution,
+    Tabulated,
     Truncated,
 )
 from sottovoce.systems.gamma_exponential import GammaExponential
 from sottovoce.systems.gamma_poisson import GammaPoisson
 from sottovoce.systems.normal_mean import NormalMean
 from sottovoce.systems.statistics import BallSum, CategoryCounts, ClippedSum, CrossCounts, Reading, Statistics
-from sottovoce.systems.system import NoiseAwareSystem, System, TemperableSystem
+from sottovoce.systems.system import ClippedSystem, NoiseAwareSystem, System, TemperableSystem
 
 __all__ = [
     "BallSum",
@@ -27,6 +28,7 @@ __all__ = [
     "BetaBernoulli",
     "CategoryCounts",
     "ClippedSum",
+    "ClippedSystem",
     "Conjugate",
     "CrossCounts",
     "Dirichlet",
@@ -45,6 +47,7 @@ __all__ = [
     "ScalarDistribution",
     "Statistics",
     "System",
+    "Tabulated",
     "TemperableSystem",
     "Truncated",
 ]
