@@ -191,7 +191,12 @@ def _engine(reading: Reading) -> tuple[bool, str]:
     records = typical_records(reading)
     records += [(None,) * len(records[0])]
     names = [f"column {k}" for k in range(len(records[0]))]
+    column = names if len(names) > 1 or reading.vector else names[0]
     with open_table(frame_of(records, names)) as table:
-        found = table.read(reading, names if len(names) > 1 or reading.vector else names[0])
+        try:
+            table.check(reading, column)
+        except InvalidValue:
+            return True, "no engine takes it, and it is refused unread"
+        found = table.read(reading, column)
     same = found == _seen(reading, records) if isinstance(found, Statistics) else found.n == len(records)
     return verdict([] if same else ["a table gives another total than records in memory"], f"{len(records)} records")

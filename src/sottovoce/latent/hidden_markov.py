@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -266,6 +266,17 @@ class HiddenMarkovModel:
             "emission_prior": self.emission_prior,
             "transition_prior": self.transition_prior,
         }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a model from `to_dict`'s form."""
+        tables = CountTables.from_dict(state)
+        crossed = len(tables.tables[0]) - 1
+        grid, fields = ChainGrid(tables.fields[0], tables.fields[1:crossed]), tables.fields[crossed:]
+        try:
+            return cls(grid, fields, state["states"], state.get("emission_prior"), state["transition_prior"])
+        except (KeyError, TypeError) as error:
+            raise InvalidValue(f"cannot read a hidden Markov model: {error}") from None
 
 
 def _check_sweeps(sweeps: int | None, burn_in: int | None, starts: int, chains: int) -> None:

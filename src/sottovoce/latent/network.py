@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -195,3 +195,12 @@ class BayesianNetwork:
         above = {name: list(parents) for name, parents in self.parents}
         fields = [f.to_dict() for f in self.fields]
         return {"system": self.word, "fields": fields, "parents": above, "prior": self.prior}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a network from `to_dict`'s form."""
+        try:
+            fields = tuple(Field(f["name"], tuple(f["categories"]), f.get("other")) for f in state["fields"])
+            return cls(fields, state.get("parents"), state.get("prior"))
+        except (KeyError, TypeError) as error:
+            raise InvalidValue(f"cannot read a network: {error}") from None

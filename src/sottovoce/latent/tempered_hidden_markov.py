@@ -23,6 +23,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Statistics
+from sottovoce.systems.naming import system_from
 
 __all__ = ["TemperedHiddenMarkov"]
 
@@ -168,6 +169,14 @@ class TemperedHiddenMarkov(Mechanism):
         states, _ = drawn.draw_states(counts, rng, weight)
         initial, transition = self.system.prior.draw_chain(states, rng)
         return ChainState(initial, transition, emissions, states)
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        model: HiddenMarkovModel = system_from(state.pop("system"))
+        mask = model.mask(None)
+        for cell in state.pop("missing", ()):
+            mask[tuple(cell)] = True
+        return cls(model, state.pop("n"), missing=mask, **state)
 
     def _parameters(self) -> dict[str, Any]:
         return {
