@@ -21,7 +21,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats, real
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 
@@ -61,7 +61,7 @@ class OrnsteinUhlenbeck:
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "time", "rate", "diffusion"):
-            value = float(as_floats(name, getattr(self, name), 0.0))
+            value = real(name, getattr(self, name))
             if value == 0 and name in ("time", "diffusion"):
                 raise InvalidValue(f"{name} must be > 0: without it there is no noise. Got 0.0")
             object.__setattr__(self, name, value)
@@ -91,7 +91,7 @@ class OrnsteinUhlenbeck:
         """Return what the path costs from `time` on, all later looks included."""
         if not time > 0:
             raise InvalidValue(f"a path shown at time {time} hides nothing; give a time > 0")
-        left, noise = self._law(float(as_floats("time", time, 0.0)))
+        left, noise = self._law(real("time", time))
         return GaussianProfile(left * self.sensitivity / noise)
 
     def mean_squared_error(self, norm: float, dimension: int) -> float:
@@ -125,7 +125,7 @@ class OrnsteinUhlenbeck:
 
         Values are rounded to a millionth of the first noise.
         """
-        start = np.asarray(value, dtype=np.float64)
+        start = any_floats("the value to release", value)
         if not np.all(np.isfinite(start)):
             raise InvalidData("the value to release must be finite")
         clock = np.atleast_1d(as_floats("times", times, 0.0))

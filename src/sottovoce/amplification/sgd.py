@@ -23,7 +23,7 @@ from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.regression.design import Design, check_design
@@ -87,8 +87,7 @@ class NoisyProjectedSGD:
             raise InvalidValue(f"regularisation must be finite and >= 0. Got {self.regularisation}")
         for name, least in (("epochs", 1), ("public_steps", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise InvalidValue(f"{name} must be a whole number >= {least}. Got {value!r}")
+            whole(name, value, least)
         longest = 2 / (self.smoothness + self.regularisation)
         if not 0 < self.step <= longest:
             raise InvalidValue(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.readings.columns import as_numbers
@@ -51,13 +52,9 @@ class Bounded:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidValue(f"a field's name is the name of a column. Got {self.name!r}")
-        try:
-            low, high = float(self.low), float(self.high)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidValue(f"the bounds of {self.name!r} must be two numbers") from None
-        check_span(low, high, f"the bounds of {self.name!r}")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        for name in ("low", "high"):
+            object.__setattr__(self, name, real(name, getattr(self, name), -math.inf))
+        check_span(self.low, self.high, f"the bounds of {self.name!r}")
 
     @property
     def half(self) -> float:

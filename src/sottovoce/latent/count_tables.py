@@ -156,5 +156,5 @@ class CountTables:
         try:
             fields = tuple(Field(f["name"], tuple(f["categories"]), f.get("other")) for f in state["fields"])
             return cls(fields, tuple(tuple(table) for table in state["tables"]))
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, IndexError) as error:
             raise InvalidValue(f"cannot read count tables: {error}") from None

@@ -18,7 +18,7 @@ from sottovoce.latent.noisy_tables import NoisyTables
 from sottovoce.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings import CrossCounts, Statistics
@@ -87,8 +87,7 @@ class HiddenMarkovModel:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
-        if isinstance(self.states, bool) or not isinstance(self.states, int | np.integer) or self.states < 1:
-            raise InvalidValue(f"states must be a whole number >= 1. Got {self.states!r}")
+        object.__setattr__(self, "states", whole("states", self.states, 1))
         for name in ("emission_prior", "transition_prior"):
             value = getattr(self, name)
             if value is None and name == "emission_prior":
@@ -172,8 +171,8 @@ class HiddenMarkovModel:
         chains
             How many chains to run, side by side.
         starts
-            How many random starts to try for each chain for a few sweeps; the likeliest goes on, or another chain's where
-            that is likelier by far.
+            How many random starts to try for each chain for a few sweeps; the likeliest goes on, or another
+            chain's where that is likelier by far.
         rng
             Secure randomness by default.
         """
@@ -274,7 +273,6 @@ def _check_sweeps(sweeps: int | None, burn_in: int | None, starts: int, chains: 
     for name, value, least in given:
         if value is None and name in ("sweeps", "burn_in"):
             continue
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InvalidValue(f"{name} must be a whole number >= {least}. Got {value!r}")
+        whole(name, value, least)
     if burn_in is not None and burn_in >= (_LEAST_SWEEPS if sweeps is None else sweeps):
         raise InvalidValue(f"burn_in must leave some of the {sweeps or _LEAST_SWEEPS} sweeps. Got {burn_in}")

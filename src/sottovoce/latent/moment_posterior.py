@@ -38,7 +38,8 @@ def moment_posterior(
 
     The m records of a class are normal with mean μ and standard deviation σ, so that (Σt, Σ(t² - ½)) is about normal
     too, with covariance m·((σ², 2μσ²), (2μσ², 2σ⁴ + 4μ²σ²)); to that the noise is added. Laplace noise is normal
-    noise of exponential variance, and that variance one more unknown. The prior is flat over all (μ, σ) with μ² + σ² <= 1.
+    noise of exponential variance, and that variance one more unknown. The prior is flat over all (μ, σ) with
+    μ² + σ² <= 1.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.elimination import Factor, eliminate
 from sottovoce.latent.fields import Field
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["NetworkPosterior"]
@@ -98,8 +98,7 @@ class NetworkPosterior:
 
     def sample(self, count: int, rng: np.random.Generator | None = None) -> dict[str, NDArray[Any]]:
         """Return synthetic records by column, parents before children, all under one draw of the tables."""
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InvalidValue(f"count must be a whole number >= 1. Got {count!r}")
+        whole("count", count, 1)
         rng = secure_rng() if rng is None else rng
         draw = int(rng.integers(len(self)))
         codes: dict[str, NDArray[np.int64]] = {}

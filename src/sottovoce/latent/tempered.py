@@ -15,7 +15,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
@@ -63,8 +63,7 @@ class TemperedUpdates:
         if bounds.ndim != 1 or not bounds.size:
             raise InvalidValue("bounds must be a list of numbers, one for each update of a sweep")
         object.__setattr__(self, "bounds", tuple(bounds.tolist()))
-        if isinstance(self.sweeps, bool) or not isinstance(self.sweeps, int | np.integer) or self.sweeps < 1:
-            raise InvalidValue(f"sweeps must be a whole number >= 1. Got {self.sweeps!r}")
+        object.__setattr__(self, "sweeps", whole("sweeps", self.sweeps, 1))
         object.__setattr__(self, "temperature", float(self.temperature))
         if not 1 <= self.temperature < math.inf:
             raise InvalidValue(f"temperature must be >= 1 and finite. Got {self.temperature!r}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from sottovoce.privacy.errors import IncompatibleNotions, PromiseUnreachable
+from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 
@@ -55,7 +56,7 @@ def largest_keeping(
     0.2
     """
     if not isinstance(target, Promise):
-        raise IncompatibleNotions(f"the target is a promise such as ApproxDP(1.0, 1e-6). Got {target!r}")
+        raise IncompatibleNotions(f"the target is a promise such as ApproxDP(1.0, 1e-6). Got {shown(target)}")
     gap = _gap_of(target)
     at_high = gap(profile_at(high).excess(target))
     if at_high <= 0:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems.system import System
 
@@ -36,8 +36,7 @@ class ConcentratedPosterior(PosteriorSample):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.prior_weight < float("inf"):
-            raise InvalidValue(f"prior_weight must be >= 1 and finite. Got {self.prior_weight!r}")
+        object.__setattr__(self, "prior_weight", real("prior_weight", self.prior_weight, 1.0))
 
     @property
     def _weights(self) -> tuple[float, float]:

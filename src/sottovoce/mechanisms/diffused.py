@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems.system import System
 
@@ -35,6 +36,7 @@ class DiffusedPosterior(PosteriorSample):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "data_weight", real("data_weight", self.data_weight))
         if not 0 < self.data_weight <= 1:
             raise InvalidValue(f"data_weight must be > 0 and <= 1. Got {self.data_weight!r}")
 

@@ -12,6 +12,8 @@ import numpy as np
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.numbers import whole
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry
@@ -174,7 +176,7 @@ class Mechanism(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Mechanism:
         """Read a mechanism from `to_dict`'s form."""
-        rest = dict(state)
+        rest = mapping("mechanism", state)
         word = rest.pop("mechanism", None)
         kind = MECHANISMS[word]
         try:
@@ -203,9 +205,7 @@ def check_system(system: Any) -> None:
 
 def check_draws(draws: int) -> int:
     """Return a whole number of draws >= 1, or raise `InvalidValue`."""
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1:
-        raise InvalidValue(f"draws must be a whole number >= 1. Got {draws!r}")
-    return int(draws)
+    return whole("draws", draws, 1)
 
 
 def coarsen(samples: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
@@ -86,13 +85,11 @@ class NoisyStatistics(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_system(self.system)
-        if self.noise not in _KINDS:
+        if not isinstance(self.noise, str) or self.noise not in _KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
         if self.noise == "laplace" and self.reading.vector:
             raise InvalidValue("Laplace noise on vectors costs √d more than need be; use noise='gaussian'")
-        object.__setattr__(self, "scale", float(self.scale))
-        if not 0 < self.scale < math.inf:
-            raise InvalidValue(f"scale must be > 0 and finite. Got {self.scale!r}")
+        object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
         if self.scale / self.grid > _MOST_STEPS:
             raise InvalidValue(f"scale must be at most 2**50 steps of {self.grid:g}. Got {self.scale!r}")
 
@@ -176,7 +173,8 @@ class NoisyStatistics(Mechanism):
         if isinstance(reading, CategoryCounts):
             return latent_counts(system.alpha, noisy, n=self.n, noise=self._steps, rng=rng)
         if isinstance(reading, BallSum):
-            return system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
+            aware: Distribution = system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
+            return aware
         if isinstance(system, ClippedSystem):
             return self._clipped.posterior(float(noisy[0]))
         return latent_total(system, reading, self.n, float(noisy[0]), noise=self._steps, grid=self.grid)
@@ -197,12 +195,13 @@ class NoisyStatistics(Mechanism):
         if not self.n:
             exact = system.posterior(statistics)
             return Forecast(0.0, mean_width(exact.interval(level)), mean_width(exact.interval(level)), level)
+        values: list[Any]
         reading = system.reading
         total = reading.from_steps(self.n, reading.steps(statistics))
         if isinstance(reading, ClippedSum) and isinstance(system, ClippedSystem):
             points, weights = self._steps.nodes(_POINTS)
-            values = self._clipped.posteriors(total[0] + points * self.grid)
-            exact = self._clipped.without_noise(float(total[0]), values)
+            tables = self._clipped.posteriors(total[0] + points * self.grid)
+            exact, values = self._clipped.without_noise(float(total[0]), tables), [*tables]
         elif isinstance(reading, ClippedSum):
             points, weights = self._steps.nodes(_POINTS)
             exact = system.posterior(statistics)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Statistics
 from sottovoce.systems.beta_bernoulli import BetaBernoulli
@@ -49,6 +50,7 @@ class StatisticalQuery(PosteriorSample):
         object.__setattr__(self, "system", _fractional(self.system))
         if not callable(self.predicate):
             raise InvalidValue(f"predicate must be a function of one record. Got {self.predicate!r}")
+        object.__setattr__(self, "data_weight", real("data_weight", self.data_weight))
         if not 0 < self.data_weight <= 1:
             raise InvalidValue(f"data_weight must be > 0 and <= 1. Got {self.data_weight!r}")
 

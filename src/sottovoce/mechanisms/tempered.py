@@ -15,8 +15,7 @@ from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
 from sottovoce.mechanisms.mechanism import Mechanism, coarsen
 from sottovoce.mechanisms.worst import worst_of
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
@@ -69,9 +68,7 @@ class TemperedPosterior(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "temperature", float(self.temperature))
-        if not 1 <= self.temperature < float("inf"):
-            raise InvalidValue(f"temperature must be >= 1 and finite. Got {self.temperature!r}")
+        object.__setattr__(self, "temperature", real("temperature", self.temperature, 1.0))
         object.__setattr__(self, "truncation", self.system.check_truncation(self.truncation))
 
     @cached_property

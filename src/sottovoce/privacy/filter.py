@@ -179,6 +179,7 @@ class PrivacyFilter:
 
     def refusal(self, cost: float) -> str:
         """Return the sentence that says why a cost does not fit."""
+        cost = checked_cost(cost)
         left = self._left()
         at = f" at Rényi order {self.order:g}" if self.order is not None else ""
         if math.isinf(cost):

@@ -132,7 +132,8 @@ def check_order(order: float, error: type[InvalidValue] = InvalidValue) -> None:
     """Refuse an order at which differences of doubles say nothing: 1, the limit, and [1 + 1e-6, 1e12] are fine."""
     if order != 1 and not _LEAST_ORDER <= order <= _MOST_ORDER:
         raise error(
-            f"order must be >= 1: the limit 1 itself (Kullback-Leibler), or from 1.000001 to {_MOST_ORDER:g}. Got {order!r}"
+            f"order must be >= 1: the limit 1 itself (Kullback-Leibler), or from {_LEAST_ORDER} to {_MOST_ORDER:g}. "
+            f"Got {order!r}"
         )
 
 

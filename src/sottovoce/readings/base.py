@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats, whole
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["READINGS", "Block", "Integers", "Looks", "Movement", "Reading", "Seen", "Statistics", "checked_n", "plain"]
@@ -66,7 +67,7 @@ class Statistics(Seen):
     above: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total", np.atleast_1d(np.asarray(self.total, dtype=np.float64)))
+        object.__setattr__(self, "total", np.atleast_1d(any_floats("total", self.total)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Statistics) or self.n != other.n:
@@ -217,7 +218,7 @@ class Reading(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Reading:
         """Read a reading from `to_dict`'s form."""
-        rest = dict(state)
+        rest = mapping("reading", state)
         kind = READINGS[rest.pop("reading", None)]
         try:
             reading: Reading = kind._from_state(rest)
@@ -232,6 +233,8 @@ class Reading(ABC):
 
     def _checked_total(self, statistics: Statistics) -> tuple[int, Floats]:
         """Return n and the total, of the right size and finite."""
+        if not isinstance(statistics, Statistics):
+            raise InvalidData("expected the statistics of some records, as `statistics(records)` reads them")
         n, total = checked_n(statistics.n), statistics.total
         if total.shape != (self.size,):
             raise InvalidData(f"these statistics must have {self.size} coordinate(s). Got {total.size}")
@@ -242,9 +245,7 @@ class Reading(ABC):
 
 def checked_n(n: Any) -> int:
     """Return the number of records, or raise `InvalidValue`."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise InvalidValue(f"n must be a whole number >= 0. Got {n!r}")
-    return int(n)
+    return whole("n", n)
 
 
 def plain(value: Any) -> Any:

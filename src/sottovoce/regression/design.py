@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
-from sottovoce.regression.losses import Constants, Loss, positive, whole
+from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.regression.losses import Constants, Loss, positive
 from sottovoce.regression.reading import column_of, fill, finite, table_of
 
 __all__ = ["Design", "check_design", "scale_down"]
@@ -58,7 +58,7 @@ class Design:
 
     def __post_init__(self) -> None:
         for name in ("n", "dimension"):
-            whole(getattr(self, name), name)
+            whole(name, getattr(self, name), 1)
         if not isinstance(self.loss, Loss):
             raise InvalidValue(f"loss must be a Loss. Got {self.loss!r}")
         positive("data_norm", self.data_norm, high=_LARGEST)

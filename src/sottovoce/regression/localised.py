@@ -13,12 +13,11 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import whole
 from sottovoce.regression.posterior import DiffusePosterior
 from sottovoce.regression.rows import Placement
 
@@ -64,7 +63,7 @@ def total_mu(phases: Sequence[DiffusePosterior], samples: int) -> float:
 
 def check_phases(design: Design, phases: Sequence[DiffusePosterior], samples: int) -> None:
     """Raise `InvalidValue` unless the phases are diffuse posteriors of this very design, one sample each."""
-    whole(samples, "samples")
+    whole("samples", samples, 1)
     if not phases or not all(isinstance(phase, DiffusePosterior) for phase in phases):
         raise InvalidValue("phases must be at least one DiffusePosterior")
     for phase in phases:

@@ -33,7 +33,6 @@ __all__ = [
     "Squared",
     "held",
     "positive",
-    "whole",
 ]
 
 _BINARY = (-1.0, 1.0)
@@ -294,12 +293,6 @@ def positive(name: str, value: Any, *, high: float = _HUGE) -> None:
         raise InvalidValue(f"{name} must be > 0. Got {value}")
     if not value <= high:
         raise InvalidValue(f"{name} must be " + (f"<= {high:g}. Got {value:g}" if high < _HUGE else "finite"))
-
-
-def whole(value: Any, name: str) -> None:
-    """Raise `InvalidValue` unless value is a whole number ≥ 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
 
 
 def _exp(reach: float) -> float:

@@ -13,14 +13,14 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.regression.certificate import Chain, mixing_steps
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.langevin import run_chains
-from sottovoce.regression.losses import positive, whole
+from sottovoce.regression.losses import positive
 from sottovoce.regression.rows import Placement
 
 __all__ = ["ConcentratedGaussianPrior", "DiffusePosterior", "default_precision"]
@@ -65,7 +65,7 @@ class _Posterior:
         check_design(self.design)
         positive("prior_precision", self.prior_precision)
         positive("data_weight", self.data_weight)
-        whole(self.samples, "samples")
+        object.__setattr__(self, "samples", whole("samples", self.samples, 1))
         _ = self.chain  # a step too long is refused here, not at the release
 
     @property

@@ -13,6 +13,7 @@ from sottovoce.mechanisms.tempered import TemperedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.tail_integrals import BetaTail, GammaTail
 from sottovoce.readings import Statistics
 from sottovoce.systems import BetaBernoulli
 from sottovoce.systems.conjugate import Conjugate
@@ -22,6 +23,7 @@ from sottovoce.systems.normal_mean import NormalMean
 
 SAMPLE, VECTOR = "audit of a posterior sample", "audit of a sampled vector"
 FIRST = "the budget is spent before the first read"
+TAILS, POLES = "slow tails are followed to their end", "Rényi curves keep their digits at the pole"
 DENSITIES, SAMPLERS = "densities keep their profile", "samplers follow their density"
 
 
@@ -57,6 +59,36 @@ def _wrong_pair(patch: Patch) -> None:
         return LikelihoodRatioProfile((BetaPairs(v * self.alpha + others, v * self.beta + others, w),))
 
     patch.setattr(BetaBernoulli, "_profile", profile)
+
+
+@fault("tails followed for a fixed length only", "exact pairs", TAILS)
+def _short_tails(patch: Patch) -> None:
+    for kind in (BetaTail, GammaTail):
+        honest = kind.log_density
+        patch.setattr(kind, "log_density", lambda self, u, honest=honest: np.where(u > 1000, -np.inf, honest(self, u)))
+
+
+@fault("a threshold below a double's range taken for its end", "exact pairs", TAILS)
+def _underflow(patch: Patch) -> None:
+    honest = GammaTail.of.__func__
+    patch.setattr(GammaTail, "of", classmethod(lambda cls, k, x, sign: honest(cls, k, np.maximum(x, -700.0), sign)))
+
+
+@fault("only one order of a pair looked at", "exact pairs", TAILS)
+def _one_order(patch: Patch) -> None:
+    from sottovoce.privacy import pairs
+
+    honest = pairs._gamma_log_delta
+    patch.setattr(
+        pairs,
+        "_gamma_log_delta",
+        lambda k, j, x, y, e, sign, gap: np.full(e.shape, -1e9) if sign < 0 else honest(k, j, x, y, e, sign, gap),
+    )
+
+
+@fault("what is left of a shape at the pole rounded off", "exact pairs", POLES)
+def _rounded_pole(patch: Patch) -> None:
+    patch.setattr("sottovoce.privacy.numbers.mixed", lambda x, step, order, rest=0.0: x - (order - 1) * step)
 
 
 @fault("profile of the largest categories, not the least", "Dirichlet–categorical", DENSITIES)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
+from scipy import special
 
 from sottovoce.audit.checks.cases import Case, cases, neighbours, stated
 from sottovoce.audit.checks.quadrature import hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
+from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import BetaBernoulli
 
-__all__ = ["breach", "densities", "public_records", "windows"]
+__all__ = ["breach", "densities", "poles", "public_records", "slow_tails", "windows"]
 
 _ORDERS = (1.05, 1.5, 2.0, 4.0)
 _EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
@@ -110,3 +116,45 @@ def breach() -> tuple[bool, str]:
     rest = Case("the others", DiffusedPosterior(system, _RECORDS, 0.5), (0, 1))
     found = np.max([_divergences(whole, [*known, *x], [*known, *y], orders) for x, y in neighbours(rest)], axis=0)
     return verdict(_against(whole.name, seen.profile, found, orders), f"{seen.n} records stay protected")
+
+
+@check("slow tails are followed to their end")
+def slow_tails() -> tuple[bool, str]:
+    """Far out a density of a logit or a logarithm is an exponential, so that δ(ε) of a small shape is a closed form."""
+    problems, count = [], 0
+    for shape in (1e-6, 1e-4, 1e-2):
+        for step in (1e-7, 1e-3, 0.3):
+            for reach in (60.0, 2e3, 0.5 / shape):
+                rise = math.lgamma(shape + step) - math.lgamma(shape)
+                # The threshold of log θ is -reach; of the logit of Beta(shape + step, shape) it is +reach.
+                fall = float(special.betaln(shape + step, shape))
+                closed: list[tuple[Pairs, float, float]] = [
+                    (GammaShapePairs(shape, step), rise + step * reach, -shape * reach - math.lgamma(shape + 1)),
+                    (BetaPairs(shape, shape, step), step * reach, -shape * reach - fall - math.log(shape)),
+                ]
+                for pairs, epsilon, log_mass in closed:
+                    if epsilon < 0:
+                        continue
+                    value = math.exp(log_mass) * step / (shape + step)
+                    claim = float(LikelihoodRatioProfile((pairs,)).delta(epsilon))
+                    count += 1
+                    if not value * (1 - 1e-9) <= claim <= min(value * (1 + 1e-6), 1.0):
+                        problems.append(f"{pairs}: δ({epsilon:.6g}) is {value:.6g} and {claim:.6g} is claimed")
+    return verdict(problems, f"{count} tails of small shapes, none cut off")
+
+
+@check("Rényi curves keep their digits at the pole")
+def poles() -> tuple[bool, str]:
+    """Next to the pole almost nothing is left of a shape: fractions say how much."""
+    problems, count = [], 0
+    for shape, step in ((0.3, 0.1), (0.7, 0.3), (1e-3, 0.7), (11.0, 0.9)):
+        for near in (1e-3, 1e-9, 1e-12):
+            order = 1 + shape / step * (1 - near)
+            left = float(Fraction(shape) - (Fraction(order) - 1) * Fraction(step))
+            rise = math.lgamma(shape + step) - math.lgamma(shape)
+            value = (math.lgamma(left) - math.lgamma(shape)) / (order - 1) + rise
+            claim = float(LikelihoodRatioProfile((GammaShapePairs(shape, step),)).renyi(order))
+            count += 1
+            if not value * (1 - 1e-11) <= claim <= value * (1 + 1e-9):
+                problems.append(f"Gamma({shape}) by {step}: R({order!r}) is {value:.12g} and {claim:.12g} is claimed")
+    return verdict(problems, f"{count} orders next to their pole")
