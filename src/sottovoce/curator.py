@@ -15,10 +15,13 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from sottovoce.answers.verbs import Verbs
+from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
+from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.readings import Looks, Seen
@@ -71,7 +74,7 @@ class Draft:
     release: Release
 
 
-class Curator:
+class Curator(Verbs):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters
@@ -86,8 +89,11 @@ class Curator:
     dataset
         What the ledger calls the data; its resolved path or address unless given. By whatever name, the data of one
         file or table have one budget in a ledger.
+    facts
+        What is public of the columns, or the TOML file that says so: what a missing value counts as, the types of a
+        CSV file, the bounds and classes of what `fit` fits.
     types
-        For CSV, the types of columns that are not text; see `open_table`.
+        For CSV, the types of columns that are not text, where no facts say; see `open_table`.
     order
         The Rényi order at which an ``ApproxDP`` budget is counted, fixed when it is opened.
     who
@@ -120,6 +126,7 @@ class Curator:
         ledger: Ledger | str | os.PathLike[str],
         budget: Promise | None = None,
         *,
+        facts: Facts | str | os.PathLike[str] | None = None,
         dataset: str | None = None,
         types: Mapping[str, str] | None = None,
         order: float | None = None,
@@ -130,8 +137,10 @@ class Curator:
         self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
+        self.facts = facts if facts is None or isinstance(facts, Facts) else read_facts(facts)
         with contextlib.ExitStack() as opened:
-            self._table = _open(data, types, opened)
+            self._table = _open(data, self.facts, types, opened)
+            _check_facts(self.facts, self._table.schema)
             self._origin: Any = getattr(self._table, "origin", None)
             name = dataset or getattr(self._origin, "identity", None)
             if not name:
@@ -364,6 +373,13 @@ class Curator:
 
         return Paid(granted, make)
 
+    def promise(self, spend: Promise | float | None, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share of the budget, or of a part, as it was opened; a promise as it is."""
+        if spend is None or isinstance(spend, Promise):
+            return spend
+        budget = self.budget if part is None else self._part(part)
+        return PrivacyFilter.from_dict(budget.filter).share(spend)
+
     def make(self, paid: Paid) -> Draft:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
         paid.reservation.touch()
@@ -483,7 +499,9 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _open(data: Any, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:
+def _open(
+    data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack
+) -> Records:
     """Open the data. What came open is left open."""
     if isinstance(data, Records):
         if types:
@@ -491,7 +509,12 @@ def _open(data: Any, types: Mapping[str, str] | None, opened: contextlib.ExitSta
         return data
     from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
 
-    return opened.enter_context(open_table(data, types=types))
+    return opened.enter_context(open_table(data, types=types, facts=facts))
+
+
+def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
+    if facts is not None and (unknown := [name for name in facts if name not in schema]):
+        raise InvalidValue(f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}")
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:
