@@ -218,17 +218,6 @@ class PrivacyFilter:
             raise InvalidValue(f"a share of the budget lies above 0 and at most at 1. Got {part:g}")
         return self._promise(self.limit if part == 1 else part * self.limit * (1 - 2**-40))
 
-    def share(self, fraction: float) -> Promise:
-        """Return the promise that costs this fraction of the budget as it was opened, in the notion it is counted in.
-
-        >>> PrivacyFilter(PureDP(2.0)).share(0.1)
-        PureDP(epsilon=0.2)
-        """
-        part = real("a share", fraction, 0.0)
-        if not 0 < part <= 1:
-            raise InvalidValue(f"a share of the budget lies above 0 and at most at 1. Got {part:g}")
-        return PrivacyFilter(self.budget, self.order, [(1 - part) * self.limit]).remaining()
-
     def to_dict(self) -> dict[str, Any]:
         """Return the budget and its order (not the costs) as a plain dictionary."""
         return {"budget": self.budget.to_dict(), "order": self.order}
