@@ -24,6 +24,8 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import (
     ApproxDP,
     GaussianDP,
+    MaxAdvantage,
+    MaxSuccess,
     Promise,
     PureDP,
     RenyiDP,
@@ -54,6 +56,8 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerUnavailable",
     "LikelihoodRatioProfile",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Pairs",
     "PrivacyFilter",
     "Profile",
