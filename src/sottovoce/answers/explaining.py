@@ -59,7 +59,7 @@ class Explanation:
         """Draw an icon array: of all people, those guessed right without and at most with the release."""
         from sottovoce.answers.style import COLOURS, figure  # noqa: PLC0415 - plots are an extra
 
-        drawing, axis = figure(width=6.0, height=3.6)
+        drawing, axis = figure(width=5.2, height=4.2)
         wide = 50
         for first, last, colour, label in (
             (0, self.before, COLOURS[0], f"guessed right anyway: {self.before}"),
@@ -70,7 +70,7 @@ class Explanation:
             axis.scatter([p % wide for p in places], [-(p // wide) for p in places], s=14, color=colour, label=label)
         axis.set_axis_off()
         axis.set_title(self.title)
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
+        axis.legend(loc="upper left", bbox_to_anchor=(0.0, 0.0), frameon=False)
         return drawing
 
 

@@ -31,7 +31,15 @@ from sottovoce.privacy.promises import (
 )
 from sottovoce.privacy.pure import PureProfile
 
-__all__ = ["advantage", "least_private", "predictive_value", "promised_advantage", "promised_success", "success", "trade_off"]
+__all__ = [
+    "advantage",
+    "least_private",
+    "predictive_value",
+    "promised_advantage",
+    "promised_success",
+    "success",
+    "trade_off",
+]
 
 _POINTS = 161
 """Tangents of the trade-off curve that are compared before the best one is refined."""
