@@ -129,7 +129,7 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     records = typical_records(reading)
     tried = [*records, *with_odd_cells(records[0])]
     problems, pairs, share = [], 0, 0.0
-    for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) // 3)]):
+    for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) - 1)]):
         seen = [_seen(reading, [record, *[rest] * (n - 1)]) for record in tried]
         pairs += len(seen) ** 2
         apart = sum(not reading.neighbours(a, b) for a, b in itertools.combinations(seen, 2))
