@@ -80,7 +80,7 @@ def _attacks() -> list[tuple[str, Callable[..., Any], tuple[Any, Any], PureDP | 
         return naive_laplace(float(np.sum(data)), 1.0, draws, rng)
 
     def discrete(data: Any, rng: np.random.Generator, draws: int) -> Floats:
-        return count.noisy_totals(count._read(data), rng, draws)[:, 0]
+        return count.outputs(count.see(data), rng, draws)[:, 0]
 
     def raw_sample(data: Any, rng: np.random.Generator, draws: int) -> Any:
         return mean.posterior(mean.statistics(data)).sample(draws, rng)

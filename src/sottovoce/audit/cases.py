@@ -77,7 +77,9 @@ def all_cases() -> dict[str, Case]:
             try:
                 importlib.import_module(f"{package.__name__}.{module.name}")
             except ImportError as error:
-                raise InvalidValue(f"auditing everything needs all extras ({error}): install sottovoce[glm]") from None
+                raise InvalidValue(
+                    f"auditing everything needs more ({error}): pip install 'sottovoce[data,regression]'"
+                ) from None
     return dict(_REGISTER)
 
 

@@ -36,6 +36,7 @@ MECHANISMS = Registry(
         "noisy counts": "sottovoce.latent.noisy_counts:NoisyCounts",
         "tempered hidden Markov chain": "sottovoce.latent.tempered_hidden_markov:TemperedHiddenMarkov",
         "tempered network": "sottovoce.latent.tempered_network:TemperedNetwork",
+        "noisy cells": "sottovoce.answers.noisy_cells:NoisyCells",
     },
     "sottovoce.mechanisms",
 )

@@ -24,6 +24,7 @@ POSTERIORS = Registry(
         "noisy tables": "sottovoce.latent.noisy_tables:NoisyTables",
         "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
+        "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",
     },
     "sottovoce.posteriors",
 )

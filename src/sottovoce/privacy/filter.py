@@ -190,17 +190,33 @@ class PrivacyFilter:
 
     def remaining(self) -> Promise:
         """Return the promise that is left, in the notion the filter counts in, rounded down."""
-        left = self._left()
+        return self._promise(self._left())
+
+    def _promise(self, cost: float) -> Promise:
+        """Return the promise that costs this much."""
         match self.budget:
             case RenyiDP(order, _):
-                return RenyiDP(order, left)
+                return RenyiDP(order, cost)
             case ZeroConcentratedDP():
-                return ZeroConcentratedDP(left)
+                return ZeroConcentratedDP(cost)
             case GaussianDP():
-                return GaussianDP(_root_down(left))
+                return GaussianDP(_root_down(cost))
             case ApproxDP() if self.order is not None:
-                return RenyiDP(self.order, left)
-        return PureDP(left)
+                return RenyiDP(self.order, cost)
+        return PureDP(cost)
+
+    def share(self, fraction: float) -> Promise:
+        """Return the promise that costs this fraction of the budget as it was opened, in the notion it is counted in.
+
+        A hair less, so that twenty shares of 0.05 fit, whatever rounding does.
+
+        >>> round(PrivacyFilter(PureDP(2.0)).share(0.1).epsilon, 9)
+        0.2
+        """
+        part = real("a share", fraction, 0.0)
+        if not 0 < part <= 1:
+            raise InvalidValue(f"a share of the budget lies above 0 and at most at 1. Got {part:g}")
+        return self._promise(self.limit if part == 1 else part * self.limit * (1 - 2**-40))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the budget and its order (not the costs) as a plain dictionary."""

@@ -5,6 +5,7 @@ from sottovoce.readings.base import READINGS, Block, Looks, Movement, Reading, S
 from sottovoce.readings.category_counts import CategoryCounts
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
+from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "CategoryCounts",
     "ClippedSum",
     "CrossCounts",
+    "GroupMoments",
     "Joint",
     "Looks",
     "Movement",

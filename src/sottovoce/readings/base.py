@@ -28,6 +28,7 @@ READINGS = Registry(
         "ball sum": f"{_HERE}.ball_sum:BallSum",
         "cross counts": f"{_HERE}.cross_counts:CrossCounts",
         "joint": f"{_HERE}.joint:Joint",
+        "group moments": f"{_HERE}.group_moments:GroupMoments",
     },
     "sottovoce.readings",
 )

@@ -13,7 +13,7 @@ from sottovoce.readings import CrossCounts, Statistics
 from sottovoce.tables.plans import Asked, Plan
 from sottovoce.tables.sums import category_literals
 
-__all__ = ["cross_counts"]
+__all__ = ["category_code", "cross_counts"]
 
 Cells = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
     pairs = zip(asked.names, reading.columns, strict=True)
     values = [asked.value(name, categories, cut=False) for name, categories in pairs]
     codes = {
-        f"c{i}": _code(value, categories, other)
+        f"c{i}": category_code(value, categories, other)
         for i, (value, categories, other) in enumerate(zip(values, reading.columns, reading.others, strict=True))
     }
     coded = table.select(**codes, kept=ibis.literal(True) if kept is None else kept.fill_null(False))
@@ -63,7 +63,8 @@ def _whole(value: int) -> Any:
     return ibis.literal(value).cast("int64")
 
 
-def _code(value: Any, categories: tuple[Any, ...], other: int) -> Any:
+def category_code(value: Any, categories: tuple[Any, ...], other: int) -> Any:
+    """Return the position of a value among its categories."""
     if len(set(categories)) < len(categories) or not categories:
         raise InvalidValue("categories must be a list of different values")
     value, literals = category_literals(value, categories)

@@ -57,20 +57,10 @@ def purse_of(status: Mapping[str, Any]) -> PrivacyFilter:
 def share_target(purse: PrivacyFilter, percent: float) -> Promise:
     """Return the promise that costs this share of a budget, in the notion that the budget is counted in.
 
-    >>> share_target(PrivacyFilter(PureDP(2.0)), 10.0)
-    PureDP(epsilon=0.2)
+    >>> str(share_target(PrivacyFilter(PureDP(2.0)), 10.0))
+    'pure:0.2'
     """
-    part = percent / 100 * purse.limit
-    match purse.budget:
-        case PureDP():
-            return PureDP(part)
-        case ZeroConcentratedDP():
-            return ZeroConcentratedDP(part)
-        case GaussianDP():
-            return GaussianDP(math.sqrt(part))
-        case RenyiDP(order, _):
-            return RenyiDP(order, part)
-    return RenyiDP(purse.order or 2.0, part)
+    return purse.share(percent / 100)
 
 
 def scaled(target: Promise, factor: float) -> Promise:
