@@ -129,16 +129,16 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     records = typical_records(reading)
     tried = [*records, *with_odd_cells(records[0])]
     problems, pairs, share = [], 0, 0.0
-    for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) // 3)]):
+    for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) - 1)]):
         seen = [_seen(reading, [record, *[rest] * (n - 1)]) for record in tried]
         pairs += len(seen) ** 2
         apart = sum(not reading.neighbours(a, b) for a, b in itertools.combinations(seen, 2))
         if apart:
             problems.append(f"of n={n}, {apart} pairs of neighbours are taken for others")
-        if isinstance(seen[0], Statistics):
+        if isinstance(seen[0], Statistics) and (claims := list(_claims(reading, n))):
             steps = np.array([reading.steps(one) for one in seen])
             gaps = (steps[:, None] - steps[None]).reshape(-1, reading.size)
-            for what, part, most in _claims(reading, n):
+            for what, part, most in claims:
                 over = _most(gaps[:, part], most)
                 share = max(share, over)
                 if over > 1:
@@ -149,10 +149,11 @@ def _moves(reading: Reading) -> tuple[bool, str]:
 def _claims(reading: Reading, n: int) -> Iterator[tuple[str, slice, Movement]]:
     with contextlib.suppress(InvalidValue):  # parts with grids of their own
         yield "the total", slice(None), reading.movement(n)
-    start = 0
-    for block in reading.blocks(n):
-        yield "a part", slice(start, start + block.size), block.movement
-        start += block.size
+    with contextlib.suppress(InvalidValue):  # bounds with which nothing carries noise
+        start = 0
+        for block in reading.blocks(n):
+            yield "a part", slice(start, start + block.size), block.movement
+            start += block.size
 
 
 def _most(gaps: Any, most: Movement) -> float:

@@ -18,8 +18,7 @@ from sottovoce.privacy.errors import (
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, Pairs
+from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import (
     ApproxDP,

@@ -41,7 +41,7 @@ PROFILES = Registry(
         "laplace": "sottovoce.privacy.laplace:LaplaceProfile",
         "discrete-laplace": "sottovoce.privacy.laplace:DiscreteLaplaceProfile",
         "discrete-gaussian": "sottovoce.privacy.discrete_gaussian:DiscreteGaussianProfile",
-        "likelihood-ratio": "sottovoce.privacy.likelihood_ratio:LikelihoodRatioProfile",
+        "likelihood-ratio": "sottovoce.privacy.pairs:LikelihoodRatioProfile",
         "composed": "sottovoce.privacy.composition:ComposedProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",

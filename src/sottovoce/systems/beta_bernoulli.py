@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats, real
-from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.systems.conjugate import Conjugate, check_weights

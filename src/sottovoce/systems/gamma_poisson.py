@@ -9,9 +9,8 @@ import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats, real, shown, whole
-from sottovoce.privacy.pairs import GammaShapePairs
+from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
