@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
 from sottovoce.estimators.naive_bayes import NaiveBayes
-from sottovoce.estimators.refits import EveryFitSpends
+from sottovoce.estimators.manners import EveryFitSpends
 from sottovoce.latent.bounded import Bounded, moment_profile, moment_sensitivity
 from sottovoce.latent.class_plan import ClassPlan
 from sottovoce.latent.count_tables import CountTables

@@ -10,8 +10,7 @@ from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin, _clone_parametrized
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce.estimators.promised import promise_of, random_source
-from sottovoce.estimators.refits import warn_of_refit
+from sottovoce.estimators.manners import promise_of, random_source, warn_of_refit
 from sottovoce.latent.bounded import _ONE, Bounded, moment_draws
 from sottovoce.latent.class_columns import categories_by_name, class_tables, columns_of, complete, tails
 from sottovoce.latent.class_model import ClassModel
