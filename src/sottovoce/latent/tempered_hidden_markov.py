@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.latent.floored import draw_floored_dirichlet
 from sottovoce.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.sweeps import ChainState, stack_draws
-from sottovoce.latent.tempered import TemperedUpdates, log_ratio_bound
+from sottovoce.latent.tempered import TemperedUpdates, draw_floored_dirichlet, log_ratio_bound
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -22,6 +21,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Statistics
+from sottovoce.systems.naming import system_from
 
 __all__ = ["TemperedHiddenMarkov"]
 
@@ -96,11 +96,6 @@ class TemperedHiddenMarkov(Mechanism):
         """The thesis' figure for the same chain: the windows of all updates added up, as pure privacy."""
         return self._updates.additive_epsilon
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns to read, in order: what ``Curator.release(..., column=...)`` takes."""
-        return list(self.system.tables.columns)
-
     @classmethod
     def calibrate(
         cls,
@@ -162,6 +157,14 @@ class TemperedHiddenMarkov(Mechanism):
             "floor": self.floor,
             "missing": np.argwhere(self.missing).tolist(),
         }
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        model, cells = system_from(state.pop("system")), state.pop("missing", [])
+        missing = model.mask(None)
+        for chain, step in cells:
+            missing[chain, step] = True
+        return cls(model, state.pop("n"), **state, missing=missing)
 
 
 def log_ranges(model: HiddenMarkovModel, floor: float) -> Floats:

@@ -22,6 +22,7 @@ SYSTEMS = Registry(
         "count-tables": "sottovoce.latent.count_tables:CountTables",
         "hidden Markov model": "sottovoce.latent.hidden_markov:HiddenMarkovModel",
         "Bayesian network": "sottovoce.latent.network:BayesianNetwork",
+        "naive bayes": "sottovoce.latent.naive_bayes:NaiveBayesModel",
     },
     "sottovoce.systems",
 )

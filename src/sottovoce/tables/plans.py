@@ -23,6 +23,7 @@ PLANS = Registry(
         "category counts": "sottovoce.tables.sums:category_counts",
         "ball sum": "sottovoce.tables.sums:ball_sum",
         "cross counts": "sottovoce.tables.cross_counts:cross_counts",
+        "class moments": "sottovoce.tables.cross_counts:class_moments",
     },
     "sottovoce.plans",
 )
