@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.latent.fields import ChainGrid, Field
 from sottovoce.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.sweeps import ChainState, stack_draws
@@ -127,6 +128,19 @@ class TemperedHiddenMarkov(Mechanism):
         del draws
         return HiddenMarkovPosterior.relabelled(self.system.fields, stack_draws(self.run(statistics, rng)))
 
+    @classmethod
+    def example(cls) -> Self:
+        """Return two sweeps over a chain of two steps, of one record."""
+        grid = ChainGrid(Field("region", ("N",)), (Field("month", (1, 2)),))
+        model = HiddenMarkovModel(grid, (Field("kind", ("a", "b")),), states=2)
+        return cls(model, 1, 4.0, 2)
+
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the emissions and states of every sweep, by the names the sampler gave them."""
+        sweeps = self.run(seen, rng, chains=draws)
+        parts = [part for s in sweeps for part in (*(e[..., :-1] for e in s.emissions), s.states)]
+        return np.concatenate([np.reshape(part, (draws, -1)) for part in parts], axis=1)
+
     def run(self, statistics: Statistics, rng: np.random.Generator, chains: int = 1) -> list[ChainState]:
         """Return the state after every sweep, of as many chains side by side; a release is that of one."""
         seen = ~self.missing[..., None]
@@ -150,6 +164,14 @@ class TemperedHiddenMarkov(Mechanism):
         initial, transition = self.system.prior.draw_chain(states, rng)
         return ChainState(initial, transition, emissions, states)
 
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        model: HiddenMarkovModel = system_from(state.pop("system"))
+        mask = model.mask(None)
+        for cell in state.pop("missing", ()):
+            mask[tuple(cell)] = True
+        return cls(model, state.pop("n"), missing=mask, **state)
+
     def _parameters(self) -> dict[str, Any]:
         return {
             "temperature": self.temperature,
@@ -157,14 +179,6 @@ class TemperedHiddenMarkov(Mechanism):
             "floor": self.floor,
             "missing": np.argwhere(self.missing).tolist(),
         }
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        model, cells = system_from(state.pop("system")), state.pop("missing", [])
-        missing = model.mask(None)
-        for chain, step in cells:
-            missing[chain, step] = True
-        return cls(model, state.pop("n"), **state, missing=missing)
 
 
 def log_ranges(model: HiddenMarkovModel, floor: float) -> Floats:

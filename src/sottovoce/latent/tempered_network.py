@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.latent.fields import Field
 from sottovoce.latent.network import BayesianNetwork
 from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.latent.tempered import TemperedUpdates, log_ratio_bound, released_tables
@@ -91,6 +92,23 @@ class TemperedNetwork(Mechanism):
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> NetworkPosterior:
         values = tuple(self._draw(table, rng, draws) for table in self.system.counts(statistics))
         return NetworkPosterior(self.system.fields, self.system.parents, values)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return two nodes of five records."""
+        network = BayesianNetwork((Field("a", ("x", "y")), Field("b", ("u", "v"))), {"b": ["a"]})
+        return cls(network, 5, 6.0)
+
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the probabilities of all tables, table after table."""
+        tables = self._value(seen, rng, draws).values
+        return np.concatenate([np.reshape(table, (draws, -1)) for table in tables], axis=1)
+
+    def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
+        """Return log of the density of all tables, ∏ θ^(count/T), up to a constant."""
+        first, second = (np.concatenate([t.ravel() for t in self.system.counts(seen)]) for seen in pair)
+        powers = (first - second) / self.temperature
+        return lambda outputs: np.asarray(np.log(outputs) @ powers)
 
     def _draw(self, table: Any, rng: np.random.Generator, draws: int) -> Floats:
         repeated = np.broadcast_to(table, (draws, *table.shape))

@@ -97,6 +97,11 @@ class Mechanism(ABC):
         raise InvalidValue(f"a {self.word} has no forecast in closed form; release from simulated records instead")
 
     @classmethod
+    def example(cls) -> Mechanism:
+        """Return a small one of public numbers, for checks and audits; every registered kind has one."""
+        raise InvalidValue(f"{cls.__name__} has no example; a registered kind of mechanism needs one")
+
+    @classmethod
     def serves(cls, system: Any) -> bool:
         """Say whether a mechanism of someone else's serves a system that does not name it."""
         del system

@@ -28,6 +28,7 @@ from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
 from sottovoce.readings.base import Movement, checked_n
+from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.system import ClippedSystem
 
@@ -147,6 +148,11 @@ class NoisyStatistics(Mechanism):
         if self.n == 0:  # no record, no neighbour
             return ZeroConcentratedProfile(0.0)
         return noise_profile(self.noises, self.blocks)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return three counts of five records with Laplace noise."""
+        return cls(DirichletCategorical([1.0, 1.0, 1.0]), 5, "laplace", 2.0)
 
     @classmethod
     def calibrate(

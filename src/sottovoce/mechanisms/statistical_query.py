@@ -25,7 +25,8 @@ class StatisticalQuery(PosteriorSample):
     """Answer "what is the mean of φ(x)?" with a sample of the Beta posterior, φ any map into [0, 1].
 
     φ is called on one record at a time, so that no record can touch another's answer, and what it returns
-    is clipped to [0, 1]; where it fails, or returns no number, the record counts as 0.
+    is clipped to [0, 1]; where it fails, or returns no number, the record counts as 0. Of a query read back from its
+    public numbers only φ's name is known: it says what it costs, and asks no records.
     The data counts `data_weight` times (Geumlek et al. 2017, §3.3).
 
     Examples
@@ -42,13 +43,13 @@ class StatisticalQuery(PosteriorSample):
     """
 
     word: ClassVar[str] = "statistical query"
-    predicate: Predicate
+    predicate: Predicate | str
     data_weight: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "system", _fractional(self.system))
-        if not callable(self.predicate):
+        if not callable(self.predicate) and not isinstance(self.predicate, str):
             raise InvalidValue(f"predicate must be a function of one record. Got {self.predicate!r}")
         object.__setattr__(self, "data_weight", real("data_weight", self.data_weight))
         if not 0 < self.data_weight <= 1:
@@ -59,6 +60,11 @@ class StatisticalQuery(PosteriorSample):
         return float(self.data_weight), 1.0
 
     @classmethod
+    def example(cls) -> Self:
+        """Return a question about the mean of five numbers cut to [0, 1]."""
+        return cls(BetaBernoulli(2, 2), 5, float, 0.7)
+
+    @classmethod
     def calibrate(cls, system: System, n: int, target: Promise, *, predicate: Predicate) -> Self:
         """Return the query with the largest data weight that keeps the promise."""
         fractional = _fractional(system)
@@ -66,6 +72,8 @@ class StatisticalQuery(PosteriorSample):
         return cls(fractional, n, predicate, weight)
 
     def _statistics(self, records: Any) -> Statistics:
+        if isinstance(self.predicate, str):
+            raise InvalidValue(f"only the name of {self.predicate!r} is known here; build the query with the function")
         if isinstance(records, Mapping | str | bytes) or hasattr(records, "columns"):
             # Going through a frame or a mapping yields its names, not its records.
             raise InvalidData(
@@ -80,12 +88,13 @@ class StatisticalQuery(PosteriorSample):
 
     def _answer(self, record: Any) -> Any:
         try:
-            return self.predicate(record)
+            return self.predicate(record)  # type: ignore[operator]
         except Exception:  # a failure would tell that such a record exists; it counts as 0 instead
             return None
 
     def _parameters(self) -> dict[str, Any]:
-        name = getattr(self.predicate, "__name__", type(self.predicate).__name__)
+        known = self.predicate if isinstance(self.predicate, str) else type(self.predicate).__name__
+        name = getattr(self.predicate, "__name__", known)
         return {"data_weight": float(self.data_weight), "predicate": name}
 
 

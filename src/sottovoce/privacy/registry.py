@@ -45,6 +45,10 @@ class Registry:
         """The words that other packages, or this process, have registered."""
         return [word for word in self if word not in self._places]
 
+    def lasts(self, word: str) -> bool:
+        """Say whether a process that imported nothing knows the word too."""
+        return word in self._places or word in self._strangers
+
     @cached_property
     def _strangers(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=self.group) if point.name not in self._places}

@@ -71,7 +71,7 @@ def neighbours(case: Case) -> Iterator[tuple[list[Any], list[Any]]]:
     for rest in itertools.combinations_with_replacement(case.values, case.mechanism.n - 1):
         for x, y in itertools.permutations(case.values, 2):
             pair = [*rest, x], [*rest, y]
-            key = tuple(case.mechanism._read(records).total.tobytes() for records in pair)
+            key = tuple(case.mechanism.see(records).total.tobytes() for records in pair)
             if key not in seen:
                 seen.add(key)
                 yield pair
@@ -79,7 +79,7 @@ def neighbours(case: Case) -> Iterator[tuple[list[Any], list[Any]]]:
 
 def stated(mechanism: Mechanism, records: Any) -> Any:
     """Return the distribution that a mechanism says it samples, from its public numbers and the records."""
-    statistics, numbers = mechanism._read(records), mechanism.to_dict()
+    statistics, numbers = mechanism.see(records), mechanism.to_dict()
     if isinstance(mechanism, TemperedPosterior):
         return mechanism.system.tempered(statistics, numbers["temperature"], numbers["truncation"])
     weights = numbers.get("data_weight", 1.0), numbers.get("prior_weight", 1.0)

@@ -61,14 +61,14 @@ def tempered_tables() -> tuple[bool, str]:
     problems, widest = [], 0.0
     corners = {f.size: TruncatedDirichlet(np.full(f.size, 0.3), 0.2 / f.size).sample(400, rng) for f in _FIELDS}
     for x, y in itertools.permutations(itertools.product((0, 1), (0, 1, 2)), 2):
-        counts = [network.counts(mechanism._read(_records((1, 1), z))) for z in (x, y)]
+        counts = [network.counts(mechanism.see(_records((1, 1), z))) for z in (x, y)]
         # Tables and rows are independent, so that their windows add up.
         width = 0.0
         for p, q in zip(*counts, strict=True):
             rows_p, rows_q = (np.reshape(t, (-1, t.shape[-1])) for t in (p, q))
             for a, b in zip(rows_p, rows_q, strict=True):
                 floor = mechanism.floor / a.size
-                alphas = [(c + network.prior - 1) / mechanism.temperature + 1 for c in (a, b)]
+                alphas = [(c + network.prior_of(a.size) - 1) / mechanism.temperature + 1 for c in (a, b)]
                 logs = [TruncatedDirichlet(alpha, floor).log_density(corners[a.size]) for alpha in alphas]
                 loss = logs[0] - logs[1]
                 width += float(np.ptp(loss))
