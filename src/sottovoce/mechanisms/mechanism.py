@@ -11,8 +11,9 @@ import numpy as np
 
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidData, UnprovenPrivacy
+from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.numbers import whole
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry
@@ -174,7 +175,7 @@ class Mechanism(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Mechanism:
         """Read a mechanism from `to_dict`'s form."""
-        rest = dict(state)
+        rest = mapping("mechanism", state)
         word = rest.pop("mechanism", None)
         kind = MECHANISMS[word]
         try:

@@ -42,8 +42,9 @@ class _Cells(Protocol):
 class Tail(_Cells, Protocol):
     """A log-concave density, seen from a threshold."""
 
-    ahead: Floats
-    """How far the mode lies beyond the threshold; negative if behind."""
+    @property
+    def ahead(self) -> Floats:
+        """How far the mode lies beyond the threshold; negative if behind."""
 
     def log_density(self, u: Floats) -> Floats:
         """Return the log-density at the distance u."""

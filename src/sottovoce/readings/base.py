@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, whole
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats, whole
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["READINGS", "Block", "Integers", "Looks", "Movement", "Reading", "Seen", "Statistics", "checked_n", "plain"]
@@ -65,7 +66,7 @@ class Statistics(Seen):
     above: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total", np.atleast_1d(np.asarray(self.total, dtype=np.float64)))
+        object.__setattr__(self, "total", np.atleast_1d(any_floats("total", self.total)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Statistics) or self.n != other.n:
@@ -216,7 +217,7 @@ class Reading(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Reading:
         """Read a reading from `to_dict`'s form."""
-        rest = dict(state)
+        rest = mapping("reading", state)
         kind = READINGS[rest.pop("reading", None)]
         try:
             reading: Reading = kind._from_state(rest)

@@ -13,16 +13,20 @@ from sottovoce.systems.distributions import (
     Normal,
     NormalVector,
     ScalarDistribution,
+    Tabulated,
     Truncated,
 )
 from sottovoce.systems.gamma_exponential import GammaExponential
 from sottovoce.systems.gamma_poisson import GammaPoisson
 from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.system import NoiseAwareSystem, System, TemperableSystem
+from sottovoce.systems.system import ClippedSystem, NoiseAwareSystem, System, TemperableSystem
 
 __all__ = [
     "Beta",
     "BetaBernoulli",
+    "CategoryCounts",
+    "ClippedSum",
+    "ClippedSystem",
     "Conjugate",
     "Dirichlet",
     "DirichletCategorical",
@@ -38,6 +42,7 @@ __all__ = [
     "NormalVector",
     "ScalarDistribution",
     "System",
+    "Tabulated",
     "TemperableSystem",
     "Truncated",
 ]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import real
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.base import checked_n, plain
@@ -118,7 +119,7 @@ class Conjugate(ABC):
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a system from `to_dict`'s form, its word left out or not."""
-        numbers = {name: value for name, value in state.items() if name not in ("system", "kind")}
+        numbers = {name: value for name, value in mapping("system", state).items() if name not in ("system", "kind")}
         for name in ("bounds", "categories"):
             if isinstance(numbers.get(name), list):
                 numbers[name] = tuple(numbers[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["SYSTEMS", "system_from"]
@@ -34,6 +34,5 @@ def system_from(state: Mapping[str, Any]) -> Any:
     >>> system_from({"kind": "beta-bernoulli", "alpha": 6, "beta": 12})
     BetaBernoulli(alpha=6.0, beta=12.0, whole=True)
     """
-    if not isinstance(state, Mapping):
-        raise InvalidValue(f"a system is described by its kind and its numbers. Got a {type(state).__name__}")
-    return SYSTEMS[state.get("system", state.get("kind"))].from_dict(state)
+    known = mapping("system", state)
+    return SYSTEMS[known.get("system", known.get("kind"))].from_dict(known)

@@ -11,7 +11,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats, real
+from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
@@ -74,8 +74,7 @@ class NormalMean(Conjugate):
         elif self.bounds is None and self.radius is not None and self.dimension is not None:
             object.__setattr__(self, "radius", positive("radius", self.radius))
             check_span(0.0, self.radius, "the middle of the ball and its edge")
-            if isinstance(self.dimension, bool) or int(self.dimension) != self.dimension or self.dimension < 1:
-                raise InvalidValue(f"dimension must be a whole number >= 1. Got {self.dimension!r}")
+            object.__setattr__(self, "dimension", whole("dimension", self.dimension, 1))
             if centre.ndim > 1 or (centre.ndim and centre.size != self.dimension):
                 raise InvalidValue(f"prior_mean must be one number or {self.dimension} of them")
             centre = np.broadcast_to(centre, (int(self.dimension),))

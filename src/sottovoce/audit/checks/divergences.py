@@ -14,7 +14,7 @@ from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs
+from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import BetaBernoulli
@@ -127,8 +127,8 @@ def slow_tails() -> tuple[bool, str]:
             for reach in (60.0, 2e3, 0.5 / shape):
                 rise = math.lgamma(shape + step) - math.lgamma(shape)
                 # The threshold of log θ is -reach; of the logit of Beta(shape + step, shape) it is +reach.
-                fall = special.betaln(shape + step, shape)
-                closed = [
+                fall = float(special.betaln(shape + step, shape))
+                closed: list[tuple[Pairs, float, float]] = [
                     (GammaShapePairs(shape, step), rise + step * reach, -shape * reach - math.lgamma(shape + 1)),
                     (BetaPairs(shape, shape, step), step * reach, -shape * reach - fall - math.log(shape)),
                 ]
