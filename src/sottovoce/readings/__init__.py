@@ -6,18 +6,23 @@ from sottovoce.readings.category_counts import CategoryCounts
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
 from sottovoce.readings.joint import Joint
+from sottovoce.readings.moments import Moments
+from sottovoce.readings.rows import ClippedRows, Rows
 
 __all__ = [
     "READINGS",
     "BallSum",
     "Block",
     "CategoryCounts",
+    "ClippedRows",
     "ClippedSum",
     "CrossCounts",
     "Joint",
     "Looks",
+    "Moments",
     "Movement",
     "Reading",
+    "Rows",
     "Seen",
     "Statistics",
 ]

@@ -28,6 +28,8 @@ READINGS = Registry(
         "ball sum": f"{_HERE}.ball_sum:BallSum",
         "cross counts": f"{_HERE}.cross_counts:CrossCounts",
         "joint": f"{_HERE}.joint:Joint",
+        "clipped rows": f"{_HERE}.rows:ClippedRows",
+        "moments": f"{_HERE}.moments:Moments",
     },
     "sottovoce.readings",
 )

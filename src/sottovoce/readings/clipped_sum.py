@@ -49,7 +49,7 @@ class ClippedSum(Reading):
 
     @property
     def unit(self) -> float:
-        """high - low."""
+        """High - low."""
         return self.high - self.low
 
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:

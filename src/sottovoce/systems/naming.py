@@ -22,6 +22,8 @@ SYSTEMS = Registry(
         "count-tables": "sottovoce.latent.count_tables:CountTables",
         "hidden Markov model": "sottovoce.latent.hidden_markov:HiddenMarkovModel",
         "Bayesian network": "sottovoce.latent.network:BayesianNetwork",
+        "regression": "sottovoce.regression.design:Design",
+        "bounded mean": "sottovoce.amplification.diffusion:BoundedMean",
     },
     "sottovoce.systems",
 )
