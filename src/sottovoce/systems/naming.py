@@ -24,6 +24,8 @@ SYSTEMS = Registry(
         "Bayesian network": "sottovoce.latent.network:BayesianNetwork",
         "question": "sottovoce.answers.questions:Question",
         "naive bayes": "sottovoce.latent.naive_bayes:NaiveBayesModel",
+        "regression": "sottovoce.regression.design:Design",
+        "bounded mean": "sottovoce.amplification.diffusion:BoundedMean",
     },
     "sottovoce.systems",
 )
