@@ -388,8 +388,8 @@ class Curator:
         Parameters
         ----------
         estimator
-            What has ``mechanism_for(n, promise, facts=, features=, label=)`` and ``keep(release)``, as every estimator of
-            `sottovoce.estimators` has. Bounds and classes that it was not given come from the facts.
+            What has ``mechanism_for(n, promise, facts=, features=, label=)`` and ``keep(release)``, as every estimator
+            of `sottovoce.estimators` has. Bounds and classes that it was not given come from the facts.
         features, label
             The columns.
         spend
@@ -411,7 +411,7 @@ class Curator:
         return estimator.keep((self.record(made) if isinstance(made, Draft) else made).release)
 
     def promise(self, spend: Promise | float | None, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget, or of a part, as it was opened; a promise as it is."""
+        """Return the promise that goes with a share of the budget, or of a part, as it was opened."""
         if spend is None or isinstance(spend, Promise):
             return spend
         budget = self.budget if part is None else self._part(part)
@@ -545,9 +545,7 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _open(
-    data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack
-) -> Records:
+def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:
     """Open the data. What came open is left open."""
     if isinstance(data, Records):
         if types:
@@ -559,8 +557,10 @@ def _open(
 
 
 def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
-    if facts is not None and (unknown := [name for name in facts if name not in schema]):
-        raise InvalidValue(f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}")
+    if facts is not None and (unknown := [name for name in facts.types if name not in schema]):
+        raise InvalidValue(
+            f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
+        )
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:
