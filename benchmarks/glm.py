@@ -29,8 +29,8 @@ from sottovoce.regression.choose import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.langevin import _gradient
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.regression.placement import Placement
+from sottovoce.regression.posterior import DiffusedRegression
 
 
 def fastest(work: Callable[[], Any], *, repeats: int) -> float:

@@ -30,8 +30,8 @@ from sottovoce.regression.design import Design
 from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.noisy_moments import NoisyMoments
-from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.regression.placement import Placement
+from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 
 __all__ = ["Row", "draw", "error_table", "redraw"]
 

@@ -31,8 +31,8 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.certificate import mixing_steps
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.regression.placement import Placement
+from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = ["Cell", "Point", "measure", "mechanism_for", "redraw"]

@@ -10,7 +10,7 @@ import numpy as np
 from audit.faults import Patch, fault
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.regression import certificate, langevin, noisy_moments
+from sottovoce.regression import certificate, langevin
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.posterior import DiffusedRegression

@@ -22,9 +22,9 @@ from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic, SmoothedHinge
 from sottovoce.regression.noisy_moments import NoisyMoments
+from sottovoce.regression.placement import Placement
 from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.regression.refined import RefinedRegression
-from sottovoce.regression.placement import Placement
 
 __all__ = [
     "certificates",
