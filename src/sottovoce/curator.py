@@ -558,11 +558,7 @@ def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opene
 
 
 def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
-<<<<<<< HEAD
-    if facts is not None and (unknown := [name for name in facts if name not in schema]):
-=======
     if facts is not None and (unknown := [name for name in facts.types if name not in schema]):
->>>>>>> b-faces
         raise InvalidValue(
             f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
         )

@@ -200,7 +200,7 @@ class Vector(Column):
         names = tuple(self.of) if isinstance(self.of, list | tuple) else ()
         if not names or len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
             raise InvalidValue(f"of must be a list of different columns. Got {self.of!r}")
-        radius = _number("radius", self.radius)
+        radius = real("radius", self.radius)
         if radius <= 0:
             raise InvalidValue(f"radius must be > 0. Got {radius:g}")
         object.__setattr__(self, "of", names)

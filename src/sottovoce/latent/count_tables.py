@@ -5,11 +5,8 @@ They are all that a Gibbs sampler needs of the records; everything after noisy o
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from abc import ABC, abstractmethod
-=======
 import math
->>>>>>> b-faces
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -17,16 +14,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
+from sottovoce.facts import Facts
 from sottovoce.latent.count_forecast import forecast_proportions
 from sottovoce.latent.fields import ChainGrid, Field, field_from
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
-=======
-from sottovoce.facts import Facts
-from sottovoce.latent.fields import ChainGrid, Field
->>>>>>> b-faces
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.promises import Promise

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-<<<<<<< HEAD
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-=======
-from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, Self
->>>>>>> b-faces
 
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
 from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
-=======
-from sottovoce.facts import Category, Column, Count, Flag
->>>>>>> b-faces
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.readings.class_moments import centred

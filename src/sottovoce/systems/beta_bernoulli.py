@@ -9,16 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-<<<<<<< HEAD
+from sottovoce.facts import Column, Flag
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
-=======
-from sottovoce.facts import Column, Flag
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.pairs import BetaPairs
->>>>>>> b-faces
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.systems.asking import Setting

@@ -8,11 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-<<<<<<< HEAD
-=======
 from sottovoce.facts import Column, Number
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
->>>>>>> b-faces
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pairs import GammaRatePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
