@@ -58,7 +58,7 @@ class Verbs:
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
-        prior: float = 1.0,
+        prior: float = 2.0,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
@@ -73,7 +73,7 @@ class Verbs:
         pool
             Let groups share strength: each group's shares lie around common ones, as closely as the groups say.
         prior
-            How many records the prior counts for in each group; one record, shared by the values, unless given.
+            How many records the prior counts for in each group; two, shared by the values, unless given.
         options
             As in `Curator.release`: ``idempotency_key``, ``rng``.
         """
@@ -122,7 +122,7 @@ class Verbs:
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
-        prior: float = 1.0,
+        prior: float = 2.0,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
