@@ -1,8 +1,8 @@
 """How often the 95 % intervals of the verbs hold the truth, over sizes, noise, groups, gaps and awkward data.
 
-Truths are fixed: a population's proportion, mean, rate or quantile, of records cut to the public bounds; for counts, the
-true counts. A cell of the design is one verb with one n, one ε, one number of groups, a share of missing values, a share
-of records that a condition selects, and one shape of data. Groups are unequal; coverage is averaged over them.
+Truths are fixed: a population's proportion, mean, rate or quantile, of records cut to the public bounds; for counts,
+the true counts. A cell of the design is one verb with one n, one ε, one number of groups, a share of missing values, a
+share of records that a condition selects, and one shape of data. Groups are unequal; coverage is averaged over them.
 """
 
 from __future__ import annotations

@@ -374,7 +374,7 @@ class Curator(Verbs):
         return Paid(granted, make)
 
     def promise(self, spend: Promise | float | None, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget, or of a part, as it was opened; a promise as it is."""
+        """Return the promise that goes with a share of the budget, or of a part, as opened; a promise as it is."""
         if spend is None or isinstance(spend, Promise):
             return spend
         budget = self.budget if part is None else self._part(part)
@@ -499,9 +499,7 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _open(
-    data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack
-) -> Records:
+def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:
     """Open the data. What came open is left open."""
     if isinstance(data, Records):
         if types:
@@ -514,7 +512,9 @@ def _open(
 
 def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
     if facts is not None and (unknown := [name for name in facts if name not in schema]):
-        raise InvalidValue(f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}")
+        raise InvalidValue(
+            f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
+        )
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:

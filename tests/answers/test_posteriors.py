@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from papers.verb_coverage import Cell, cover
 from scipy import stats
 
-from papers.verb_coverage import Cell, cover
 from sottovoce.answers.intervals import shortest
 from sottovoce.answers.latent_cells import cell_draws
 from sottovoce.answers.moments import mean_draws
@@ -51,9 +51,7 @@ def test_counts_of_many_records_keep_their_sum(scale: float) -> None:
 
 def test_a_mean_without_noise_has_the_interval_of_a_normal_mean() -> None:
     t = 0.2 + 0.1 * stats.norm.ppf((np.arange(400) + 0.5) / 400)
-    draws, spreads, _ = mean_draws(
-        np.full(4000, 400.0), t.sum(), (t**2).sum(), (1e-6, 1e-6), 4000, seeded_rng(1)
-    )
+    draws, spreads, _ = mean_draws(np.full(4000, 400.0), t.sum(), (t**2).sum(), (1e-6, 1e-6), 4000, seeded_rng(1))
     assert draws.mean() == pytest.approx(0.2, abs=1e-3)
     assert draws.std() == pytest.approx(0.1 / 20, rel=0.06)
     assert np.median(spreads) == pytest.approx(0.1, rel=0.05)

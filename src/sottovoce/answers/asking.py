@@ -26,8 +26,8 @@ _SAME = {"count": "counts", "quantile": "quantiles", "median": "quantiles", "ave
 def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
-    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by COLUMNS] [where CONDITION]``. A name that is
-    no identifier stands in backticks.
+    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by COLUMNS] [where CONDITION]``. A name
+    that is no identifier stands in backticks.
 
     >>> parse_question("mean of sbp by ward, sex where age >= 40")
     {'verb': 'mean', 'columns': ('sbp',), 'by': ('ward', 'sex'), 'where': 'age >= 40'}
@@ -68,7 +68,9 @@ def parse_spend(text: str) -> float | str:
     try:
         share = float(text.removesuffix("%").strip()) / (100 if text.strip().endswith("%") else 1)
     except ValueError:
-        raise InvalidValue(f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}") from None
+        raise InvalidValue(
+            f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}"
+        ) from None
     return share
 
 

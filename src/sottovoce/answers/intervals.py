@@ -29,7 +29,10 @@ def shortest(draws: Floats, level: float = 0.95) -> Floats:
     # The least of many widths, each known by draws alone, is too short; the least of their running means is not.
     reach = min(_RUN, len(widths) - 1)
     padded = np.concatenate([np.zeros((1, ordered.shape[1])), np.cumsum(widths, axis=0)])
-    first, last = np.maximum(np.arange(len(widths)) - reach, 0), np.minimum(np.arange(len(widths)) + reach + 1, len(widths))
+    first, last = (
+        np.maximum(np.arange(len(widths)) - reach, 0),
+        np.minimum(np.arange(len(widths)) + reach + 1, len(widths)),
+    )
     start = np.argmin((padded[last] - padded[first]) / (last - first)[:, None], axis=0)
     columns = np.arange(ordered.shape[1])
     return np.stack([ordered[start, columns], ordered[start + inside - 1, columns]], axis=-1)

@@ -25,9 +25,9 @@ Spend = Promise | float
 class Verbs:
     """What a `Curator` can be asked, in the words of the question.
 
-    Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where` (which
-    records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it was opened,
-    or a promise) and `part` (charge a part of the budget).
+    Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
+    (which records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it
+    was opened, or a promise) and `part` (charge a part of the budget).
     """
 
     facts: Facts | None
@@ -110,7 +110,7 @@ class Verbs:
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return how often something happens: the sum of counts over the number of records, or over `exposure`'s sum."""
+        """Return how often something happens: the sum of counts over the number of records, or over `exposure`."""
         asked = {"by": by, "where": where, "pool": pool, "exposure": exposure}
         return self.answer(self.question("rate", column, **asked), spend=spend, part=part, **options)
 
@@ -169,7 +169,13 @@ class Verbs:
         return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
 
     def answer(
-        self, question: Question, *, spend: Spend = 0.05, part: Budget | None = None, level: float = 0.95, **options: Any
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float = 0.95,
+        **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         mechanism = self.mechanism_for(question, spend, part)
