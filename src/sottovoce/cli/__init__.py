@@ -10,6 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from sottovoce import __version__
+from sottovoce.cli.asking import ask
 from sottovoce.cli.auditing import audit
 from sottovoce.cli.checking import check
 from sottovoce.cli.console import fail
@@ -39,6 +40,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command()(plan)
+app.command()(ask)
 app.command()(release)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(profile_graph_app, name="profile-graph")
