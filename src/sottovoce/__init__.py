@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sottovoce.answers.explaining import explain
     from sottovoce.curator import Curator
     from sottovoce.estimators.linear import (
         LinearRegression,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from sottovoce.privacy import (
         ApproxDP,
         GaussianDP,
+        MaxAdvantage,
+        MaxSuccess,
         PureDP,
         RenyiDP,
         SottovoceError,
@@ -53,6 +56,7 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 _ROOMS = {
+    "answers.explaining": ("explain",),
     "curator": ("Curator",),
     "estimators": (
         *("LinearRegression", "LinearSVC", "LogisticRegression", "NaiveBayes", "PoissonRegression"),
@@ -66,7 +70,8 @@ _ROOMS = {
         *("Release", "StatisticalQuery", "TemperedPosterior"),
     ),
     "privacy": (
-        *("ApproxDP", "GaussianDP", "PureDP", "RenyiDP", "SottovoceError", "ZeroConcentratedDP"),
+        *("ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "RenyiDP", "SottovoceError"),
+        "ZeroConcentratedDP",
         *("compose", "parse_promise", "secure_rng"),
     ),
     "systems": ("BetaBernoulli", "DirichletCategorical", "GammaExponential", "GammaPoisson", "NormalMean"),
@@ -101,6 +106,8 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Mechanism",
     "NaiveBayes",
     "NoisyStatistics",
@@ -119,6 +126,7 @@ __all__ = [
     "TemperedPosterior",
     "ZeroConcentratedDP",
     "compose",
+    "explain",
     "open_table",
     "parse_promise",
     "private_pipeline",

@@ -546,9 +546,7 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _open(
-    data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack
-) -> Records:
+def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:
     """Open the data. What came open is left open."""
     if isinstance(data, Records):
         if types:
@@ -561,7 +559,9 @@ def _open(
 
 def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
     if facts is not None and (unknown := [name for name in facts if name not in schema]):
-        raise InvalidValue(f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}")
+        raise InvalidValue(
+            f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
+        )
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:

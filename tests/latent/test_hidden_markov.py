@@ -213,7 +213,7 @@ def test_a_fit_draws_securely_unless_told_otherwise() -> None:
         ),
         (lambda m, c: m.counts({"region": [7], "month": [0], "kind": ["a"]}), InvalidData, "'hurt'"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).emission("x"), InvalidValue, "no field"),
-        (lambda m, c: m.fit(c, sweeps=6, burn_in=1).interval("kind", 1.0), InvalidValue, "level"),
+        (lambda m, c: m.fit(c, sweeps=6, burn_in=1).interval(1.0, "kind"), InvalidValue, "level"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).after(7), InvalidValue, "burn_in"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).log_likelihood(c[:1]), InvalidData, "for each field"),
         (

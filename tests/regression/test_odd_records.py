@@ -145,7 +145,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.refits.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("place", ["X", "y", "row"])
 def test_an_odd_cell_an_odd_label_or_a_ragged_row_changes_no_other_record(model, place):

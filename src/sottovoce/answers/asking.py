@@ -68,7 +68,9 @@ def parse_spend(text: str) -> float | str:
     try:
         share = float(text.removesuffix("%").strip()) / (100 if text.strip().endswith("%") else 1)
     except ValueError:
-        raise InvalidValue(f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}") from None
+        raise InvalidValue(
+            f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}"
+        ) from None
     return share
 
 

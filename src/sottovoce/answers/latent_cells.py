@@ -88,9 +88,7 @@ def _conditioned(
     return _summing_to(np.maximum(found * step + spread, 0.0), n)
 
 
-def _apart(
-    noisy: Floats, noise: IntegerNoise, n: int, alpha: Floats, draws: int, rng: np.random.Generator
-) -> Floats:
+def _apart(noisy: Floats, noise: IntegerNoise, n: int, alpha: Floats, draws: int, rng: np.random.Generator) -> Floats:
     """Return draws of each count alone."""
     reach = _REACH[noise.kind] * noise.scale + 2
     low, high = np.clip(np.ceil(noisy - reach), 0, n), np.clip(np.floor(noisy + reach), 0, n)

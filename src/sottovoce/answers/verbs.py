@@ -169,7 +169,13 @@ class Verbs:
         return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
 
     def answer(
-        self, question: Question, *, spend: Spend = 0.05, part: Budget | None = None, level: float = 0.95, **options: Any
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float = 0.95,
+        **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         mechanism = self.mechanism_for(question, spend, part)

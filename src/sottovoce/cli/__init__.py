@@ -14,6 +14,7 @@ from sottovoce.cli.auditing import audit
 from sottovoce.cli.checking import check
 from sottovoce.cli.console import fail
 from sottovoce.cli.demo import demo
+from sottovoce.cli.explaining import explain
 from sottovoce.cli.ledgers import app as ledger_app
 from sottovoce.cli.planning import plan
 from sottovoce.cli.profile_graph import app as profile_graph_app
@@ -41,6 +42,7 @@ app.command()(plan)
 app.command()(release)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(profile_graph_app, name="profile-graph")
+app.command()(explain)
 app.command()(audit)
 app.command()(check)
 app.command()(serve)

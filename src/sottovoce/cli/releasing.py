@@ -11,12 +11,16 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import parse_system, parse_types, read_spec, releasing_mechanism
 from sottovoce.latent import NoisyTables
+from sottovoce.latent.draws import NamedDraws
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.systems.naming import system_from
 
 __all__ = ["release"]
+
+_LINES = 40
+"""Entries of a long posterior that are shown."""
 
 
 def release(
@@ -123,7 +127,9 @@ def _write(path: Path, text: str) -> None:
 def _print(made: Any, described: str, left: str) -> None:
     value = made.value
     console.print(f"[bold]{described}[/]")
-    if hasattr(value, "interval"):
+    if isinstance(value, NamedDraws):
+        rows = [*zip(value.labels, map(_interval, value.interval()), strict=True)][:_LINES]
+    elif hasattr(value, "interval"):
         low, high = value.interval(0.95)
         rows = [("mean", _show(value.mean)), ("95 % interval", f"{_show(low)} to {_show(high)}")]
     elif isinstance(value, NoisyTables):
@@ -138,6 +144,10 @@ def _print(made: Any, described: str, left: str) -> None:
         ("left of the budget", left),
     ]
     console.print(table("", ("", ""), rows, left=2))
+
+
+def _interval(ends: Any) -> str:
+    return f"{_show(ends[0])} to {_show(ends[1])}"
 
 
 def _show(value: Any) -> str:

@@ -17,7 +17,7 @@ __all__ = ["parse_system", "parse_types", "read_spec", "releasing_mechanism"]
 
 
 def releasing_mechanism(name: str | None, model: Any, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`, or the usual one: the least noise, else the first that serves the model."""
+    """Calibrate the mechanism called `name`, or the usual one for the model."""
     known = names_for(model)
     if name is None:
         name = "diffused" if "diffused" in known else next(iter(known))

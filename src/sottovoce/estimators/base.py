@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, _clone_parametrized
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sottovoce.estimators.refits import EveryFitSpends, warn_of_refit
+from sottovoce.estimators.manners import EveryFitSpends, warn_of_refit
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats

@@ -10,7 +10,8 @@ import numpy as np
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.estimators.base import seed_of
 from sottovoce.estimators.linear import LogisticRegression
-from sottovoce.estimators.refits import warn_of_refit
+from sottovoce.estimators.manners import warn_of_refit
+from sottovoce.estimators.manners import warn_of_refit
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.latent.fields import ChainGrid, Field
-from sottovoce.latent.floored import draw_floored_dirichlet
 from sottovoce.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.sweeps import ChainState, stack_draws
-from sottovoce.latent.tempered import TemperedUpdates, log_ratio_bound
+from sottovoce.latent.tempered import TemperedUpdates, draw_floored_dirichlet, log_ratio_bound
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -97,11 +96,6 @@ class TemperedHiddenMarkov(Mechanism):
     def additive_epsilon(self) -> float:
         """The thesis' figure for the same chain: the windows of all updates added up, as pure privacy."""
         return self._updates.additive_epsilon
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns to read, in order: what ``Curator.release(..., column=...)`` takes."""
-        return list(self.system.tables.columns)
 
     @classmethod
     def calibrate(

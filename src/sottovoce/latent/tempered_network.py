@@ -13,8 +13,8 @@ import numpy as np
 from sottovoce.latent.fields import Field
 from sottovoce.latent.network import BayesianNetwork
 from sottovoce.latent.network_posterior import NetworkPosterior
-from sottovoce.latent.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.latent.tempered import TemperedUpdates, log_ratio_bound, released_tables
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
@@ -83,11 +83,6 @@ class TemperedNetwork(Mechanism):
         """What Lemma 7 of Dimitrakakis et al. 2014 promises of the same sample: 2Σlog(1/e₀)/T."""
         return 2 * math.fsum(math.log(f.size / self.floor) for f in self.system.fields) / self.temperature
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns to read, in order: what ``Curator.release(..., column=...)`` takes."""
-        return list(self.system.tables.columns)
-
     @classmethod
     def calibrate(cls, network: BayesianNetwork, n: int, target: Promise, *, floor: float = 0.1) -> Self:
         """Return the sample at the lowest temperature that keeps the promise."""
@@ -116,10 +111,9 @@ class TemperedNetwork(Mechanism):
         return lambda outputs: np.asarray(np.log(outputs) @ powers)
 
     def _draw(self, table: Any, rng: np.random.Generator, draws: int) -> Floats:
-        least = check_floor(self.floor / table.shape[-1], table.shape[-1])
         repeated = np.broadcast_to(table, (draws, *table.shape))
-        theta = coarsen(draw_tempered(repeated, self.system.prior_of(repeated.shape[-1]), self.temperature, least, rng))
-        return np.asarray(theta / theta.sum(axis=-1, keepdims=True))
+        prior = self.system.prior_of(table.shape[-1])
+        return np.asarray(released_tables(repeated, prior, self.temperature, self.floor, rng))
 
     def _parameters(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "floor": self.floor}

@@ -33,10 +33,11 @@ MECHANISMS = Registry(
         "tempered posterior": "sottovoce.mechanisms.tempered:TemperedPosterior",
         "noisy statistics": "sottovoce.mechanisms.noisy_statistics:NoisyStatistics",
         "statistical query": "sottovoce.mechanisms.statistical_query:StatisticalQuery",
-        "noisy counts": "sottovoce.latent.noisy_counts:NoisyCounts",
+        "noisy counts": "sottovoce.mechanisms.noisy_statistics:NoisyStatistics",
         "tempered hidden Markov chain": "sottovoce.latent.tempered_hidden_markov:TemperedHiddenMarkov",
         "tempered network": "sottovoce.latent.tempered_network:TemperedNetwork",
         "noisy cells": "sottovoce.answers.noisy_cells:NoisyCells",
+        "tempered naive Bayes": "sottovoce.latent.tempered_naive_bayes:TemperedNaiveBayes",
     },
     "sottovoce.mechanisms",
 )

@@ -21,10 +21,11 @@ POSTERIORS = Registry(
     "released value",
     {
         "noisy": "sottovoce.mechanisms.noisy_posterior:NoisyPosterior",
-        "noisy tables": "sottovoce.latent.noisy_tables:NoisyTables",
+        "noisy tables": "sottovoce.latent.count_tables:NoisyTables",
         "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
         "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",
+        "class posterior": "sottovoce.latent.class_posterior:ClassPosterior",
     },
     "sottovoce.posteriors",
 )

@@ -91,7 +91,7 @@ class StatisticalQuery(PosteriorSample):
         """Return the query with the largest data weight that keeps the promise, or with the smallest prior weight."""
         fractional = _fractional(system)
         if weigh == "prior":
-            share = largest_keeping(lambda m: fractional.profile(n, 1.0, 1 / m), target, high=1.0, name="1/prior_weight")
+            share = largest_keeping(lambda m: fractional.profile(n, 1.0, 1 / m), target, high=1.0, name="prior share")
             return cls(fractional, n, predicate, prior_weight=1 / share)
         if weigh != "data":
             raise InvalidValue(f"weigh must be 'data' or 'prior'. Got {weigh!r}")

@@ -23,6 +23,8 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import (
     ApproxDP,
     GaussianDP,
+    MaxAdvantage,
+    MaxSuccess,
     Promise,
     PureDP,
     RenyiDP,
@@ -53,6 +55,8 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerUnavailable",
     "LikelihoodRatioProfile",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Pairs",
     "PrivacyFilter",
     "Profile",

@@ -3,6 +3,7 @@
 from sottovoce.readings.ball_sum import BallSum
 from sottovoce.readings.base import READINGS, Block, Looks, Movement, Reading, Seen, Statistics
 from sottovoce.readings.category_counts import CategoryCounts
+from sottovoce.readings.class_moments import ClassMoments
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
 from sottovoce.readings.group_moments import GroupMoments
@@ -13,6 +14,7 @@ __all__ = [
     "BallSum",
     "Block",
     "CategoryCounts",
+    "ClassMoments",
     "ClippedSum",
     "CrossCounts",
     "GroupMoments",

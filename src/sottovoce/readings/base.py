@@ -27,6 +27,7 @@ READINGS = Registry(
         "category counts": f"{_HERE}.category_counts:CategoryCounts",
         "ball sum": f"{_HERE}.ball_sum:BallSum",
         "cross counts": f"{_HERE}.cross_counts:CrossCounts",
+        "class moments": f"{_HERE}.class_moments:ClassMoments",
         "joint": f"{_HERE}.joint:Joint",
         "group moments": f"{_HERE}.group_moments:GroupMoments",
     },
@@ -87,15 +88,18 @@ class Movement:
     grid
         The step.
     cells, width
-        At most `cells` coordinates move, each by at most `width` steps; 0 where only their squares are bounded.
+        At most `cells` coordinates move, each by at most `width` steps; 0 where only their sums are bounded.
     squares
         The sum of the squares of all moves, at most.
+    total
+        The sum of the sizes of all moves, at most; None where nothing but cells and squares is known.
     """
 
     grid: float
     cells: int
     width: int
     squares: float
+    total: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class Reading(ABC):
 
     word: ClassVar[str]
     vector: ClassVar[bool] = False
-    """Whether one value a record has several coordinates, so that noise is Gaussian and a record several columns."""
+    """Whether a record is several columns."""
 
     # What a kind implements.
 

@@ -23,6 +23,7 @@ SYSTEMS = Registry(
         "hidden Markov model": "sottovoce.latent.hidden_markov:HiddenMarkovModel",
         "Bayesian network": "sottovoce.latent.network:BayesianNetwork",
         "question": "sottovoce.answers.questions:Question",
+        "naive bayes": "sottovoce.latent.naive_bayes:NaiveBayesModel",
     },
     "sottovoce.systems",
 )

@@ -24,6 +24,7 @@ PLANS = Registry(
         "ball sum": "sottovoce.tables.sums:ball_sum",
         "cross counts": "sottovoce.tables.cross_counts:cross_counts",
         "group moments": "sottovoce.tables.group_moments:group_moments",
+        "class moments": "sottovoce.tables.cross_counts:class_moments",
     },
     "sottovoce.plans",
 )
