@@ -173,6 +173,8 @@ def _most(gaps: Any, most: Movement) -> float:
     shares = [float((gaps.astype(np.float64) ** 2).sum(axis=1).max()) / most.squares if most.squares else math.inf]
     if most.cells:
         shares += [float((gaps != 0).sum(axis=1).max()) / most.cells, float(np.abs(gaps).max()) / max(most.width, 1)]
+    if most.total is not None:
+        shares.append(float(np.abs(gaps).sum(axis=1).max()) / most.total)
     return max(shares) if gaps.any() else 0.0
 
 
