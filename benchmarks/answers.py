@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
+from papers.data import adult
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import best, show
-from papers.data import adult
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.promises import PureDP
 from sottovoce.readings import Statistics

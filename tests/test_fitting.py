@@ -20,7 +20,11 @@ from sottovoce.systems import BetaBernoulli, DirichletCategorical
 
 N = 400
 DATA = pa.table(
-    {"smoker": [True, None, False, False] * 100, "ward": ["A", "B", "B", "?"] * 100, "risk": [0.5, 0.25, -3.0, 9.0] * 100}
+    {
+        "smoker": [True, None, False, False] * 100,
+        "ward": ["A", "B", "B", "?"] * 100,
+        "risk": [0.5, 0.25, -3.0, 9.0] * 100,
+    }
 )
 FACTS = Facts(smoker=Flag(), ward=Category(["A", "B"], missing="B"), risk=Number(0, 1))
 
@@ -31,7 +35,9 @@ class WardShares:
 
     value_: Any = None
 
-    def mechanism_for(self, n: int, promise: Any = None, facts: Any = None, features: Any = None, label: Any = None) -> Any:
+    def mechanism_for(
+        self, n: int, promise: Any = None, facts: Any = None, features: Any = None, label: Any = None
+    ) -> Any:
         return NoisyStatistics.calibrate(DirichletCategorical(categories=facts[label].categories), n, promise)
 
     def keep(self, release: Any) -> WardShares:
@@ -114,7 +120,9 @@ class TestStatisticalQueries:
             weight = np.exp(log - log.max())
             return weight / weight.mean()
 
-        pairs = [(density(a), density(b)) for a in np.arange(0, 4.5, 0.5) for b in np.arange(0, 4.5, 0.5) if abs(a - b) <= 1]
+        pairs = [
+            (density(a), density(b)) for a in np.arange(0, 4.5, 0.5) for b in np.arange(0, 4.5, 0.5) if abs(a - b) <= 1
+        ]
         worst = max(float(np.log(np.mean(p**2 / q))) for p, q in pairs)
         assert float(query.profile.renyi(2)) == pytest.approx(worst, rel=1e-4)
 

@@ -389,8 +389,8 @@ class Curator(Verbs):
         Parameters
         ----------
         estimator
-            What has ``mechanism_for(n, promise, facts=, features=, label=)`` and ``keep(release)``, as every estimator of
-            `sottovoce.estimators` has. Bounds and classes that it was not given come from the facts.
+            What has ``mechanism_for(n, promise, facts=, features=, label=)`` and ``keep(release)``, as every estimator
+            of `sottovoce.estimators` has. Bounds and classes that it was not given come from the facts.
         features, label
             The columns.
         spend
@@ -412,7 +412,7 @@ class Curator(Verbs):
         return estimator.keep((self.record(made) if isinstance(made, Draft) else made).release)
 
     def promise(self, spend: Promise | float | None, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget, or of a part, as it was opened; a promise as it is."""
+        """Return the promise that goes with a share of the budget, or of a part, as it was opened."""
         if spend is None or isinstance(spend, Promise):
             return spend
         budget = self.budget if part is None else self._part(part)
@@ -558,7 +558,7 @@ def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opene
 
 
 def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
-    if facts is not None and (unknown := [name for name in facts if name not in schema]):
+    if facts is not None and (unknown := [name for name in facts.types if name not in schema]):
         raise InvalidValue(
             f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
         )

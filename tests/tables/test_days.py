@@ -18,7 +18,14 @@ from sottovoce.tables import Table, open_table
 from .conftest import SPARK
 
 ONE = ClippedSum(0, 1, integer=True)
-DAYS = [dt.date(2023, 12, 31), dt.date(2024, 1, 1), dt.date(2024, 1, 31), dt.date(2024, 2, 1), None, dt.date(9999, 12, 31)]
+DAYS = [
+    dt.date(2023, 12, 31),
+    dt.date(2024, 1, 1),
+    dt.date(2024, 1, 31),
+    dt.date(2024, 2, 1),
+    None,
+    dt.date(9999, 12, 31),
+]
 MOMENTS = [None if day is None else dt.datetime(day.year, day.month, day.day, 23, 59, 59, 999999) for day in DAYS]
 TEXTS = ["2024-01-15", "Smith", "2024-99-15", "2024-01-15 10:00", None, "2023-01-01"]
 FRAME = pa.table({"day": pa.array(DAYS, pa.date32()), "at": pa.array(MOMENTS, pa.timestamp("us")), "text": TEXTS})
@@ -61,7 +68,10 @@ def _source(request: pytest.FixtureRequest, folder: Path) -> Any:
         ("{} != '9999-12-31'", lambda d: d != dt.date(9999, 12, 31)),
         ("{} > '9999-12-31'", lambda d: False),
         ("{} between '2024-01-01' and '2024-01-31'", lambda d: dt.date(2024, 1, 1) <= d <= dt.date(2024, 1, 31)),
-        ("{} not between '2024-01-01' and '2024-01-31'", lambda d: not dt.date(2024, 1, 1) <= d <= dt.date(2024, 1, 31)),
+        (
+            "{} not between '2024-01-01' and '2024-01-31'",
+            lambda d: not dt.date(2024, 1, 1) <= d <= dt.date(2024, 1, 31),
+        ),
         ("{} in ('2024-01-01', '2024-02-01')", lambda d: d in (dt.date(2024, 1, 1), dt.date(2024, 2, 1))),
         ("{} not in ('2024-01-01')", lambda d: d != dt.date(2024, 1, 1)),
     ],

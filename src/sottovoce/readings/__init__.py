@@ -8,6 +8,8 @@ from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
 from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
+from sottovoce.readings.moments import Moments
+from sottovoce.readings.rows import ClippedRows, Rows
 
 __all__ = [
     "READINGS",
@@ -15,13 +17,16 @@ __all__ = [
     "Block",
     "CategoryCounts",
     "ClassMoments",
+    "ClippedRows",
     "ClippedSum",
     "CrossCounts",
     "GroupMoments",
     "Joint",
     "Looks",
+    "Moments",
     "Movement",
     "Reading",
+    "Rows",
     "Seen",
     "Statistics",
 ]

@@ -30,6 +30,8 @@ READINGS = Registry(
         "class moments": f"{_HERE}.class_moments:ClassMoments",
         "joint": f"{_HERE}.joint:Joint",
         "group moments": f"{_HERE}.group_moments:GroupMoments",
+        "clipped rows": f"{_HERE}.rows:ClippedRows",
+        "moments": f"{_HERE}.moments:Moments",
     },
     "sottovoce.readings",
 )

@@ -122,7 +122,8 @@ class _Translator:
             if True not in kinds:
                 return self.numbers(sides)
             raise InvalidData(
-                f"text has no order that all engines share; compare {_words(left)} with = or !=, or with a day such as '2024-01-31'"
+                f"text has no order that all engines share; compare {_words(left)} with = or !=, or with a day such as "
+                "'2024-01-31'"
             )
         return [
             field(self.table, side.name) if isinstance(side, Column) else ibis.literal(side.value) for side in sides
