@@ -191,7 +191,7 @@ class Reading(ABC):
     def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
         """Return records, each a tuple of cells, in the form that `read` takes: a column, or a list of columns."""
         columns = [list(column) for column in zip(*records, strict=True)]
-        return columns[0] if len(columns) == 1 else columns
+        return columns if self.vector or len(columns) > 1 else columns[0]
 
     # What follows from them.
 

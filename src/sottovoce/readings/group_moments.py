@@ -290,6 +290,17 @@ class GroupMoments(Reading):
                 sums[len(self.measures) :, cell] += STEPS
         return self.gathered(len(placed), counts, sums)
 
+    @classmethod
+    def example(cls) -> GroupMoments:
+        """Return two groups, a column cut into bins and a measure with its squares."""
+        return cls((("A", "B"),), (-1,), (0.0, 1.0, 2.0), ((0.0, 2.0),), (0.5, None), squared=True)
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the categories of each group and none, and numbers at, between and beyond the bounds."""
+        ends = ([(self.edges[0], self.edges[-1])] if self.edges else []) + list(self.measures)
+        numbers = [(low, high, (low + high) / 2, high + 3 * (high - low), None) for low, high in ends]
+        return (*((*categories, None) for categories in self.groups), *numbers)
+
     def apart(self, gap: Floats) -> bool:
         """Say whether one record can have moved every part this far."""
         parts = self.split(gap)
