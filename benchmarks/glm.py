@@ -113,7 +113,7 @@ def adult_statistics() -> float:
     """Return the seconds of one noisy-statistics release on Adult."""
     data = load_regression("adult")
     n, d = data.X.shape
-    made = choose("noisy-statistics", Design(Logistic(), dimension=d, data_norm=1.0), n, ApproxDP(1.0, 1e-5))
+    made = choose("noisy-moments", Design(Logistic(), dimension=d, data_norm=1.0), n, ApproxDP(1.0, 1e-5))
     return fastest(lambda: made.release((data.X, data.y), secure_rng()).value.mean, repeats=3)
 
 
@@ -163,7 +163,7 @@ def gradients(quick: bool) -> None:
 def releases(quick: bool) -> None:
     """Show one release on Adult by each mechanism, and many samples beside NUTS."""
     rows = [["noisy statistics", "0", f"{adult_statistics():.3f} s"]]
-    for mechanism in () if quick else ("auto", "diffuse"):
+    for mechanism in () if quick else ("auto", "diffused"):
         seconds, steps = adult_release(mechanism)
         rows.append([mechanism, f"{steps:,}", f"{seconds:.3f} s"])
     show("One release on Adult at (1, 1e-5)", ["mechanism", "steps", "time"], rows)
