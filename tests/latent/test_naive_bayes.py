@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
-from sottovoce.estimators.naive_bayes import NaiveBayes
 from sottovoce.estimators.manners import EveryFitSpends
+from sottovoce.estimators.naive_bayes import NaiveBayes
 from sottovoce.latent.bounded import Bounded, moment_profile, moment_sensitivity
 from sottovoce.latent.class_plan import ClassPlan
 from sottovoce.latent.count_tables import CountTables
