@@ -184,5 +184,5 @@ def test_the_sensitivity_of_moments_is_the_largest_move_of_one_record(norm, labe
     assert 0.85 * reading.sensitivity() < found <= reading.sensitivity()
     first, second = reading.pairs(4)[0]
     assert reading.apart(first.total - second.total)
-    assert not reading.apart(2 * (first.total - second.total))
+    assert not reading.apart(4 * (first.total - second.total))
     assert Reading.from_dict(reading.to_dict()) == reading
