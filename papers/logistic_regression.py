@@ -119,21 +119,23 @@ def run(setting: Setting) -> Outcome:
     return _outcome(points, setting)
 
 
-def mechanism_for(mechanism: str, design: Design, target: RenyiDP) -> DiffusedRegression | ConcentratedRegression:
+def mechanism_for(
+    mechanism: str, design: Design, n: int, target: RenyiDP
+) -> DiffusedRegression | ConcentratedRegression:
     """Return the chain of a mechanism: certified for Algorithms 4 and 5, finely stepped for OPS."""
-    m = BETA * design.n
+    m = BETA * n
     if mechanism == FOUR:
-        return ConcentratedRegression.calibrate(design, target, prior_precision=m)
+        return ConcentratedRegression.calibrate(design, n, target, prior_precision=m)
     if mechanism == FIVE:
-        return DiffusedRegression.calibrate(design, target, prior_precision=m)
+        return DiffusedRegression.calibrate(design, n, target, prior_precision=m)
     ball, weight, finer = design, 1.0, 2
     if mechanism != EXACT:
         finer = 8
         ball = replace(design, radius=design.data_norm / BETA)
         promise: Promise = PureDP(target.epsilon) if mechanism == OPS else target
-        weight = TemperedRegression.calibrate(ball, promise, prior_precision=m).data_weight
-    step = 1 / (finer * ball.smoothness(weight, m))
-    return DiffusedRegression(ball, m, weight, n_steps=mixing_steps(m, step), step=step)
+        weight = TemperedRegression.calibrate(ball, n, promise, prior_precision=m).data_weight
+    step = 1 / (finer * ball.smoothness(n, weight, m))
+    return DiffusedRegression(ball, n, m, weight, n_steps=mixing_steps(m, step), step=step)
 
 
 def measure(cell: Cell) -> dict[str, float]:

@@ -35,7 +35,7 @@ def test_what_the_paper_saw_is_seen_here(tmp_path):
 def test_each_mechanism_keeps_its_promise_and_wastes_nothing(order):
     design = Design(Logistic(), dimension=9, data_norm=1.0)
     target = RenyiDP(order, 0.05)
-    four, five = (mechanism_for(name, design, target) for name in (FOUR, FIVE))
+    four, five = (mechanism_for(name, design, 3000, target) for name in (FOUR, FIVE))
     for chain in (four, five):
         assert chain.profile.renyi(order) == pytest.approx(0.05, rel=1e-6)
         assert chain.profile.renyi(order) <= 0.05
@@ -43,6 +43,6 @@ def test_each_mechanism_keeps_its_promise_and_wastes_nothing(order):
     # The paper's own rules hold for exact samples; a certified chain may use a little more of the data.
     assert five.data_weight == pytest.approx(math.sqrt(0.05 * 3.0 / (2 * order)), rel=0.35)
     assert five.data_weight >= math.sqrt(0.05 * 3.0 / (2 * order))
-    ops = mechanism_for(OPS, design, target)
+    ops = mechanism_for(OPS, design, 3000, target)
     assert ops.design.radius == 1000.0
     assert 2 * ops.data_weight * 1000.0 == pytest.approx(0.05)
