@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
-from sottovoce.estimators.naive_bayes import NaiveBayes
 from sottovoce.estimators.manners import EveryFitSpends
+from sottovoce.estimators.naive_bayes import NaiveBayes
 from sottovoce.latent.count_tables import CountTables
 from sottovoce.latent.fields import Bounded, Field
 from sottovoce.latent.moment_posterior import moment_posterior

@@ -110,7 +110,9 @@ print(json.dumps(told))
 
 def run(code: str, *arguments: str) -> str:
     environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -213,7 +215,9 @@ def test_an_estimator_takes_its_columns_from_the_facts_and_is_fitted_by_a_ledger
 
 
 def test_facts_become_fields() -> None:
-    facts = Facts(a=Category([1, 2], missing=2), b=Count(9, missing=3), c=Number(-1, 1), d=Day("2024-01-01", "2024-02-01"))
+    facts = Facts(
+        a=Category([1, 2], missing=2), b=Count(9, missing=3), c=Number(-1, 1), d=Day("2024-01-01", "2024-02-01")
+    )
     a, b, c = fields_of(facts, "a", "b", "c")
     assert (a, b, c) == (Field("a", (1, 2), 2), Bounded("b", 0, 9, 3), Bounded("c", -1, 1))
     assert b.centred([None, 9]).tolist() == [2 * (3 / 9) - 1, 1.0]

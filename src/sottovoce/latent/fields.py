@@ -144,8 +144,10 @@ class Bounded:
 def field_of(name: str, column: Column) -> Field | Bounded:
     """Return a column of a table's facts as a field: categories, yes and no; numbers and counts between their bounds.
 
-    >>> field_of("smoker", Flag()), field_of("visits", Count(20))
-    (Field(name='smoker', categories=(False, True), other=None), Bounded(name='visits', low=0.0, high=20.0, missing=None))
+    >>> field_of("smoker", Flag())
+    Field(name='smoker', categories=(False, True), other=None)
+    >>> field_of("visits", Count(20))
+    Bounded(name='visits', low=0.0, high=20.0, missing=None)
     """
     match column:
         case Category(categories, missing):
