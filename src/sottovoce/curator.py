@@ -15,10 +15,13 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from sottovoce.answers.verbs import Verbs
+from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
+from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.readings import Looks, Seen
@@ -71,7 +74,7 @@ class Draft:
     release: Release
 
 
-class Curator:
+class Curator(Verbs):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters
@@ -86,8 +89,11 @@ class Curator:
     dataset
         What the ledger calls the data; its resolved path or address unless given. By whatever name, the data of one
         file or table have one budget in a ledger.
+    facts
+        What is public of the columns, or the TOML file that says so: what a missing value counts as, the types of a
+        CSV file, the bounds and classes of what `fit` fits.
     types
-        For CSV, the types of columns that are not text; see `open_table`.
+        For CSV, the types of columns that are not text, where no facts say; see `open_table`.
     order
         The Rényi order at which an ``ApproxDP`` budget is counted, fixed when it is opened.
     who
@@ -120,6 +126,7 @@ class Curator:
         ledger: Ledger | str | os.PathLike[str],
         budget: Promise | None = None,
         *,
+        facts: Facts | str | os.PathLike[str] | None = None,
         dataset: str | None = None,
         types: Mapping[str, str] | None = None,
         order: float | None = None,
@@ -130,8 +137,10 @@ class Curator:
         self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
+        self.facts = facts if facts is None or isinstance(facts, Facts) else read_facts(facts)
         with contextlib.ExitStack() as opened:
-            self._table = _open(data, types, opened)
+            self._table = _open(data, self.facts, types, opened)
+            _check_facts(self.facts, self._table.schema)
             self._origin: Any = getattr(self._table, "origin", None)
             name = dataset or getattr(self._origin, "identity", None)
             if not name:
@@ -337,6 +346,7 @@ class Curator:
         Follow it with `make` and `record`, or with `give_up`.
         """
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
+        missing = self._missing(column) if missing is None else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
@@ -363,6 +373,56 @@ class Curator:
             return release if then is None else then(release)
 
         return Paid(granted, make)
+
+    def fit(
+        self,
+        estimator: Any,
+        features: Sequence[str],
+        label: str | None = None,
+        *,
+        spend: Promise | float | None = None,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Any:
+        """Fit an estimator to the table: one release of its mechanism, charged as every other is.
+
+        Parameters
+        ----------
+        estimator
+            What has ``mechanism_for(n, promise, facts=, features=, label=)`` and ``keep(release)``, as every estimator
+            of `sottovoce.estimators` has. Bounds and classes that it was not given come from the facts.
+        features, label
+            The columns.
+        spend
+            The promise, or a share of the budget (or of the part); left out, the estimator's own promise.
+        part
+            The budget to charge: a part of the data set's.
+        options
+            As in `release`: ``where``, ``missing``, ``rng``, ``idempotency_key``, ``accept_unproven``.
+        """
+        if not (hasattr(estimator, "mechanism_for") and hasattr(estimator, "keep")):
+            raise InvalidValue(f"a curator fits estimators of sottovoce. Got a {type(estimator).__name__}")
+        names = [features] if isinstance(features, str) else list(features)
+        mechanism = estimator.mechanism_for(
+            self.budget.n, self.promise(spend, part), facts=self.facts, features=names, label=label
+        )
+        columns = mechanism.columns or [*names, *([] if label is None else [label])]
+        columns = columns[0] if len(columns) == 1 else columns
+        made = self.draft(mechanism, columns, part=part, **options)
+        return estimator.keep((self.record(made) if isinstance(made, Draft) else made).release)
+
+    def promise(self, spend: Promise | float | None, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share of the budget, or of a part, as it was opened."""
+        if spend is None or isinstance(spend, Promise):
+            return spend
+        budget = self.budget if part is None else self._part(part)
+        return PrivacyFilter.from_dict(budget.filter).share(spend)
+
+    def _missing(self, column: str | Sequence[str] | None) -> Any:
+        """Return what the facts say that a missing value of a column counts as."""
+        named = self.facts is not None and isinstance(column, str) and column in self.facts
+        value = getattr(self.facts[column], "missing", None) if named else None  # type: ignore[index]
+        return int(value) if isinstance(value, bool) else value
 
     def make(self, paid: Paid) -> Draft:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
@@ -407,8 +467,11 @@ class Curator:
             raise InvalidValue("a release takes secure randomness; leave rng out, or give secure_rng()")
         if not isinstance(mechanism, Mechanism):
             raise InvalidValue(f"a curator releases what a mechanism says. Got a {type(mechanism).__name__}")
-        if isinstance(mechanism, StatisticalQuery):
-            raise InvalidValue("a table answers no Python predicate; use DiffusedPosterior with where=... instead")
+        if isinstance(mechanism, StatisticalQuery) and mechanism.predicate is not None:
+            raise InvalidValue(
+                "a table answers no Python predicate; leave it out, and name a column of numbers from 0 to 1 or a "
+                "condition (where=...)"
+            )
         if mechanism.n != self.budget.n:
             raise InvalidValue(
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} has {self.budget.n} records; "
@@ -483,7 +546,7 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-def _open(data: Any, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:
+def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:
     """Open the data. What came open is left open."""
     if isinstance(data, Records):
         if types:
@@ -491,7 +554,14 @@ def _open(data: Any, types: Mapping[str, str] | None, opened: contextlib.ExitSta
         return data
     from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
 
-    return opened.enter_context(open_table(data, types=types))
+    return opened.enter_context(open_table(data, types=types, facts=facts))
+
+
+def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
+    if facts is not None and (unknown := [name for name in facts.types if name not in schema]):
+        raise InvalidValue(
+            f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
+        )
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:

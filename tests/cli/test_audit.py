@@ -104,7 +104,7 @@ def test_all_cases_are_audited_in_one_table(monkeypatch: pytest.MonkeyPatch) -> 
         (["--all", "--plot", "x.png"], "--plot draws one audit"),
         (["--case", "nobody"], "no audited case"),
         ([*BETA, "--draws", "10"], "draws must be"),
-        ([*BETA, "--mechanism", "magic"], "no mechanism is called"),
+        ([*BETA, "--mechanism", "magic"], "no mechanism for this is called"),
         ([*BETA, "--test", "magic"], "test must be one of"),
     ],
 )

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import cycle, islice
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.audit.check_reading import Record, frame_of, typical_records, with_odd_cells
+from sottovoce.audit.check_reading import InMemory, Record, frame_of, typical_records, with_odd_cells
 from sottovoce.audit.checks.result import CheckResult, attempt, verdict
 from sottovoce.audit.engine import audit
 from sottovoce.audit.report import Verdict
@@ -26,7 +25,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Looks
 
 __all__ = ["check_mechanism", "read_elsewhere"]
 
@@ -81,24 +79,13 @@ def check_mechanism(
     return tuple(results)
 
 
-@dataclass(frozen=True)
-class _Memory(Looks):
-    """Records in memory that can be looked at."""
-
-    records: Sequence[Record]
-
-    def look(self, reading: Any) -> Any:
-        """Return what a reading makes of them."""
-        return reading.read(reading.arranged(self.records))
-
-
 def _records(mechanism: Mechanism, n: int | None = None) -> list[Record]:
     return list(islice(cycle(typical_records(mechanism.reading)), mechanism.n if n is None else n))
 
 
 def _release(mechanism: Mechanism, records: Sequence[Record], rng: Any = None) -> Release:
     unproven = mechanism.profile.basis is Basis.CONVERGENCE
-    return mechanism.release(_Memory(records), rng, accept_unproven=unproven)
+    return mechanism.release(InMemory(records), rng, accept_unproven=unproven)
 
 
 def _same(first: Release, second: Release) -> bool:
@@ -178,7 +165,7 @@ def _drawn(mechanism: Mechanism) -> tuple[bool, str]:
         problems.append("a release changed the mechanism")
     if mechanism.profile.basis is Basis.CONVERGENCE:
         try:
-            mechanism.release(_Memory(records))
+            mechanism.release(InMemory(records))
             problems.append("an unproven profile was released without a word")
         except UnprovenPrivacy:
             pass
@@ -200,7 +187,7 @@ def _odd(mechanism: Mechanism) -> tuple[bool, str]:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 release = _release(mechanism, [odd, *records[1:]], seeded_rng(2))
-                outputs = mechanism.outputs(mechanism.see(_Memory([odd, *records[1:]])), seeded_rng(2), 8)
+                outputs = mechanism.outputs(mechanism.see(InMemory([odd, *records[1:]])), seeded_rng(2), 8)
         except Exception as error:
             problems.append(f"{cells}: {type(error).__name__}")
             continue

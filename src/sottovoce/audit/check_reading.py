@@ -8,6 +8,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,9 +17,9 @@ import numpy as np
 from sottovoce.audit.checks.result import CheckResult, attempt, verdict
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import Movement, Reading, Statistics
+from sottovoce.readings import Looks, Movement, Reading, Statistics
 
-__all__ = ["ODD", "check_reading", "frame_of", "typical_records", "with_odd_cells"]
+__all__ = ["ODD", "InMemory", "Record", "check_reading", "frame_of", "typical_records", "with_odd_cells"]
 
 ODD: tuple[Any, ...] = (
     *(None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 10**400, -(10**400)),
@@ -27,6 +28,17 @@ ODD: tuple[Any, ...] = (
 """Cells that no column should hold, and any may."""
 _MOST = 40
 Record = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class InMemory(Looks):
+    """Records, each a tuple of cells, that any reading can look at."""
+
+    records: Sequence[Record]
+
+    def look(self, reading: Any) -> Any:
+        """Return what a reading makes of them."""
+        return reading.read(reading.arranged(self.records))
 
 
 def check_reading(reading: Reading) -> tuple[CheckResult, ...]:
@@ -129,7 +141,7 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     records = typical_records(reading)
     tried = [*records, *with_odd_cells(records[0])]
     problems, pairs, share = [], 0, 0.0
-    for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) // 3)]):
+    for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) - 1)]):
         seen = [_seen(reading, [record, *[rest] * (n - 1)]) for record in tried]
         pairs += len(seen) ** 2
         apart = sum(not reading.neighbours(a, b) for a, b in itertools.combinations(seen, 2))
@@ -161,6 +173,8 @@ def _most(gaps: Any, most: Movement) -> float:
     shares = [float((gaps.astype(np.float64) ** 2).sum(axis=1).max()) / most.squares if most.squares else math.inf]
     if most.cells:
         shares += [float((gaps != 0).sum(axis=1).max()) / most.cells, float(np.abs(gaps).max()) / max(most.width, 1)]
+    if most.total is not None:
+        shares.append(float(np.abs(gaps).sum(axis=1).max()) / most.total)
     return max(shares) if gaps.any() else 0.0
 
 

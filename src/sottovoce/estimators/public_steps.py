@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sottovoce.estimators.manners import learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.regression.reading import class_places, fill, finite, missing_values, table_of
+from sottovoce.readings.cells import class_places, fill, finite, missing_values, table_of
 
 __all__ = ["PublicEncoder", "PublicScaler", "private_pipeline"]
 

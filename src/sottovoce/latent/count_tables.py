@@ -5,6 +5,7 @@ They are all that a Gibbs sampler needs of the records; everything after noisy o
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.facts import Facts
 from sottovoce.latent.count_forecast import forecast_proportions
 from sottovoce.latent.fields import ChainGrid, Field, field_from
 from sottovoce.mechanisms.forecast import Forecast, mean_width
@@ -73,7 +75,7 @@ class CountTables:
             if not table or len(set(table)) < len(table) or not set(table) <= set(names):
                 raise InvalidValue(f"a table crosses different fields of {', '.join(names)}. Got {table}")
         for table, shape in zip(self.tables, self.shapes, strict=True):
-            if int(np.prod(shape)) < 2:
+            if math.prod(shape) < 2:
                 raise InvalidValue(f"the table {table} has a single cell, so there is nothing to count")
 
     @classmethod
@@ -111,7 +113,7 @@ class CountTables:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each table."""
-        return tuple(int(np.prod(shape)) for shape in self.shapes)
+        return tuple(math.prod(shape) for shape in self.shapes)
 
     def statistics(self, records: Any) -> Statistics:
         """Return n and the counts of records in memory: a mapping of columns, a frame, or a list of columns.
@@ -169,6 +171,20 @@ class CountTables:
         }
 
     @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the tables of a question, ``tables`` by the names of their columns; categories are facts."""
+        del column
+        tables = settings.get("tables")
+        if unknown := set(settings) - {"kind", "system", "tables"}:
+            raise InvalidValue(f"{cls.word} take tables. Got {', '.join(sorted(unknown))}")
+        if not (isinstance(tables, list) and tables and all(isinstance(t, list) for t in tables)):
+            raise InvalidValue('tables must be a list of lists of columns, such as [["ward", "smoker"]]')
+        if not all(isinstance(name, str) for table in tables for name in table):
+            raise InvalidValue("a table is a list of columns by their names")
+        names = dict.fromkeys(name for table in tables for name in table)
+        return cls(tuple(Field.from_facts(name, facts[name]) for name in names), tuple(map(tuple, tables)))
+
+    @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read count tables from `to_dict`'s form."""
         try:
@@ -216,6 +232,11 @@ class NoisyTables:
     def clipped(self) -> tuple[Integers, ...]:
         """The counts with what fell below zero set to 0."""
         return tuple(np.maximum(c, 0) for c in self.counts)
+
+    def summary(self) -> dict[str, str]:
+        """Return each table in a few words."""
+        named = zip(self.tables.tables, self.counts, self.noises, strict=True)
+        return {" × ".join(t): f"{c.size} cells, {x.kind} noise of scale {x.scale:.4g}" for t, c, x in named}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain values; `from_dict` reads them back."""

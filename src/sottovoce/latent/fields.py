@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,18 @@ class Field:
         object.__setattr__(self, "categories", categories)
         if self.other is not None and self.other not in categories:
             raise InvalidValue(f"other must be one of the categories of {self.name!r}. Got {self.other!r}")
+
+    @classmethod
+    def from_facts(cls, name: str, column: Column) -> Self:
+        """Return the field of a column whose facts list its values: categories, yes and no, a count."""
+        match column:
+            case Category(categories, missing):
+                return cls(name, categories, missing)
+            case Flag(missing):
+                return cls(name, (False, True), missing)
+            case Count(high, missing) if high < 1000:
+                return cls(name, tuple(range(high + 1)), missing)
+        raise InvalidValue(f"{name!r} is a {column.word}, whose values are not a short list; count categories or flags")
 
     @property
     def size(self) -> int:

@@ -13,7 +13,17 @@ from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["CONJUGATE", "DELTAS", "ORDERS", "Choice", "build_mechanism", "choices", "names_for"]
+__all__ = [
+    "CONJUGATE",
+    "DELTAS",
+    "ORDERS",
+    "Choice",
+    "build_mechanism",
+    "choices",
+    "known_names",
+    "names_for",
+    "usual_name",
+]
 
 DELTAS = (1e-3, 1e-6, 1e-9)
 ORDERS = (1.0, 2.0, 4.0, 16.0)
@@ -34,6 +44,17 @@ def names_for(system: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
     kinds = [MECHANISMS[word] for word in (*words, *(w for w in MECHANISMS.strangers if w not in words))]
     serving = [kind for kind in kinds if kind.word in words or kind.serves(system)]
     return {name: (kind, options) for kind in serving for name, options in kind.choices.items()}
+
+
+def usual_name(system: Any) -> str:
+    """Return the mechanism to take where nobody names one: diffused sampling, else the first that serves."""
+    known = names_for(system)
+    return "diffused" if "diffused" in known else next(iter(known))
+
+
+def known_names() -> tuple[str, ...]:
+    """Return every short name there is; imports every mechanism."""
+    return tuple(dict.fromkeys((*CONJUGATE, *(name for word in MECHANISMS for name in MECHANISMS[word].choices))))
 
 
 def build_mechanism(name: str, system: Any, n: int, target: Promise) -> Mechanism:

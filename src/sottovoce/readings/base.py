@@ -29,6 +29,9 @@ READINGS = Registry(
         "cross counts": f"{_HERE}.cross_counts:CrossCounts",
         "class moments": f"{_HERE}.class_moments:ClassMoments",
         "joint": f"{_HERE}.joint:Joint",
+        "group moments": f"{_HERE}.group_moments:GroupMoments",
+        "clipped rows": f"{_HERE}.rows:ClippedRows",
+        "moments": f"{_HERE}.moments:Moments",
     },
     "sottovoce.readings",
 )
@@ -188,7 +191,7 @@ class Reading(ABC):
     def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
         """Return records, each a tuple of cells, in the form that `read` takes: a column, or a list of columns."""
         columns = [list(column) for column in zip(*records, strict=True)]
-        return columns[0] if len(columns) == 1 else columns
+        return columns if self.vector or len(columns) > 1 else columns[0]
 
     # What follows from them.
 

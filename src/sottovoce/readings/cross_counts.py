@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Self
@@ -148,10 +148,6 @@ class CrossCounts(Reading):
     def typical(self) -> tuple[tuple[Any, ...], ...]:
         """Return the categories of each column, and a value of none."""
         return tuple((*categories, None) for categories in self.columns)
-
-    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
-        """Return a list of columns, also of one."""
-        return [list(column) for column in zip(*records, strict=True)]
 
     def apart(self, gap: Floats) -> bool:
         """Say whether at most one record changed its cell in every table."""

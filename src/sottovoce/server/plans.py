@@ -23,14 +23,13 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.server.answers import plain
 from sottovoce.server.lines import breathe
 from sottovoce.server.questions import calibrated
-from sottovoce.systems import System
 
 __all__ = ["choice_of", "priced", "summary_of"]
 
 _POINTS = 41
 
 
-def choice_of(name: str, system: System, n: int, target: Promise, mean: Any) -> tuple[dict[str, Any], Mechanism | None]:
+def choice_of(name: str, system: Any, n: int, target: Promise, mean: Any) -> tuple[dict[str, Any], Mechanism | None]:
     """Return what one mechanism does for the promise, and the mechanism; or why there is none."""
     breathe()
     try:
@@ -44,13 +43,13 @@ def choice_of(name: str, system: System, n: int, target: Promise, mean: Any) -> 
 def _described(mechanism: Mechanism, mean: str) -> str:
     """Return the mechanism, its curves and its forecast as JSON: a text that no caller can change."""
     try:
-        forecast = mechanism.forecast(json.loads(mean)).to_dict()
+        forecast = plain_all(mechanism.forecast(json.loads(mean)).to_dict()) if mechanism.forecasts else None
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError, TypeError):
         raise InvalidValue(f"no forecast can be made for records with a mean of {mean}") from None
     described = summary(mechanism.profile) | {"curve": _curve(mechanism.profile)}
-    return json.dumps({"mechanism": mechanism.to_dict()} | described | {"forecast": plain_all(forecast)})
+    return json.dumps({"mechanism": mechanism.to_dict()} | described | {"forecast": forecast})
 
 
 def summary(profile: Profile) -> dict[str, Any]:

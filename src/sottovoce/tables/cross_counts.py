@@ -16,7 +16,7 @@ from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.plans import Asked, Plan
 from sottovoce.tables.sums import category_literals
 
-__all__ = ["class_moments", "cross_counts"]
+__all__ = ["category_code", "class_moments", "cross_counts"]
 
 Cells = NDArray[np.int64]
 
@@ -91,7 +91,7 @@ def _codes(asked: Asked, reading: CrossCounts) -> dict[str, Any]:
     lists = list(zip(asked.names, reading.columns, reading.others, strict=False))
     values = [asked.value(name, categories, cut=False) for name, categories, _ in lists]
     return {
-        f"c{i}": _code(value, categories, other)
+        f"c{i}": category_code(value, categories, other)
         for i, (value, (_, categories, other)) in enumerate(zip(values, lists, strict=True))
     }
 
@@ -138,7 +138,8 @@ def _whole(value: int) -> Any:
     return ibis.literal(value).cast("int64")
 
 
-def _code(value: Any, categories: tuple[Any, ...], other: int) -> Any:
+def category_code(value: Any, categories: tuple[Any, ...], other: int) -> Any:
+    """Return the position of a value among its categories."""
     if len(set(categories)) < len(categories) or not categories:
         raise InvalidValue("categories must be a list of different values")
     value, literals = category_literals(value, categories)

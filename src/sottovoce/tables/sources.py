@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import ibis
 import pyarrow as pa
 
+from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.engine import guarded
 from sottovoce.tables.origin import database_origin, file_origin, named_files
@@ -45,7 +46,7 @@ ENDINGS = {
 }
 
 
-def open_table(source: Any, *, types: Mapping[str, str] | None = None) -> Table:
+def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Facts | None = None) -> Table:
     """Open a table wherever it is; nothing but its schema is read until statistics are asked for.
 
     Parameters
@@ -59,6 +60,8 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None) -> Table:
         For CSV only: the type of each column that is not text, such as ``{"age": "int64"}``. A cell that does
         not fit counts as missing. A column without a type is text, whatever it holds, and is read as numbers where a
         question asks for numbers.
+    facts
+        What is public of the columns: where the source is CSV, it gives their types.
 
     Examples
     --------
@@ -71,7 +74,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None) -> Table:
     if isinstance(source, str) and "://" in source:
         opened = _address(source)
     elif isinstance(source, str | Path):
-        return _path(str(source), types)
+        return _path(str(source), types, facts)
     elif isinstance(source, ibis.Table):
         connection = guarded(source.get_backend, "the Ibis table belongs to no single connection")
         opened = Table("the Ibis table", source, connection)
@@ -85,7 +88,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None) -> Table:
     return opened
 
 
-def _path(path: str, types: Mapping[str, str] | None) -> Table:
+def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Table:
     place = Path(path)
     name = place.name
     kind = next((kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)), None)
@@ -94,6 +97,8 @@ def _path(path: str, types: Mapping[str, str] | None) -> Table:
         raise InvalidData(f"cannot tell what {name} holds; name it " + ", ".join(ENDINGS))
     if types and kind != "CSV":
         raise InvalidData("types= is for CSV files; every other source has types of its own")
+    if facts is not None and kind == "CSV":  # text stays untyped: its categories may be numbers
+        types = {name: word for name, word in facts.types.items() if word != "string"} | dict(types or {})
     files = named_files(path)
     if not files or not all(Path(file).is_file() for file in files):
         raise InvalidData(f"there is no {kind} file at {place}")
@@ -138,7 +143,7 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    known = readable(connection, pq.read_schema(files[0]))
+    known = readable(connection, pq.read_schema(files[0]), parquet=True)
     records = connection.read_parquet([glob.escape(file) for file in files]).select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
@@ -153,12 +158,14 @@ def _arrow_files(files: Sequence[str]) -> Any:
     return ds.dataset(list(files), format="ipc")
 
 
-def readable(connection: Any, schema: pa.Schema) -> pa.Schema:
+def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
     """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
-    return pa.schema([field for field in schema if _holds(connection, field)])
+    return pa.schema([field for field in schema if _holds(connection, field, parquet)])
 
 
-def _holds(connection: Any, field: pa.Field) -> bool:
+def _holds(connection: Any, field: pa.Field, parquet: bool) -> bool:
+    if pa.types.is_timestamp(field.type) and field.type.unit in ("s", "ms") and (parquet or field.type.tz is not None):
+        return False  # turned into microseconds, a moment of the year 300,000 ends the query
     try:
         connection.con.register("probe", pa.schema([field]).empty_table())
         connection.con.unregister("probe")

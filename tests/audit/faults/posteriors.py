@@ -11,8 +11,7 @@ from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.mechanisms.statistical_query import StatisticalQuery
 from sottovoce.mechanisms.tempered import TemperedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.tail_integrals import BetaTail, GammaTail
 from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.systems import BetaBernoulli
