@@ -39,7 +39,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import ClassMoments, Reading
-from sottovoce.systems.naming import system_from
+from sottovoce.systems.naming import SYSTEMS, system_from
 
 N, BUDGET = 240, PureDP(100.0)
 FACTS = Facts(
@@ -255,3 +255,18 @@ def test_the_profile_of_counts_and_moments_covers_the_loss_of_any_two_neighbours
             assert gap.sum() <= mechanism.profile.pure() * (1 + 1e-12)
         else:
             assert (gap**2).sum() / 2 <= mechanism.profile.zcdp() * (1 + 1e-12)
+
+
+ASKED = [
+    ({"kind": "naive bayes", "label": "ill", "features": ["kind", "age"]}, NaiveBayesModel(ILL, (KIND, AGE))),
+    ({"kind": "hidden Markov model", "chains": "ward", "steps": ["month"], "fields": ["kind"], "states": 2}, HMM),
+    ({"kind": "Bayesian network", "fields": ["ward", "ill", "kind"], "parents": {"kind": ["ward", "ill"]}}, NETWORK),
+]
+
+
+@pytest.mark.parametrize(("settings", "system"), ASKED, ids=lambda v: v["kind"] if isinstance(v, dict) else "")
+def test_a_question_names_columns_and_the_facts_say_the_rest(settings: dict[str, object], system: object) -> None:
+    assert SYSTEMS[settings["kind"]].from_facts(settings, FACTS) == system
+    for wrong in ({"secret": 1}, {"fields": 3}, {"fields": ["nobody"]}, {"label": 5, "states": None, "parents": "x"}):
+        with pytest.raises(InvalidValue):
+            SYSTEMS[settings["kind"]].from_facts({**settings, **wrong}, FACTS)

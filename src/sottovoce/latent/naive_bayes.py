@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.facts import Facts
 from sottovoce.latent.class_posterior import ClassPosterior
 from sottovoce.latent.count_tables import CountTables, columns_by_name
-from sottovoce.latent.fields import Bounded, Field, field_from
+from sottovoce.latent.fields import Bounded, Field, field_from, settings_of
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.moment_posterior import moment_draws, moment_posterior, moments
 from sottovoce.latent.sweeps import draw_dirichlet
@@ -207,6 +208,17 @@ class NaiveBayesModel:
             "noise_aware": self.noise_aware,
             "draws": self.draws,
         }
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the model of a question: ``label`` and ``features`` by the names of their columns, and priors."""
+        del column
+        names = ("label", "features", "alpha", "class_alpha", "noise_aware")
+        given = settings_of(cls.word, settings, facts, names)
+        try:
+            return cls(given.pop("label"), given.pop("features"), **given)
+        except KeyError as error:
+            raise InvalidValue(f"a naive Bayes model needs {error.args[0]}") from None
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
