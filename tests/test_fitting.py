@@ -149,11 +149,11 @@ class TestStatisticalQueries:
 
 
 def test_a_mechanism_that_names_its_columns_needs_no_column(tmp_path: Path) -> None:
-    from sottovoce.latent import CountTables, Field, NoisyCounts
+    from sottovoce.latent import CountTables, Field
 
     tables = CountTables((Field("ward", ("A", "B")), Field("smoker", (False, True))), (("ward",), ("ward", "smoker")))
     with Curator(DATA, tmp_path / "l", PureDP(10.0), dataset="p") as curator:
-        value = curator.release(NoisyCounts.calibrate(tables, N, PureDP(8.0))).value
+        value = curator.release(NoisyStatistics.calibrate(tables, N, PureDP(8.0))).value
     assert value.table("ward")[1] == pytest.approx(100, abs=30)
 
 

@@ -52,7 +52,7 @@ def test_count_tables_are_asked_charged_and_come_back(client: httpx.Client, ada:
     entry = client.get("/api/v1/datasets/patients/history", headers=ada).json()["entries"][0]
     assert (entry["request"]["column"], entry["request"]["mechanism"]["mechanism"]) == (
         ["ward", "smoker"],
-        "noisy counts",
+        "noisy statistics",
     )
 
 

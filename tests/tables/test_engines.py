@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
-from sottovoce.readings import BallSum, CategoryCounts, ClippedRows, ClippedSum, CrossCounts, Moments
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings import BallSum, CategoryCounts, ClassMoments, ClippedRows, ClippedSum, CrossCounts, Moments
 from sottovoce.tables import Table
 
 
@@ -123,6 +125,32 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
     statistics = engine_table.read(reading, names, where=where)
     assert statistics.n == messy.num_rows
     assert statistics.total.tolist() == np.concatenate([table.ravel() for table in expected]).tolist()
+
+
+SPANS = [(-3.0, 3.0), (0.1, 0.3), (1e9, 1e9 + 1, 1e9 + 0.25), (-1e100, 1e100), (0.0, 1e-100)]
+
+
+@pytest.mark.parametrize("bounds", SPANS, ids=str)
+def test_class_moments_are_those_of_memory_to_the_last_bit(engine_table: Table, messy: pa.Table, bounds: Any) -> None:
+    reading = ClassMoments(("south", "north"), ((False, True), (0, 2, 3)), (1, 0, 2), (bounds, bounds, bounds))
+    names = ["c", "flag", "k", "x", "f", "wide"]
+    statistics = engine_table.read(reading, names)
+    assert statistics == reading.read([messy[name].to_pylist() for name in names])
+    low, high, missing = reading.bounds[0]
+    sums = [[0, 0], [0, 0]]
+    for label, value in zip(messy["c"].to_pylist(), messy["x"].to_pylist(), strict=True):
+        x = missing if value is None or math.isnan(value) else min(max(value, low), high)
+        t = round((2 * ((x - low) / (high - low)) - 1) * 2**20)
+        row = sums[0 if label == "south" else 1]
+        row[0] += t
+        row[1] += round(Fraction(t * t, 2**20) + Fraction(1, 10**9)) - 2**19  # a half goes up
+    assert reading.split(statistics.total)[1][0].tolist() == sums
+
+
+def test_every_record_has_a_class_so_that_none_is_left_out(engine_table: Table) -> None:
+    reading = ClassMoments((0, 1), (), (0,), ((0.0, 1.0),))
+    with pytest.raises(InvalidValue, match="leave where"):
+        engine_table.read(reading, ["flag", "x"], where="k > 2")
 
 
 def test_categories_may_be_truth_values_or_doubles(engine_table: Table, messy: pa.Table) -> None:

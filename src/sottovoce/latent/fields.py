@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from sottovoce.readings.class_moments import centred
 from sottovoce.readings.columns import as_codes
 from sottovoce.readings.grid import check_span
 
-__all__ = ["Bounded", "ChainGrid", "Field", "field_from", "field_of", "fields_of"]
+__all__ = ["Bounded", "ChainGrid", "Field", "field_from", "field_of", "fields_of", "settings_of"]
 
 Integers = NDArray[np.int64]
 
@@ -156,8 +156,10 @@ class Bounded:
 def field_of(name: str, column: Column) -> Field | Bounded:
     """Return a column of a table's facts as a field: categories, yes and no; numbers and counts between their bounds.
 
-    >>> field_of("smoker", Flag()), field_of("visits", Count(20))
-    (Field(name='smoker', categories=(False, True), other=None), Bounded(name='visits', low=0.0, high=20.0, missing=None))
+    >>> field_of("smoker", Flag())
+    Field(name='smoker', categories=(False, True), other=None)
+    >>> field_of("visits", Count(20))
+    Bounded(name='visits', low=0.0, high=20.0, missing=None)
     """
     match column:
         case Category(categories, missing):
@@ -178,6 +180,29 @@ def fields_of(facts: Facts, *names: str) -> tuple[Any, ...]:
     (Field(name='ward', categories=('A', 'B'), other=None),)
     """
     return tuple(field_of(name, facts[name]) for name in names)
+
+
+def settings_of(word: str, settings: Mapping[str, Any], facts: Facts, names: Sequence[str]) -> dict[str, Any]:
+    """Return what a question sets of a system, columns by their names or described, as fields; refuse anything else."""
+    given = {name: value for name, value in settings.items() if name not in ("kind", "system")}
+    if unknown := set(given) - set(names):
+        raise InvalidValue(f"a {word} takes {', '.join(names)}. Got {', '.join(sorted(unknown))}")
+
+    def field(value: Any) -> Any:
+        if isinstance(value, str):
+            return field_of(value, facts[value])
+        if isinstance(value, Mapping):
+            return field_from(value)
+        raise InvalidValue(f"a {word} takes columns by their names")
+
+    for name in names:
+        if name in ("label", "chains") and name in given:
+            given[name] = field(given[name])
+        if name in ("features", "fields", "steps") and name in given:
+            if not isinstance(given[name], list | tuple):
+                raise InvalidValue(f"{name} must be a list of columns")
+            given[name] = tuple(map(field, given[name]))
+    return given
 
 
 def field_from(state: Mapping[str, Any]) -> Any:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.facts import Facts
 from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
-from sottovoce.latent.fields import ChainGrid, Field, field_from
+from sottovoce.latent.fields import ChainGrid, Field, field_from, settings_of
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.latent_counts import LatentCounts
 from sottovoce.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
@@ -249,6 +250,17 @@ class HiddenMarkovModel(OverTables):
             "emission_prior": self.emission_prior,
             "transition_prior": self.transition_prior,
         }
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the model of a question: ``chains``, ``steps`` and ``fields`` by their columns, ``states``, priors."""
+        del column
+        names = ("chains", "steps", "fields", "states", "emission_prior", "transition_prior")
+        given = settings_of(cls.word, settings, facts, names)
+        try:
+            return cls(ChainGrid(given.pop("chains"), given.pop("steps")), given.pop("fields"), **given)
+        except (KeyError, TypeError) as error:
+            raise InvalidValue(f"cannot read a hidden Markov model: {error}") from None
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.facts import Facts
 from sottovoce.latent.class_posterior import ClassPosterior
 from sottovoce.latent.count_tables import CountTables, columns_by_name
-from sottovoce.latent.fields import Bounded, Field, field_from
+from sottovoce.latent.fields import Bounded, Field, field_from, settings_of
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.moment_posterior import moment_draws, moment_posterior, moments
 from sottovoce.latent.sweeps import draw_dirichlet
@@ -56,7 +57,8 @@ class NaiveBayesModel:
     >>> model = NaiveBayesModel(Field("ill", (False, True)), (Field("cough", (0, 1)), Bounded("age", 0, 100)))
     >>> rng = seeded_rng(1)
     >>> ill = rng.random(3000) < 0.3
-    >>> records = {"ill": ill, "cough": rng.random(3000) < 0.2 + 0.6 * ill, "age": 40 + 20 * ill + rng.normal(0, 9, 3000)}
+    >>> cough, age = rng.random(3000) < 0.2 + 0.6 * ill, 40 + 20 * ill + rng.normal(0, 9, 3000)
+    >>> records = {"ill": ill, "cough": cough, "age": age}
     >>> mech = NoisyStatistics.calibrate(model, n=3000, target=PureDP(1.0))
     >>> posterior = mech.release(records, rng).value
     >>> posterior.part("age").mean(axis=0)[:, 0].round(-1)
@@ -144,7 +146,7 @@ class NaiveBayesModel:
     def through_blocks(
         self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator
     ) -> ClassPosterior:
-        """Return draws that count the true tables and sums as unknown; unless `noise_aware` says to take them as they are."""
+        """Return draws that count the true tables and sums as unknown, or take them at their word (`noise_aware`)."""
         if not self.noise_aware or n == 0:
             return self.plain(total, rng)
         tables, sums = self.reading.split(np.rint(total).astype(np.int64))
@@ -206,6 +208,17 @@ class NaiveBayesModel:
             "noise_aware": self.noise_aware,
             "draws": self.draws,
         }
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the model of a question: ``label`` and ``features`` by the names of their columns, and priors."""
+        del column
+        names = ("label", "features", "alpha", "class_alpha", "noise_aware")
+        given = settings_of(cls.word, settings, facts, names)
+        try:
+            return cls(given.pop("label"), given.pop("features"), **given)
+        except KeyError as error:
+            raise InvalidValue(f"a naive Bayes model needs {error.args[0]}") from None
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

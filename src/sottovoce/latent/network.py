@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.facts import Facts
 from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
-from sottovoce.latent.fields import Field, field_from
+from sottovoce.latent.fields import Field, field_from, settings_of
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.latent.sweeps import draw_dirichlet
@@ -177,6 +178,15 @@ class BayesianNetwork(OverTables):
         above = {name: list(parents) for name, parents in self.parents}
         fields = [f.to_dict() for f in self.fields]
         return {"system": self.word, "fields": fields, "parents": above, "prior": self.prior}
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the network of a question: ``fields`` by the names of their columns, ``parents`` and ``prior``."""
+        del column
+        try:
+            return cls(**settings_of(cls.word, settings, facts, ("fields", "parents", "prior")))
+        except (TypeError, ValueError) as error:
+            raise InvalidValue(f"cannot read a network: {error}") from None
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
