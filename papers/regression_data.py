@@ -91,7 +91,9 @@ def _adult() -> Regression:
 def _adult_part(part: Literal["train", "test"]) -> tuple[Floats, Floats]:
     table = adult(part).to_pandas()
     numbers = _scaled(table[list(ADULT_BOUNDS)].to_numpy(np.float64), np.array(list(ADULT_BOUNDS.values())))
-    choices = [table[[name]].fillna("").to_numpy(object) == np.array(text.split("|")) for name, text in _ADULT_CHOICES.items()]
+    choices = [
+        table[[name]].fillna("").to_numpy(object) == np.array(text.split("|")) for name, text in _ADULT_CHOICES.items()
+    ]
     return _unit(np.hstack([numbers, *[c - 0.5 for c in choices]])), np.where(table["income"] == ">50K", 1.0, -1.0)
 
 

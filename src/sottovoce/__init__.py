@@ -6,7 +6,6 @@ The names here are what most people need; the rest is reached by room, such as `
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,10 +49,7 @@ if TYPE_CHECKING:
     from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
     from sottovoce.tables import open_table
 
-try:
-    __version__ = version("sottovoce")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+    __version__: str
 
 _ROOMS = {
     "answers.explaining": ("explain",),
@@ -135,11 +131,22 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _OPEN:
         return importlib.import_module(f"sottovoce.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
     return getattr(importlib.import_module(f"sottovoce.{_LAZY[name]}"), name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - reads mail headers, of all things
+
+    try:
+        return version("sottovoce")
+    except PackageNotFoundError:  # a source tree that was never installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -100,7 +100,8 @@ class Answer:
         return self.release.profile
 
     @functools.cached_property
-    def _rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `table` as plain values."""
         posterior = self.posterior
         middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
         plain = np.divide(posterior.plain_sd, posterior.sd, out=np.zeros(middle.size), where=posterior.sd > 0)
@@ -120,35 +121,37 @@ class Answer:
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
-        return pd.DataFrame(self._rows)
+        return pd.DataFrame(self.rows)
 
     def summary(self) -> str:
         """Return the question and its rows as text."""
         names = self.question.label_names
         lines = [self.question.describe()]
-        for row in self._rows:
+        for row in self.rows:
             where = ", ".join(_shown(row[name]) for name in names)
             lines.append(f"  {where + ': ' if where else ''}{self._sentence(row)}")
-        return "\n".join([*lines, self._footing()])
+        return "\n".join([*lines, self.footing()])
 
     def _sentence(self, row: Mapping[str, Any]) -> str:
-        ends = self._formatted(row)
+        ends = self.formatted(row)
         return f"{ends[0]} ({ends[1]} to {ends[2]})"
 
-    def _formatted(self, row: Mapping[str, Any]) -> list[str]:
+    def formatted(self, row: Mapping[str, Any]) -> list[str]:
+        """Return estimate, low and high with as many digits as the interval bears out."""
         width = max(row["high"] - row["low"], 1e-12)
         if self.question.verb == "counts":
             return [f"{row[name]:.0f}" for name in ("estimate", "low", "high")]
         digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
         return [f"{row[name]:.{digits}f}" for name in ("estimate", "low", "high")]
 
-    def _footing(self) -> str:
+    def footing(self) -> str:
+        """Return what holds for every row, in one line."""
         paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
         entry = "" if self.entry is None else f", entry {self.entry}"
         return f"{self.level:.0%} intervals, privacy noise included{paid}{entry}"
 
     def __repr__(self) -> str:
-        rows = self._rows
+        rows = self.rows
         first = self._sentence(rows[0])
         return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
 
@@ -156,12 +159,12 @@ class Answer:
         names = [*self.question.label_names, "estimate", "low", "high", "privacy"]
         head = "".join(f"<th>{escape(name)}</th>" for name in names)
         body = []
-        for row in self._rows:
+        for row in self.rows:
             cells = [_shown(row[name]) for name in self.question.label_names]
-            cells += [*self._formatted(row), f"{row['privacy_share']:.0%}"]
+            cells += [*self.formatted(row), f"{row['privacy_share']:.0%}"]
             body.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
         title = f"<caption>{escape(self.question.describe())}</caption>"
-        foot = f"<p><small>{escape(self._footing())}</small></p>"
+        foot = f"<p><small>{escape(self.footing())}</small></p>"
         return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{foot}"
 
     def draws(self, *label: Any) -> Floats:
@@ -217,7 +220,7 @@ class Answer:
             return self._densities(names)
         drawing, axes = figure(width=6.0, height=max(1.6, 0.9 + 0.32 * len(names)))
         places = np.arange(len(names))[::-1]
-        rows = self._rows
+        rows = self.rows
         middle = [row["estimate"] for row in rows]
         off = [[r["estimate"] - r["low"] for r in rows], [r["high"] - r["estimate"] for r in rows]]
         axes.errorbar(middle, places, xerr=np.maximum(off, 0), fmt="o", color=COLOURS[0], capsize=3)
@@ -254,7 +257,7 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain values, its table among them; `from_dict` reads it back."""
-        state = {"question": self.question.describe(), "table": self._rows, "release": self.release.to_dict()}
+        state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
         return state | {"entry": self.entry, "share": self.share, "level": self.level}
 
     @staticmethod

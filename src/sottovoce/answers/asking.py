@@ -26,8 +26,8 @@ _SAME = {"count": "counts", "quantile": "quantiles", "median": "quantiles", "ave
 def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
-    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by COLUMNS] [where CONDITION]``. A name that is
-    no identifier stands in backticks.
+    The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by COLUMNS] [where CONDITION]``. A name
+    that is no identifier stands in backticks.
 
     >>> parse_question("mean of sbp by ward, sex where age >= 40")
     {'verb': 'mean', 'columns': ('sbp',), 'by': ('ward', 'sex'), 'where': 'age >= 40'}

@@ -90,7 +90,7 @@ class CellsPosterior:
         if not self.reading.counted:
             return np.broadcast_to([float(self.n), 0.0], (draws, 2))
         noisy = self.reading.split(self.cells)[0].astype(np.float64)
-        alphas = np.append(np.broadcast_to(alpha, self.reading.cells), min(1.0, self.question.prior) / 2)
+        alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4)
         return cell_draws(noisy, self.noises[0], self.n, alphas, draws, rng)
 
     def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -98,7 +98,7 @@ class CellsPosterior:
             noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64)
             found = pooled_counts(noisy, self.noises[0], self.n, draws, rng)
         else:
-            found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
+            found = self._counts_of(self.question.prior / 4, draws, rng)[:, :-1]
         return found, np.zeros(found.shape[1])
 
     def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -124,7 +124,7 @@ class CellsPosterior:
     def _means(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Return draws of the mean of the first measure, of N, and how uncertain the means would be without noise."""
         reading, scale = self.reading, self.reading.scales[0]
-        sizes = self._counts_of(self.question.prior, draws, rng)[:, : reading.cells]
+        sizes = self._counts_of(self.question.prior / 2, draws, rng)[:, : reading.cells]
         parts = self.reading.split(self.cells)[reading.counted :]
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
@@ -155,9 +155,9 @@ class CellsPosterior:
     def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         edges = np.asarray(self.reading.edges)
         bins, at = edges.size - 1, np.asarray(self.question.at)
-        counts = self._counts_of(self.question.prior / bins, draws, rng)[:, :-1].reshape(draws, -1, bins)
+        counts = self._counts_of(self.question.prior / 2 / bins, draws, rng)[:, :-1].reshape(draws, -1, bins)
         sizes = counts.sum(axis=2)
-        parts = rng.standard_gamma(counts + self.question.prior / bins) + 1e-300
+        parts = rng.standard_gamma(counts + self.question.prior / 2 / bins) + 1e-300
         heights = np.cumsum(parts, axis=2)
         heights = np.concatenate([np.zeros((*heights.shape[:2], 1)), heights / heights[:, :, -1:]], axis=2)
         found = np.empty((draws, heights.shape[1], at.size))

@@ -15,7 +15,7 @@ __all__ = ["mean_draws"]
 
 _TAILS = 2.0
 """κ: spreads are told as if records had a kurtosis of 5, for few columns are normal."""
-_SIZES, _SPREADS, _MEANS = 96, 40, 24
+_SIZES, _SPREADS, _MEANS = 48, 28, 24
 _LEAST = 1e-4
 """The least spread that is considered, in t."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_MEANS)
@@ -40,7 +40,7 @@ def mean_draws(
     # Quantiles of N stand for all of its draws; an empty group is one with next to no records.
     shown = np.quantile(sizes, (np.arange(_SIZES) + 0.5) / _SIZES) if np.ptp(sizes) else sizes[:1]
     known = np.maximum(shown, 0.01)
-    spreads = np.geomspace(_LEAST, 1.0, 3 * _SPREADS)
+    spreads = np.geomspace(_LEAST, 1.0, 2 * _SPREADS)
     for _ in range(2):  # once everywhere, once more where the weight lies
         weight = _weigh(known, spreads, total, square, noise)[0].sum(axis=(0, 2))
         inside = np.flatnonzero(weight > weight.max() * 1e-7)

@@ -1,7 +1,7 @@
 """Groups that share strength: a common prior whose mean and spread are learned from all of them, never plugged in.
 
-What the groups have in common is weighed on a grid. Each group's own draws, made under a flat prior, are weighed anew by
-the ratio of the priors, so the posterior of what is common knows of all the noise, and so does every group's.
+What the groups have in common is weighed on a grid. Each group's own draws, made under a flat prior, are weighed anew
+by the ratio of the priors, so the posterior of what is common knows of all the noise, and so does every group's.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _common(table: Floats, draws: int, rng: np.random.Generator) -> tuple[Floats
 
     The table is (first, second, own draws, groups).
     """
-    first, second, own, groups = table.shape
+    _, second, own, groups = table.shape
     top = table.max(axis=2, keepdims=True)
     ratios = np.exp(table - top)
     log = (np.log(ratios.mean(axis=2)) + top[:, :, 0]).sum(axis=2)

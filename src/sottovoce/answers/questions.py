@@ -48,7 +48,8 @@ class Question:
     pool
         Whether groups share strength by a prior whose spread is learned from all of them.
     prior
-        How many records the prior counts for in each group, shared equally by the values there are.
+        How many records the prior counts for in each group: two, shared by the values there are, is a flat prior of a
+        yes-or-no share. Counts, means and quantiles use it for the sizes of their cells alone.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class Question:
     at: tuple[float, ...] = ()
     bins: int = 0
     pool: bool = False
-    prior: float = 1.0
+    prior: float = 2.0
 
     def __post_init__(self) -> None:
         if self.verb not in VERBS:
@@ -197,6 +198,7 @@ class Question:
         """Return the question in one line, as `sottovoce ask` takes it."""
         what = ", ".join(self.columns_asked)
         text = f"{self.verb} {', '.join(f'{p:g}' for p in self.at)} of {what}" if self.at else f"{self.verb} of {what}"
+        text = f"pooled {text}" if self.pool else text
         text += f" per {self.exposure}" if self.exposure else ""
         text += f" by {', '.join(self.by)}" if self.by else ""
         return text + (f" where {self.where}" if self.where is not None else "")

@@ -25,9 +25,9 @@ Spend = Promise | float
 class Verbs:
     """What a `Curator` can be asked, in the words of the question.
 
-    Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where` (which
-    records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it was opened,
-    or a promise) and `part` (charge a part of the budget).
+    Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
+    (which records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it
+    was opened, or a promise) and `part` (charge a part of the budget).
     """
 
     facts: Facts | None
@@ -58,7 +58,7 @@ class Verbs:
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
-        prior: float = 1.0,
+        prior: float = 2.0,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
@@ -73,7 +73,7 @@ class Verbs:
         pool
             Let groups share strength: each group's shares lie around common ones, as closely as the groups say.
         prior
-            How many records the prior counts for in each group; one record, shared by the values, unless given.
+            How many records the prior counts for in each group; two, shared by the values, unless given.
         options
             As in `Curator.release`: ``idempotency_key``, ``rng``.
         """
@@ -110,7 +110,7 @@ class Verbs:
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return how often something happens: the sum of counts over the number of records, or over `exposure`'s sum."""
+        """Return how often something happens: the sum of counts over the number of records, or over `exposure`."""
         asked = {"by": by, "where": where, "pool": pool, "exposure": exposure}
         return self.answer(self.question("rate", column, **asked), spend=spend, part=part, **options)
 
@@ -122,7 +122,7 @@ class Verbs:
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
-        prior: float = 1.0,
+        prior: float = 2.0,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:

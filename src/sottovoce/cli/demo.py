@@ -128,7 +128,7 @@ def _ask(curator: Any, truth: Any, question: Question) -> Answer:
         made = curator.release(mechanism, question.column, where=question.where)
     except BudgetExceeded as refusal:
         return Answer(question, cost, None, str(refusal), None)
-    real = truth.read(question.system, question.column, where=question.where)
+    real = truth.read(question.system.reading, question.column, where=question.where)
     return Answer(question, cost, made, "", real)
 
 

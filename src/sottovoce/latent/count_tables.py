@@ -233,6 +233,11 @@ class NoisyTables:
         """The counts with what fell below zero set to 0."""
         return tuple(np.maximum(c, 0) for c in self.counts)
 
+    def summary(self) -> dict[str, str]:
+        """Return each table in a few words."""
+        named = zip(self.tables.tables, self.counts, self.noises, strict=True)
+        return {" × ".join(t): f"{c.size} cells, {x.kind} noise of scale {x.scale:.4g}" for t, c, x in named}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain values; `from_dict` reads them back."""
         return {

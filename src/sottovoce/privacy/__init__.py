@@ -33,6 +33,7 @@ from sottovoce.privacy.promises import (
 )
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
+from sottovoce.privacy.subsampling import subsampled_epsilon
 
 __all__ = [
     "ApproxDP",
@@ -76,4 +77,5 @@ __all__ = [
     "parse_promise",
     "secure_rng",
     "seeded_rng",
+    "subsampled_epsilon",
 ]

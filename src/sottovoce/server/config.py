@@ -259,7 +259,8 @@ def _columns(section: Section) -> dict[str, ColumnConfig]:
     """Return the columns of the file of facts, if there is one, and those of the section."""
     given = read_facts(section.path("facts")) if section.has("facts") else {}
     columns = {name: ColumnConfig(name, fact, _readers(fact), name) for name, fact in given.items()}
-    columns |= {name: _column(name, table, given[name] if name in given else None) for name, table in section.tables("columns").items()}
+    for name, table in section.tables("columns").items():
+        columns[name] = _column(name, table, columns[name].fact if name in columns else None)
     if len([column for column in columns.values() if isinstance(column.fact, Person)]) > 1:
         raise InvalidValue(f"[{section.where}] names more than one person; a record belongs to one")
     return columns
