@@ -29,7 +29,7 @@ def _failed(results):
 def test_every_registered_mechanism_has_an_example_that_passes(word):
     example = MECHANISMS[word].example()
     assert isinstance(example, MECHANISMS[word])
-    assert _failed(check_mechanism(example, fresh=False)) == {}
+    assert _failed(check_mechanism(example, draws=1000, fresh=False)) == {}
 
 
 def test_a_process_that_imported_nothing_reads_every_mechanism():
