@@ -70,7 +70,7 @@ class RegressionMechanism(Mechanism):
         return super().see(records)
 
     def check_numbers(self) -> None:
-        """Raise `InvalidValue` where the range of floating-point numbers could not hold a release, by public numbers."""
+        """Raise `InvalidValue` where floating-point numbers could not hold a release, by public numbers alone."""
 
     def _statistics(self, records: Any) -> Any:
         return self.reading.read(records)
