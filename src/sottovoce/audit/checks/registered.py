@@ -30,10 +30,10 @@ def mechanisms() -> tuple[bool, str]:
 
 def _all(kinds: Registry, examine: Callable[[Any], tuple[CheckResult, ...]]) -> tuple[bool, str]:
     checked = 0
-    for word in kinds:
+    for word in kinds.kinds:
         results = examine(kinds[word].example())
         checked += len(results)
         failed = [f"{word}, {result.name}: {result.evidence}" for result in results if not result.passed]
         if failed:
             return verdict(failed, "")
-    return True, f"{checked} checks of {len(list(kinds))} kinds of {kinds.what}"
+    return True, f"{checked} checks of {len(kinds.kinds)} kinds of {kinds.what}"
