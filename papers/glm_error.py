@@ -81,7 +81,7 @@ def redraw(table: Path, setting: Setting) -> Outcome:
 )
 def run(setting: Setting) -> Outcome:
     """Write the table as CSV and say whether `auto` reaches the best known errors."""
-    import jax  # noqa: PLC0415 - an extra
+    import jax
 
     names = _NAMES[:1] if setting.quick else _NAMES
     promises: list[Promise] = [ApproxDP(e, 1e-5) for e in ((1.0,) if setting.quick else (1.0, 3.0, 0.3, 0.1))]
@@ -126,7 +126,9 @@ def error_table(data: Regression, promise: Promise, *, releases: int, seed: int)
     makers: dict[str, Callable[[], DiffusedRegression | ConcentratedRegression | LocalisedRegression]] = {
         "concentrated, β=1e-3 (Alg. 4)": lambda: ConcentratedRegression.calibrate(design, n, promise, **beta),
         "diffuse, β=1e-3 (Alg. 5)": lambda: DiffusedRegression.calibrate(design, n, promise, **beta),
-        "diffuse, m=d/R²": lambda: DiffusedRegression.calibrate(design, n, promise, prior_scale=20.0, n_steps=_MOST_STEPS),
+        "diffuse, m=d/R²": lambda: DiffusedRegression.calibrate(
+            design, n, promise, prior_scale=20.0, n_steps=_MOST_STEPS
+        ),
         "localised": lambda: LocalisedRegression.calibrate(design, n, promise, scales=(20.0, 10.0, 5.0), n_steps=1000),
     }
     rows = []
@@ -168,7 +170,7 @@ def _row(data: Regression, promise: Promise, name: str, errors: Floats) -> Row:
 
 def _plain(data: Regression) -> Floats:
     """Return the non-private maximum of the posterior under the prior m = d/R²."""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - an extra
+    from sklearn.linear_model import LogisticRegression
 
     strength = 400.0 / data.X.shape[1]
     fitted = LogisticRegression(C=strength, fit_intercept=False, max_iter=2000).fit(data.X, data.y)

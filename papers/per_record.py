@@ -69,9 +69,9 @@ def _span(ours: Floats, theirs: Floats) -> str:
 
 
 def _mechanism() -> Any:
-    from sottovoce.amplification.sgd import NoisyProjectedSGD  # noqa: PLC0415 - JAX is an extra
-    from sottovoce.regression.design import Design  # noqa: PLC0415
-    from sottovoce.regression.losses import SmoothedHinge  # noqa: PLC0415
+    from sottovoce.amplification.sgd import NoisyProjectedSGD
+    from sottovoce.regression.design import Design
+    from sottovoce.regression.losses import SmoothedHinge
 
     design = Design(SmoothedHinge(0.5), 2, 1.0)
     return NoisyProjectedSGD(design, _N, noise=1.0, learning_rate=0.2, regularisation=0.25)
@@ -122,9 +122,9 @@ def public_steps(steps: tuple[int, ...], *, chains: int, setting: Setting) -> tu
     The full solve minimises over all records at once and adds Gaussian noise for the sensitivity 2Bc/(nρ) of the
     minimiser (Chaudhuri, Monteleoni and Sarwate 2011).
     """
-    from sottovoce.amplification.sgd import NoisyProjectedSGD  # noqa: PLC0415
-    from sottovoce.regression.design import Design  # noqa: PLC0415
-    from sottovoce.regression.losses import Logistic  # noqa: PLC0415
+    from sottovoce.amplification.sgd import NoisyProjectedSGD
+    from sottovoce.regression.design import Design
+    from sottovoce.regression.losses import Logistic
 
     n, d, rho = 20_000, 10, 0.02
     rng = seeded_rng(setting.seed)
