@@ -6,7 +6,7 @@ import csv
 import math
 
 import pytest
-from papers.logistic_regression import FIVE, FOUR, OPS, OPS_RENYI, mechanism_for
+from papers.logistic_regression import FIVE, FOUR, OPS, OPS_RENYI, PRINTED, mechanism_for
 from papers.registry import Setting, find
 
 from sottovoce.privacy.promises import RenyiDP
@@ -21,7 +21,7 @@ def test_what_the_paper_saw_is_seen_here(tmp_path):
     assert seen[-1] == 1.0
     with (tmp_path / "logistic-regression.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {row["mechanism"] for row in rows} >= {OPS, OPS_RENYI, FOUR, FIVE}
+    assert {row["mechanism"] for row in rows} >= {OPS, OPS_RENYI, FOUR, FIVE, *PRINTED.values()}
 
     again = tmp_path / "again"
     redrawn = find("logistic-regression").redraw(tmp_path / "logistic-regression.csv", Setting(again))
@@ -46,3 +46,8 @@ def test_each_mechanism_keeps_its_promise_and_wastes_nothing(order):
     ops = mechanism_for(OPS, design, 3000, target)
     assert ops.design.radius == 1000.0
     assert 2 * ops.data_weight * 1000.0 == pytest.approx(0.05)
+    # As printed: what the same formulas (2ρ²λ/m and 4ρ/β) say, solved for the constant.
+    printed = {name: mechanism_for(PRINTED[name], design, 3000, target) for name in (OPS, FOUR, FIVE)}
+    for name in (FOUR, FIVE):
+        assert 2 * printed[name].data_weight ** 2 * order / printed[name].prior_precision == pytest.approx(0.05)
+    assert 4 * printed[OPS].data_weight / 1e-3 == pytest.approx(0.05)
