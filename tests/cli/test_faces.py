@@ -67,7 +67,10 @@ RUN = "import sys, sottovoce.cli; sys.argv = ['sottovoce', {}]\ntry: sottovoce.c
 
 def imported(*words: str) -> set[str]:
     code = RUN.format(", ".join(map(repr, words))) + "print(*sys.modules, file=sys.stderr)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    here = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, env=here
+    )
     return set(ended.stderr.split())
 
 
