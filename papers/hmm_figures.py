@@ -75,7 +75,7 @@ def draw_profiles(log: EventLog, posterior: HiddenMarkovPosterior, path: Path) -
     width = 0.8 / states
     for axis, field in zip(np.ravel(axes), log.fields, strict=False):
         mean = posterior.emission(field.name).mean(axis=0)
-        low, high = posterior.interval(field.name)
+        low, high = np.moveaxis(posterior.interval(name=field.name), -1, 0)
         at = np.arange(field.size)
         for s in range(states):
             shift = at + (s - (states - 1) / 2) * width

@@ -31,7 +31,7 @@ def cover_hidden_markov(epsilon: float, repeats: int, seed: int) -> dict[str, fl
     negative binomial, each counted once in both tables; then Laplace noise. A fit that warns is counted like any other.
     """
     rng = seeded_rng(seed)
-    grid = ChainGrid(Field("region", tuple(range(CHAINS))), Field("month", tuple(range(STEPS))))
+    grid = ChainGrid(Field("region", tuple(range(CHAINS))), (Field("month", tuple(range(STEPS))),))
     model = HiddenMarkovModel(grid, FIELDS, states=2)
     noise = IntegerNoise("laplace", 2 * len(FIELDS) / epsilon)
     emission, stay, warned = [], [], 0

@@ -31,9 +31,9 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.certificate import mixing_steps
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePosterior
-from sottovoce.regression.rows import Placement
-from sottovoce.regression.tempered import TemperedGLM
+from sottovoce.regression.placement import Placement
+from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
+from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = ["Cell", "Point", "measure", "mechanism_for", "redraw"]
 
@@ -119,21 +119,21 @@ def run(setting: Setting) -> Outcome:
     return _outcome(points, setting)
 
 
-def mechanism_for(mechanism: str, design: Design, target: RenyiDP) -> DiffusePosterior | ConcentratedGaussianPrior:
+def mechanism_for(mechanism: str, design: Design, target: RenyiDP) -> DiffusedRegression | ConcentratedRegression:
     """Return the chain of a mechanism: certified for Algorithms 4 and 5, finely stepped for OPS."""
     m = BETA * design.n
     if mechanism == FOUR:
-        return ConcentratedGaussianPrior.calibrate(design, target, prior_precision=m)
+        return ConcentratedRegression.calibrate(design, target, prior_precision=m)
     if mechanism == FIVE:
-        return DiffusePosterior.calibrate(design, target, prior_precision=m)
+        return DiffusedRegression.calibrate(design, target, prior_precision=m)
     ball, weight, finer = design, 1.0, 2
     if mechanism != EXACT:
         finer = 8
         ball = replace(design, radius=design.data_norm / BETA)
         promise: Promise = PureDP(target.epsilon) if mechanism == OPS else target
-        weight = TemperedGLM.calibrate(ball, promise, prior_precision=m).data_weight
+        weight = TemperedRegression.calibrate(ball, promise, prior_precision=m).data_weight
     step = 1 / (finer * ball.smoothness(weight, m))
-    return DiffusePosterior(ball, m, weight, n_steps=mixing_steps(m, step), step=step)
+    return DiffusedRegression(ball, m, weight, n_steps=mixing_steps(m, step), step=step)
 
 
 def measure(cell: Cell) -> dict[str, float]:
@@ -141,7 +141,7 @@ def measure(cell: Cell) -> dict[str, float]:
     data = _data(cell.data)
     n, d = data.X.shape
     target = RenyiDP(max(1, cell.order), math.exp(cell.log_epsilon))
-    chain = mechanism_for(cell.mechanism, Design(Logistic(), n=n, dimension=d, data_norm=1.0), target)
+    chain = mechanism_for(cell.mechanism, Design(Logistic(), dimension=d, data_norm=1.0), n, target)
     rng = seeded_rng(cell.seed + 1000 * cell.order + 10 * (cell.log_epsilon + 5))
     start = np.zeros((cell.runs, d))
     W = chain.draw(data.X, data.y, start, rng, placement=Placement(precision="float32"))

@@ -73,8 +73,8 @@ def _mechanism() -> Any:
     from sottovoce.regression.design import Design  # noqa: PLC0415
     from sottovoce.regression.losses import SmoothedHinge  # noqa: PLC0415
 
-    design = Design(SmoothedHinge(0.5), _N, 2, 1.0)
-    return NoisyProjectedSGD(design, noise=1.0, learning_rate=0.2, regularisation=0.25)
+    design = Design(SmoothedHinge(0.5), 2, 1.0)
+    return NoisyProjectedSGD(design, _N, noise=1.0, learning_rate=0.2, regularisation=0.25)
 
 
 def curve() -> tuple[Floats, Floats, Floats, float]:
@@ -149,7 +149,7 @@ def public_steps(steps: tuple[int, ...], *, chains: int, setting: Setting) -> tu
     full = float(np.mean(risk(solved + noise * rng.standard_normal((100, d)), ours))) - best
     for k, count in enumerate(steps):
         sgd = NoisyProjectedSGD.calibrate(
-            Design(Logistic(), n, d, 1.0), GaussianDP(_MU), learning_rate=0.005, regularisation=rho, public_steps=count
+            Design(Logistic(), d, 1.0), n, GaussianDP(_MU), learning_rate=0.005, regularisation=rho, public_steps=count
         )
         theirs = slice(n, n + count)
         known = (X[theirs], y[theirs]) if count else None

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sottovoce.answers.explaining import explain
     from sottovoce.curator import Curator
     from sottovoce.estimators.linear import (
         LinearRegression,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from sottovoce.privacy import (
         ApproxDP,
         GaussianDP,
+        MaxAdvantage,
+        MaxSuccess,
         PureDP,
         RenyiDP,
         SottovoceError,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _ROOMS = {
+    "answers.explaining": ("explain",),
     "curator": ("Curator",),
     "estimators": (
         *("LinearRegression", "LinearSVC", "LogisticRegression", "NaiveBayes", "PoissonRegression"),
@@ -62,7 +66,8 @@ _ROOMS = {
         *("Release", "StatisticalQuery", "TemperedPosterior"),
     ),
     "privacy": (
-        *("ApproxDP", "GaussianDP", "PureDP", "RenyiDP", "SottovoceError", "ZeroConcentratedDP"),
+        *("ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "RenyiDP", "SottovoceError"),
+        "ZeroConcentratedDP",
         *("compose", "parse_promise", "secure_rng"),
     ),
     "systems": ("BetaBernoulli", "DirichletCategorical", "GammaExponential", "GammaPoisson", "NormalMean"),
@@ -97,6 +102,8 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Mechanism",
     "NaiveBayes",
     "NoisyStatistics",
@@ -115,6 +122,7 @@ __all__ = [
     "TemperedPosterior",
     "ZeroConcentratedDP",
     "compose",
+    "explain",
     "open_table",
     "parse_promise",
     "private_pipeline",

@@ -100,6 +100,7 @@ def test_intervals_that_know_of_the_noise_are_honest() -> None:
     inside = {True: [], False: []}
     for seed in range(3):
         model, counts, z = simulate(6, 20, 40, seed=100 + seed)
+        model = HiddenMarkovModel(model.grid, FIELDS, states=2, emission_prior=1.0)
         common = 0 if (z == 0).mean() > 0.5 else 1
         order = [common, 1 - common]
         tables = noised(model, counts, IntegerNoise("gaussian", 6.0), seed=seed)
@@ -111,7 +112,7 @@ def test_intervals_that_know_of_the_noise_are_honest() -> None:
                 inside[aware].append(((low <= truth[order]) & (truth[order] <= high)).ravel())
     aware, plug_in = (np.sqrt(np.mean(np.concatenate(errors[key]) ** 2)) for key in (True, False))
     assert aware < 1.7
-    assert plug_in > 2.0  # counts below zero were cut off, which the plug-in posterior does not know
+    assert plug_in > 2.5  # counts below zero were cut off, which the plug-in posterior does not know
     assert np.mean(np.concatenate(inside[True])) > 0.8
     assert np.mean(np.concatenate(inside[False])) < 0.6
 
@@ -212,7 +213,7 @@ def test_a_fit_draws_securely_unless_told_otherwise() -> None:
         ),
         (lambda m, c: m.counts({"region": [7], "month": [0], "kind": ["a"]}), InvalidData, "'hurt'"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).emission("x"), InvalidValue, "no field"),
-        (lambda m, c: m.fit(c, sweeps=6, burn_in=1).interval("kind", 1.0), InvalidValue, "level"),
+        (lambda m, c: m.fit(c, sweeps=6, burn_in=1).interval(1.0, "kind"), InvalidValue, "level"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).after(7), InvalidValue, "burn_in"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).log_likelihood(c[:1]), InvalidData, "for each field"),
         (

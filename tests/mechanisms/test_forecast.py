@@ -34,7 +34,7 @@ def test_diffused_by_hand():
 
 def test_tempered_by_sampling():
     mech = TemperedPosterior(BetaBernoulli(2, 3), 50, 5.0, truncation=0.1)
-    law = mech.system.tempered(mech._read([1] * 20 + [0] * 30), 5.0, 0.1)
+    law = mech.system.tempered(mech.see([1] * 20 + [0] * 30), 5.0, 0.1)
     draws = law.sample(200_000, seeded_rng(1))
     estimate = np.mean(law.log_density(draws) - Beta(22, 33).log_density(draws))
     assert mech.forecast(0.4).expected_kl == pytest.approx(estimate, rel=0.03)

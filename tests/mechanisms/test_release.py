@@ -47,13 +47,13 @@ LAWS = [
 @pytest.mark.parametrize(("mech", "law"), LAWS, ids=lambda m: getattr(m, "word", ""))
 def test_samples_follow_the_stated_posterior(mech, law):
     # The samples of one release with draws=k are independent, as k releases are.
-    value = mech._value(mech._read(BITS), seeded_rng(42), DRAWS)
+    value = mech._value(mech.see(BITS), seeded_rng(42), DRAWS)
     assert stats.kstest(value, law.cdf).pvalue > 0.01 / len(LAWS)
 
 
 def test_dirichlet_samples_follow_their_marginals():
     mech = DiffusedPosterior(DirichletCategorical([1, 2, 3]), 40, 0.5)
-    value = mech._value(mech._read(BITS), seeded_rng(42), DRAWS)
+    value = mech._value(mech.see(BITS), seeded_rng(42), DRAWS)
     alpha = np.array([1 + 0.5 * (40 - BITS.sum()), 2 + 0.5 * BITS.sum(), 3])
     for k in range(3):
         assert stats.kstest(value[:, k], stats.beta(alpha[k], alpha.sum() - alpha[k]).cdf).pvalue > 0.01 / 3
@@ -61,7 +61,7 @@ def test_dirichlet_samples_follow_their_marginals():
 
 def test_tempered_samples_follow_the_truncated_law():
     mech = TemperedPosterior(BetaBernoulli(2, 3), 40, temperature=4.0, truncation=0.2)
-    value = mech._value(mech._read(BITS), seeded_rng(42), DRAWS)
+    value = mech._value(mech.see(BITS), seeded_rng(42), DRAWS)
     law = stats.beta((2 + BITS.sum() - 1) / 4 + 1, (3 + 40 - BITS.sum() - 1) / 4 + 1)
     low, high = law.cdf([0.2, 0.8])
     assert stats.kstest(value, lambda x: (law.cdf(x) - low) / (high - low)).pvalue > 0.01
@@ -82,7 +82,7 @@ def test_tempered_samples_follow_the_truncated_law():
 )
 def test_tempered_samples_of_the_other_systems(system, interval, law):
     mech = TemperedPosterior(system, 40, temperature=4.0, truncation=interval)
-    value = mech._value(mech._read(BITS), seeded_rng(42), DRAWS)
+    value = mech._value(mech.see(BITS), seeded_rng(42), DRAWS)
     low, high = law.cdf(mech.truncation)
     assert stats.kstest(value, lambda x: (law.cdf(x) - low) / (high - low)).pvalue > 0.01 / 3
 
@@ -215,10 +215,10 @@ def test_queries_see_one_record_at_a_time_and_clip():
         return {"a": 7.0, "b": -3.0, "c": 0.25}[record]
 
     query = StatisticalQuery(BetaBernoulli(1, 1), 3, predicate)
-    assert query._read(["a", "b", "c"]).total[0] == 1.25
+    assert query.see(["a", "b", "c"]).total[0] == 1.25
     assert seen == ["a", "b", "c"]
     for bad in (lambda _: np.nan, lambda _: None, lambda _: "x", lambda r: r.missing):
-        assert StatisticalQuery(BetaBernoulli(1, 1), 3, bad)._read(["a", "b", "c"]) == Statistics(3, [0.0])
+        assert StatisticalQuery(BetaBernoulli(1, 1), 3, bad).see(["a", "b", "c"]) == Statistics(3, [0.0])
     for names in ({"a": 1, "b": 2, "c": 3}, "abc", pd.DataFrame({"a": [1], "b": [2], "c": [3]})):
         with pytest.raises(InvalidData, match="one by one"):
             query.release(names)
@@ -239,7 +239,7 @@ def test_queries_see_one_record_at_a_time_and_clip():
         lambda: NoisyStatistics(BetaBernoulli(1, 1), 10, "cauchy", 1.0),
         lambda: NoisyStatistics(BetaBernoulli(1, 1), 10, "laplace", 0.0),
         lambda: NoisyStatistics(NormalMean(1, 1, radius=1, dimension=2), 10, "laplace", 1.0),
-        lambda: StatisticalQuery(BetaBernoulli(1, 1), 10, "not callable"),
+        lambda: StatisticalQuery(BetaBernoulli(1, 1), 10, 3.5),
         lambda: Release.from_json("[]"),
         lambda: Release.from_json("{"),
         lambda: Release.from_dict({"value": 1}),

@@ -33,7 +33,7 @@ def test_what_the_paper_saw_is_seen_here(tmp_path):
 
 @pytest.mark.parametrize("order", [1, 100])
 def test_each_mechanism_keeps_its_promise_and_wastes_nothing(order):
-    design = Design(Logistic(), n=3000, dimension=9, data_norm=1.0)
+    design = Design(Logistic(), dimension=9, data_norm=1.0)
     target = RenyiDP(order, 0.05)
     four, five = (mechanism_for(name, design, target) for name in (FOUR, FIVE))
     for chain in (four, five):

@@ -179,7 +179,7 @@ def test_what_is_left_and_what_is_spent_are_rounded_away_from_the_spender() -> N
 def test_discrete_gaussian_delta_where_a_term_vanishes(scale: float) -> None:
     """At ε = ρ, and next to it, the first term of the sum is a difference of nearly equal numbers."""
     profile = DiscreteGaussianProfile(scale)
-    for epsilon in np.nextafter(profile.zcdp(), [0.0, math.inf]).tolist() + [profile.zcdp()]:
+    for epsilon in [*np.nextafter(profile.zcdp(), [0.0, math.inf]).tolist(), profile.zcdp()]:
         with mp.workdps(60):
             v = 2 * mp.mpf(scale) ** 2
             weight = {k: mp.exp(-(mp.mpf(k) ** 2) / v) for k in range(-40, 42)}
@@ -188,3 +188,15 @@ def test_discrete_gaussian_delta_where_a_term_vanishes(scale: float) -> None:
             truth = mp.fsum(max(t, mp.mpf(0)) for t in terms) / total
         assert profile.delta(epsilon) >= truth
         assert profile.delta(epsilon) <= truth * (1 + mp.mpf("1e-9")) + mp.mpf("1e-14") * (2 + profile.zcdp())
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize("t", [0.0010908243212542428, 0.3, 5.0])
+def test_discrete_laplace_epsilon_next_to_its_pure_level(t: float, steps: int) -> None:
+    """δ of an ε a hair below the pure level: the top atom alone, whose mass times the hair must not exceed it."""
+    profile = DiscreteLaplaceProfile(1 / t, steps)
+    for delta in (1e-6, 1e-10, 1e-13, 1e-15):
+        with mp.workdps(50):
+            rate = 1 / mp.mpf(profile.scale)
+            short = 1 - mp.exp(mp.mpf(profile.epsilon(delta)) - rate * steps)
+            assert short / (1 + mp.exp(-rate)) <= delta

@@ -80,7 +80,7 @@ DEPENDS_ON_RECORDS = {
 """Checks that demand an error because of what stands in a cell: a record would then be seen in whether a fit fails."""
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.base.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [
@@ -95,7 +95,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.base.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize("check", [check_fit_idempotent, check_methods_subset_invariance, check_dict_unchanged])
 def test_scikit_learn_checks_of_a_chain(check):
     # One compilation a shape makes chains slow to check; the checks that concern the randomness are run on them too.
@@ -118,7 +118,7 @@ PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 1}
 def test_classifiers_learn_and_keep_the_promise(kind, mechanism, people):
     X, t = people
     y = np.where(t > 0, "yes", "no")
-    model = kind(**PUBLIC, classes=["no", "yes"], mechanism=mechanism, samples=2).fit(X, y)
+    model = kind(**PUBLIC, classes=["no", "yes"], mechanism=mechanism, draws=2).fit(X, y)
     assert model.score(X, y) > 0.85
     assert model.profile_.satisfies(ApproxDP(2.0, 1e-6))
     assert model.release_.reproducible
@@ -140,7 +140,7 @@ def test_samples_go_to_arviz(people):
 
 def test_probabilities_average_the_samples(people):
     X, t = people
-    model = LogisticRegression(**PUBLIC, classes=[0, 1], samples=3).fit(X, (t > 0).astype(int))
+    model = LogisticRegression(**PUBLIC, classes=[0, 1], draws=3).fit(X, (t > 0).astype(int))
     linear = X[:5] @ model.samples_[:, :3].T + model.samples_[:, 3]
     np.testing.assert_allclose(model.predict_proba(X[:5])[:, 1], (1 / (1 + np.exp(-linear))).mean(axis=1))
 

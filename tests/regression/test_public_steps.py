@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer,
 
 import sottovoce as sv
 from sottovoce.estimators import LinearRegression, LogisticRegression, PublicEncoder, PublicScaler, private_pipeline
-from sottovoce.estimators.refits import EveryFitSpends, learns_nothing
+from sottovoce.estimators.manners import EveryFitSpends, learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -85,7 +85,7 @@ def test_a_fit_behind_a_step_that_learns_is_refused(step):
         private_pipeline(step, model())
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.refits.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 def test_searches_and_wrappers_do_not_hide_the_step():
     pipe = make_pipeline(StandardScaler(), model())
     with pytest.raises(UnprovenPrivacy):

@@ -20,7 +20,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, real
 from sottovoce.privacy.profile import Basis, Profile
 
 __all__ = ["IteratedLaplaceProfile", "coupled_laplace_renyi", "iterated_gaussian", "lipschitz_gaussian"]
@@ -48,7 +48,7 @@ def lipschitz_gaussian(sensitivity: float, first: float, second: float, lipschit
     >>> round(lipschitz_gaussian(1.0, 3.0, 2.0, lipschitz=0.5).mu, 12)
     0.2
     """
-    L = float(as_floats("lipschitz", lipschitz, 0.0))
+    L = real("lipschitz", lipschitz)
     s1, s2 = _scale("first", first), _scale("second", second)
     mu = _size(sensitivity) / math.hypot(s1, s2 / L) if L > 0 else 0.0
     return GaussianProfile(mu, basis=Basis.BOUND)
@@ -217,11 +217,11 @@ class IteratedLaplaceProfile(Profile):
 
 
 def _size(sensitivity: float) -> float:
-    return float(as_floats("sensitivity", sensitivity, 0.0))
+    return real("sensitivity", sensitivity)
 
 
 def _scale(name: str, value: float) -> float:
-    scale = float(as_floats(name, value, 0.0))
+    scale = real(name, value)
     if scale == 0:
         raise InvalidValue(f"{name} is the size of a noise and must be > 0. Got 0.0")
     return scale

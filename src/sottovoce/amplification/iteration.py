@@ -21,7 +21,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Basis
 
 __all__ = ["cyclic_mu", "iteration_mu", "iteration_profile", "path_mu", "shift_mu", "thesis_mu", "thesis_path_renyi"]
@@ -44,7 +44,7 @@ def shift_mu(shift: float, lipschitz: float, noise: float, later: ArrayLike) -> 
     [1.0000000000001, 0.50000000000005]
     """
     size = _ratio(shift, noise)
-    L = float(as_floats("lipschitz", lipschitz, 0.0))
+    L = real("lipschitz", lipschitz)
     count = as_floats("later", later, 0.0) + 1
     # Σ_{j≤J} L^{−2j} through logarithms, which keep their digits near L = 1.
     if L == 0:
@@ -74,7 +74,7 @@ def iteration_mu(shift: float, lipschitz: ArrayLike, noise: ArrayLike, *, start:
     scales, constants = _noises(noise), np.atleast_1d(as_floats("lipschitz", lipschitz, 0.0))
     if (shift > 0) == (start > 0):
         raise InvalidValue(f"give either shift or start, and > 0. Got shift={shift} and start={start}")
-    size = float(as_floats("shift", shift, 0.0)) + float(as_floats("start", start, 0.0))
+    size = real("shift", shift) + real("start", start)
     if shift > 0:
         constants = np.concatenate([[1.0], constants])
     if constants.shape != scales.shape:
@@ -101,7 +101,7 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
     b = np.atleast_1d(as_floats("shifts", shifts, 0.0))
     L = np.broadcast_to(as_floats("lipschitz", lipschitz, 0.0), b.shape)
     s = np.broadcast_to(_noises(noise), b.shape)
-    first = float(as_floats("start", start, 0.0))
+    first = real("start", start)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         left = np.append(np.cumprod(L[:0:-1])[::-1], 1.0)  # c_t, what a distance at step t has become at the end
         rises, widths = left * b, (left * s) ** 2
@@ -141,8 +141,7 @@ def cyclic_mu(shift: float, lipschitz: float, noise: float, *, period: int, epoc
     size = _ratio(shift, noise)
     L, J = _contraction(lipschitz), as_floats("later", later, 0.0)
     for name, value in (("period", period), ("epochs", epochs)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
+        whole(name, value, 1)
     share = np.sqrt(_cyclic_square(L, period, epochs, J))
     lost = 4e-16 * (J + period * epochs)  # what powers that large may have lost
     return np.asarray(size * np.maximum(share, _LEAST if L > 0 else 0.0) * (_ROUND_UP + lost))
@@ -203,13 +202,13 @@ def thesis_path_renyi(order: ArrayLike, distances: ArrayLike, lipschitz: float, 
     """
     alpha = as_floats("order", order, 1.0)
     steps = np.atleast_1d(as_floats("distances", distances, 0.0))
-    L, s = float(as_floats("lipschitz", lipschitz, 0.0)), float(_noises(noise)[0])
+    L, s = real("lipschitz", lipschitz), float(_noises(noise)[0])
     weights = L ** (2.0 * np.arange(steps.size - 1, -1, -1))
     return np.asarray(alpha * L**2 / (2 * s**2) * float(weights @ steps**2))
 
 
 def _contraction(lipschitz: float) -> float:
-    L = float(as_floats("lipschitz", lipschitz, 0.0))
+    L = real("lipschitz", lipschitz)
     if L > 1:
         raise InvalidValue(f"this form holds for contractions, lipschitz <= 1; use iteration_mu or path_mu. Got {L}")
     return L
@@ -223,4 +222,4 @@ def _noises(noise: ArrayLike) -> Floats:
 
 
 def _ratio(shift: float, noise: float) -> float:
-    return float(as_floats("shift", shift, 0.0)) / float(_noises(noise)[0])
+    return real("shift", shift) / float(_noises(noise)[0])

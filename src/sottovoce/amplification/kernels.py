@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["KERNELS", "FiniteKernel", "Kernel", "randomized_response"]
@@ -181,8 +181,7 @@ def randomized_response(categories: int, epsilon: float) -> FiniteKernel:
     >>> randomized_response(2, np.log(3)).rows[0]
     (0.75, 0.25)
     """
-    if isinstance(categories, bool) or not isinstance(categories, int | np.integer) or categories < 2:
-        raise InvalidValue(f"categories must be a whole number >= 2. Got {categories!r}")
+    whole("categories", categories, 2)
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidValue(f"epsilon must be finite and >= 0. Got {epsilon}")
     other = 1 / (math.exp(epsilon) + categories - 1)

@@ -5,73 +5,115 @@ All of this is post-processing of a release: it costs no privacy.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from scipy.special import gammaln
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["count_draws", "summing_to"]
+__all__ = ["cell_draws", "log_prior"]
 
 _REACH = {"gaussian": 9.0, "laplace": 40.0}
 """Beyond this many scales the noise has no weight that a draw could meet."""
 _NODES = 2048
-"""At most this many values a cell are weighed; where more could be, each stands for its neighbours."""
+"""At most this many values a cell are weighed one by one; where more could be, each stands for its neighbours."""
+_WORK = 2e8
+"""At most so many numbers are weighed to condition the counts on their sum exactly."""
+_LATTICE = (64, 640)
+"""The fewest and the most places of a lattice on which counts are conditioned on their sum."""
 
 
-def count_draws(
-    noisy: Floats,
-    noise: IntegerNoise,
-    draws: int,
-    rng: np.random.Generator,
-    *,
-    power: float = 0.0,
-    most: float = np.inf,
+def log_prior(counts: Floats, alpha: Floats | float) -> Floats:
+    """Return log of Γ(k + α)/k!: a Dirichlet prior of the shares, with the shares integrated out."""
+    return np.asarray(gammaln(counts + alpha) - gammaln(counts + 1.0))
+
+
+def cell_draws(
+    noisy: Floats, noise: IntegerNoise, n: int, alpha: Floats, draws: int, rng: np.random.Generator
 ) -> Floats:
-    r"""Return draws of the true count of each cell, (draws, cells), given its noisy count.
+    r"""Return draws of the true counts of cells that share n records, (draws, cells), given their noisy counts.
 
-    .. math:: \Pr[k \mid \hat k] \propto (k + 1/2)^{power}\,\Pr[\text{noise} = \hat k - k], \qquad 0 \le k \le most.
+    .. math:: \Pr[k \mid \hat k] \propto \prod_c \frac{\Gamma(k_c + \alpha_c)}{k_c!}\Pr[\text{noise} = \hat k_c - k_c],
+        \qquad \sum_c k_c = n.
 
-    The prior (k + 1/2)^(α−1) is what a Gamma(α, 0) prior of the cell's rate says of its count, nearly.
+    Conditioning on the sum is exact (sums of independent counts, forward and backward) on a lattice of at most some
+    hundred places, wherever that is fine beside the noise; elsewhere each draw's gap is shared out by how uncertain
+    the cells are (Matheron's rule), which is exact for Gaussian draws.
     """
-    noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
-    reach = _REACH[noise.kind] * noise.scale + 2
-    low = np.clip(np.ceil(noisy - reach), 0, most)
-    high = np.clip(np.floor(noisy + reach), 0, most)
-    # A noisy count far below zero, or far above what can be, leaves the count at the end, and a little beside it.
-    decay = min(reach, max(most, 1.0))
-    high = np.where(noisy <= 0, np.minimum(np.maximum(high, decay), most), high)
-    low = np.where(noisy >= most, np.maximum(np.minimum(low, most - decay), 0), low)
-    step = np.maximum(1.0, np.ceil((high - low + 1) / _NODES))
-    nodes = low[:, None] + step[:, None] * np.arange(int(np.max((high - low) / step)) + 1)
-    inside = nodes <= high[:, None]
-    log_weights = noise.log_weight(noisy[:, None] - nodes) + power * np.log(nodes + 0.5)
-    log_weights = np.where(inside, log_weights, -np.inf)
+    noisy, alpha = np.asarray(noisy, dtype=np.float64), np.broadcast_to(alpha, np.shape(noisy))
+    if noisy.size == 1:
+        return np.full((draws, 1), float(n))
+    places = int(np.clip(_WORK / (draws * noisy.size), *_LATTICE))
+    step = math.ceil(n / places) if n else 1
+    if step == 1 or math.sqrt(noise.variance) >= 3 * step:
+        return _conditioned(noisy, noise, n, alpha, draws, rng, step)
+    return _summing_to(_apart(noisy, noise, n, alpha, draws, rng), n)
+
+
+def _conditioned(
+    noisy: Floats, noise: IntegerNoise, n: int, alpha: Floats, draws: int, rng: np.random.Generator, step: int
+) -> Floats:
+    """Return draws on the multiples of `step`, conditioned on their sum by convolution."""
+    last = round(n / step)
+    nodes = np.arange(last + 1) * float(step)
+    log_weights = noise.log_weight(noisy[:, None] - nodes) + log_prior(nodes, alpha[:, None])
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
-    cumulative = np.cumsum(weights, axis=1)
-    cumulative /= cumulative[:, -1:]
-    uniform = rng.random((draws, noisy.size))
-    picked = np.empty((draws, noisy.size))
+    order = np.argsort(-noisy)  # the large cells last drawn from: what is left for them is then what fits
+    forward = [weights[order[0]]]
+    for cell in order[1:-1]:
+        both = np.convolve(forward[-1], weights[cell])[: last + 1]
+        forward.append(both / both.max())
+    left = np.full(draws, last)
+    found = np.empty((draws, noisy.size))
+    columns = np.arange(last + 1)
+    for place in range(noisy.size - 1, 0, -1):
+        cell, before = order[place], np.concatenate([forward[place - 1], np.zeros(last + 1)])
+        totals, back = np.unique(left, return_inverse=True)
+        # One row for every total that is left to share, not one for every draw; what exceeds it has no weight.
+        rest = totals[:, None] - columns
+        table = weights[cell] * np.where(rest >= 0, before[np.maximum(rest, 0)], 0.0)
+        cumulative = np.cumsum(table, axis=1)
+        goal = rng.random(draws) * cumulative[back, -1]
+        taken = np.array([cumulative[i].searchsorted(g, side="right") for i, g in zip(back, goal, strict=True)])
+        taken = np.minimum(taken, left)
+        found[:, cell] = taken
+        left = left - taken
+    found[:, order[0]] = left
+    if step == 1:
+        return found
+    # Between the places of the lattice any count is as likely as another; what that adds is taken off all alike.
+    spread = step * (rng.random(found.shape) - 0.5)
+    return _summing_to(np.maximum(found * step + spread, 0.0), n)
+
+
+def _apart(noisy: Floats, noise: IntegerNoise, n: int, alpha: Floats, draws: int, rng: np.random.Generator) -> Floats:
+    """Return draws of each count alone."""
+    reach = _REACH[noise.kind] * noise.scale + 2
+    low, high = np.clip(np.ceil(noisy - reach), 0, n), np.clip(np.floor(noisy + reach), 0, n)
+    # A noisy count far below zero, or far above n, leaves the count at the end, and a little beside it.
+    decay = min(reach, max(n, 1.0))
+    high = np.where(noisy <= 0, np.minimum(np.maximum(high, decay), n), high)
+    low = np.where(noisy >= n, np.maximum(np.minimum(low, n - decay), 0), low)
+    step = np.maximum(1.0, np.ceil((high - low + 1) / _NODES))
+    found = np.empty((draws, noisy.size))
     for cell in range(noisy.size):
-        picked[:, cell] = nodes[cell, np.searchsorted(cumulative[cell], uniform[:, cell])]
-    spread = rng.random(picked.shape) * step
-    return np.asarray(np.minimum(picked + np.where(step > 1, np.floor(spread), 0.0), high))
+        nodes = np.arange(low[cell], high[cell] + 1, step[cell])
+        log_weights = noise.log_weight(noisy[cell] - nodes) + log_prior(nodes, alpha[cell])
+        cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+        picked = nodes[np.searchsorted(cumulative, rng.random(draws) * cumulative[-1], side="right")]
+        found[:, cell] = np.minimum(picked + np.floor(rng.random(draws) * step[cell]), high[cell])
+    return found
 
 
-def summing_to(counts: Floats, total: float) -> Floats:
-    """Return draws of counts conditioned on their known sum, each moved in proportion to how uncertain it is.
-
-    Matheron's rule: exact where the draws are Gaussian, and never below zero.
-    """
-    variance = counts.var(axis=0)
-    if not variance.sum() > 0:
-        return counts
-    share = variance / variance.sum()
-    for _ in range(8):
+def _summing_to(counts: Floats, total: float) -> Floats:
+    """Return draws moved to their known sum, each cell in proportion to how uncertain it is, none below zero."""
+    share = np.maximum(counts.var(axis=0), 1e-12)
+    for _ in range(60):
         gap = total - counts.sum(axis=1)
         if np.max(np.abs(gap)) < 0.5:
             break
-        free = (counts > 0) | (gap[:, None] > 0)
-        weight = share * free
-        weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-        counts = np.maximum(counts + gap[:, None] * weight, 0.0)
+        weight = share * ((counts > 0) | (gap[:, None] > 0))
+        counts = np.maximum(counts + gap[:, None] * weight / weight.sum(axis=1, keepdims=True), 0.0)
     return counts

@@ -14,11 +14,11 @@ from sottovoce.latent import (
     ChainGrid,
     Field,
     HiddenMarkovModel,
-    NoisyCounts,
     TemperedHiddenMarkov,
     TemperedNetwork,
 )
 from sottovoce.mechanisms.integer_noise import NoiseKind
+from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.readings import Statistics
 
@@ -43,7 +43,7 @@ def _pair(network: BayesianNetwork) -> tuple[Statistics, Statistics]:
 class _CountDraws:
     """All noisy counts of a release, table after table."""
 
-    mechanism: NoisyCounts
+    mechanism: NoisyStatistics
     pair: tuple[Statistics, Statistics]
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:

@@ -20,9 +20,9 @@ from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, browni
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression import Design, DiffusePosterior, Logistic, Loss, NoisyQuadratic
+from sottovoce.regression import Design, DiffusedRegression, Logistic, Loss, NoisyMoments
 from sottovoce.regression.losses import Constants
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.placement import Placement
 
 __all__ = ["ODD", "ODD_CASES", "Linear", "chain_moments", "langevin_subject"]
 
@@ -65,14 +65,14 @@ def _in_lots(count: int, run: Callable[[], Any]) -> Any:
 class _ChainDraws:
     """The last iterates of independent Langevin chains."""
 
-    mechanism: DiffusePosterior
+    mechanism: DiffusedRegression
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
         start = np.zeros((_CHAINS, self.mechanism.design.dimension))
         return _in_lots(count, lambda: self.mechanism.draw(_ROWS, _LABELS[side], start, rng))
 
 
-def langevin_subject(name: str, mechanism: DiffusePosterior) -> Subject:
+def langevin_subject(name: str, mechanism: DiffusedRegression) -> Subject:
     """Return the audit of a Langevin chain on n equal rows of which one label is turned."""
     draws = _ChainDraws(mechanism)
     if not isinstance(mechanism.design.loss, Linear):
@@ -80,7 +80,7 @@ def langevin_subject(name: str, mechanism: DiffusePosterior) -> Subject:
     return Subject(name, draws, mechanism.profile, _shifted(*chain_moments(mechanism)))
 
 
-def chain_moments(mechanism: DiffusePosterior) -> tuple[float, float]:
+def chain_moments(mechanism: DiffusedRegression) -> tuple[float, float]:
     """Return how far apart the last iterates of two neighbours lie under the linear loss, and their variance."""
     chain = mechanism.chain
     kept = (1 - chain.step * chain.convexity) ** np.arange(chain.n_steps)
@@ -88,27 +88,27 @@ def chain_moments(mechanism: DiffusePosterior) -> tuple[float, float]:
 
 
 def _design(loss: Loss) -> Design:
-    return Design(loss, n=_N, dimension=2, data_norm=1.0)
+    return Design(loss, dimension=2, data_norm=1.0)
 
 
 @case("Langevin, worst quadratic, 12 steps", tight=True)
 def short_chain() -> Subject:
     """Return a chain stopped long before it has converged."""
-    mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+    mechanism = DiffusedRegression(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
     return langevin_subject("Langevin, worst quadratic, 12 steps", mechanism)
 
 
 @case("Langevin, worst quadratic, 60 steps", tight=True)
 def long_chain() -> Subject:
     """Return a chain that has all but converged."""
-    mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.5, n_steps=60, step=0.02)
+    mechanism = DiffusedRegression(_design(Linear()), prior_precision=4.0, data_weight=0.5, n_steps=60, step=0.02)
     return langevin_subject("Langevin, worst quadratic, 60 steps", mechanism)
 
 
 @case("Langevin, logistic loss")
 def logistic_chain() -> Subject:
     """Return a chain on the logistic loss, whose gradients differ by half of what any Lipschitz loss may do."""
-    mechanism = DiffusePosterior(_design(Logistic()), prior_precision=4.0, data_weight=0.7, n_steps=20)
+    mechanism = DiffusedRegression(_design(Logistic()), prior_precision=4.0, data_weight=0.7, n_steps=20)
     return langevin_subject("Langevin, logistic loss", mechanism)
 
 
@@ -116,7 +116,7 @@ def logistic_chain() -> Subject:
 class _OddDraws:
     """The last iterates of chains on a table whose last record is odd, in one way or in another."""
 
-    mechanism: DiffusePosterior
+    mechanism: DiffusedRegression
     records: tuple[Any, Any]
     precision: str
 
@@ -140,7 +140,7 @@ def _odd(pair: str, precision: str) -> Callable[[], Subject]:
 
     @case(name)
     def build() -> Subject:
-        mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+        mechanism = DiffusedRegression(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
         return Subject(name, _OddDraws(mechanism, ODD[pair], precision), mechanism.profile)
 
     return build
@@ -222,7 +222,7 @@ def free() -> Subject:
 class _MomentDraws:
     """Noisy X'X and X'y of a table of one record, flat."""
 
-    mechanism: NoisyQuadratic
+    mechanism: NoisyMoments
     records: tuple[Any, Any]
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
@@ -235,8 +235,8 @@ class _MomentDraws:
 @case("noisy quadratic statistics", tight=True, slow=True)
 def quadratic() -> Subject:
     """Return X'X and X'y with noise, for the two records that are farthest apart (see `joint_sensitivity`)."""
-    mechanism = NoisyQuadratic.calibrate(
-        Design(Logistic(), n=1, dimension=2, data_norm=1.0), ApproxDP(1.0, 1e-3), prior_precision=1.0
+    mechanism = NoisyMoments.calibrate(
+        Design(Logistic(), dimension=2, data_norm=1.0), 1, ApproxDP(1.0, 1e-3), prior_precision=1.0
     )
     fit, balance = mechanism.fit, mechanism.balance
     response = fit.largest(mechanism.design.loss)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
 from sottovoce.privacy.errors import IncompatibleNotions
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import PureProfile
@@ -37,8 +37,8 @@ class ApproxProfile(Profile):
     slack: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "level", float(as_floats("level", self.level, 0.0)))
-        object.__setattr__(self, "slack", float(as_floats("slack", self.slack, 0.0, below=1.0)))
+        object.__setattr__(self, "level", real("level", self.level))
+        object.__setattr__(self, "slack", real("slack", self.slack, below=1.0))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         with np.errstate(divide="ignore"):

@@ -16,7 +16,7 @@ from sottovoce.audit.report import AuditReport, Verdict
 from sottovoce.audit.scores import TESTS, Score, best_score, exact_score, not_finite, rival_score
 from sottovoce.audit.subject import Subject, subject_of
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, whole
 
 __all__ = ["FEWEST", "audit"]
 
@@ -128,17 +128,15 @@ def audit(
 
 
 def _check(draws: Any, delta: float, confidence: float, seed: Any, test: str, jobs: Any) -> None:
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < FEWEST:
-        raise InvalidValue(f"draws must be a whole number >= {FEWEST}: fewer show nothing. Got {draws!r}")
+    whole("draws", draws, FEWEST)
     as_floats("delta", delta, 0.0, below=1.0)
     if not 0.5 <= confidence < 1:
         raise InvalidValue(f"confidence must be >= 0.5 and < 1. Got {confidence!r}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-        raise InvalidValue(f"seed must be a whole number >= 0, or None for secure randomness. Got {seed!r}")
+    if seed is not None:
+        whole("seed", seed, 0, None)
     if test not in TESTS:
         raise InvalidValue(f"test must be one of {', '.join(TESTS)}. Got {test!r}")
-    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
-        raise InvalidValue(f"jobs must be a whole number >= 1. Got {jobs!r}")
+    whole("jobs", jobs, 1)
 
 
 Outputs = tuple[Floats, Floats]

@@ -17,12 +17,14 @@ __all__ = ["COMMANDS", "application", "main"]
 COMMANDS = {
     "facts": ("sottovoce.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
     "plan": ("sottovoce.cli.planning:plan", "Compare the mechanisms that keep a promise."),
+    "ask": ("sottovoce.cli.asking:ask", "Answer a question in words: a mean by ward, a proportion, a table of counts."),
     "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
     "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (
         "sottovoce.cli.profile_graph:app",
         "Hide which distribution a record came from: plan a mechanism, or release a column.",
     ),
+    "explain": ("sottovoce.cli.explaining:explain", "Say what a promise means, in words that a patient understands."),
     "audit": (
         "sottovoce.cli.auditing:audit",
         "Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated.",

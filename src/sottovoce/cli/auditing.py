@@ -85,7 +85,7 @@ def audit(
                 progress=tell,
             )
         if plot is not None:
-            from sottovoce.cli.audit_figure import trade_off_figure  # noqa: PLC0415 - plots are an extra
+            from sottovoce.cli.figures import trade_off_figure  # noqa: PLC0415 - plots are an extra
 
             trade_off_figure(report, plot)
         _tell_one(report, plot, as_json)

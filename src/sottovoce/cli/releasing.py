@@ -18,6 +18,9 @@ from sottovoce.systems.naming import SYSTEMS
 
 __all__ = ["release"]
 
+_LINES = 40
+"""Entries of a long posterior that are shown."""
+
 
 def release(
     data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None,

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import real
+from sottovoce.privacy.plain import mapping
 
 __all__ = ["KINDS", "Category", "Column", "Count", "Day", "Flag", "Number", "Person", "Vector"]
 
@@ -40,7 +42,7 @@ class Column(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Column:
         """Read a column from `to_dict`'s form."""
-        numbers = dict(state)
+        numbers = mapping("column", state)
         word = numbers.pop("kind", None)
         if not isinstance(word, str) or word not in KINDS:
             raise InvalidValue(f"no column is of the kind {word!r}; known: {', '.join(KINDS)}")
@@ -99,13 +101,13 @@ class Number(Column):
     missing: float | None = None
 
     def __post_init__(self) -> None:
-        low, high = _number("low", self.low), _number("high", self.high)
+        low, high = real("low", self.low, -math.inf), real("high", self.high, -math.inf)
         if not low < high or not math.isfinite(high - low):
             raise InvalidValue(f"low must be below high, and both finite. Got {low:g} and {high:g}")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         if self.missing is not None:
-            missing = _number("missing", self.missing)
+            missing = real("missing", self.missing, -math.inf)
             if not low <= missing <= high:
                 raise InvalidValue(f"missing must lie between low and high. Got {missing:g}")
             object.__setattr__(self, "missing", missing)
@@ -125,12 +127,12 @@ class Count(Column):
     missing: int | None = None
 
     def __post_init__(self) -> None:
-        high = _number("high", self.high)
+        high = real("high", self.high, -math.inf)
         if high < 1 or not high.is_integer() or high > 2**53:
             raise InvalidValue(f"high must be a whole number from 1 to 2^53. Got {self.high!r}")
         object.__setattr__(self, "high", int(high))
         if self.missing is not None:
-            missing = _number("missing", self.missing)
+            missing = real("missing", self.missing, -math.inf)
             if not missing.is_integer() or not 0 <= missing <= high:
                 raise InvalidValue(f"missing must be a whole number from 0 to {int(high)}. Got {self.missing!r}")
             object.__setattr__(self, "missing", int(missing))
@@ -198,7 +200,7 @@ class Vector(Column):
         names = tuple(self.of) if isinstance(self.of, list | tuple) else ()
         if not names or len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
             raise InvalidValue(f"of must be a list of different columns. Got {self.of!r}")
-        radius = _number("radius", self.radius)
+        radius = real("radius", self.radius)
         if radius <= 0:
             raise InvalidValue(f"radius must be > 0. Got {radius:g}")
         object.__setattr__(self, "of", names)
@@ -212,18 +214,6 @@ class Vector(Column):
 
 KINDS: dict[str, type[Column]] = {kind.word: kind for kind in (Category, Number, Count, Flag, Day, Vector, Person)}
 """Every kind of column by its word."""
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool | str) or value is None:
-        raise InvalidValue(f"{name} must be a number. Got {value!r}")
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(f"{name} must be a number. Got {type(value).__name__}") from None
-    if not math.isfinite(number):
-        raise InvalidValue(f"{name} must be finite. Got {number}")
-    return number
 
 
 def _day(name: str, value: Any) -> datetime.date:

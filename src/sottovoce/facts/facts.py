@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from sottovoce.facts.columns import Column, Person
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import mapping
 
 __all__ = ["Facts"]
 
@@ -77,7 +78,7 @@ class Facts(Mapping[str, Column]):
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read facts from `to_dict`'s form: for each column its ``kind`` and what that kind takes."""
         columns = {}
-        for name, described in state.items():
+        for name, described in mapping("table's facts", state).items():
             if not isinstance(described, Mapping):
                 raise InvalidValue(f"{name!r} needs a table with its kind. Got {described!r}")
             try:

@@ -26,6 +26,7 @@ Integers = NDArray[np.int64]
 _CHAINS, _THIN = 64, 5
 _LEAST, _MOST = 200, 3200
 """Fewest and most sweeps before the first draw is kept."""
+_CELLS = 2048
 _AGREE = 1.1
 """R-hat that ends the burn-in."""
 _NUMBERS = 1 << 23
@@ -114,10 +115,15 @@ class LatentClasses:
         n: int,
         class_prior: float,
         priors: Sequence[float],
-        count: int = _CHAINS,
+        count: int | None = None,
     ) -> Self:
-        """Return `count` chains on the same noisy tables, one array (classes, categories) a table."""
+        """Return `count` chains on the same noisy tables, one array (classes, categories) a table.
+
+        Unless given, as many as make 2,048 cells in all: 64 at most, 16 at least.
+        """
         tables = [np.asarray(table, dtype=np.int64) for table in noisy]
+        if count is None:
+            count = int(np.clip(_CELLS // sum(table.size for table in tables), 16, _CHAINS))
         repeated = tuple(np.tile(table, (count, 1)) for table in tables)
         return cls(repeated, tuple(noises), len(tables[0]), n, float(class_prior), tuple(priors))
 

@@ -183,7 +183,7 @@ class ProfileGraph:
             profiles, edges = state["profiles"], state["edges"]
             if not isinstance(profiles, Mapping):
                 profiles = {row["name"]: row["probabilities"] for row in profiles}
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, IndexError):
             raise InvalidValue(
                 'a profile graph has "profiles" (name: probabilities) and "edges" (pairs, or a word)'
             ) from None

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from sottovoce.local.graph import ProfileGraph
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
+from sottovoce.privacy.numbers import real
 
 __all__ = ["ProfilePrivacy", "independent_profiles", "independent_samples", "same_record"]
 
@@ -137,10 +138,4 @@ def _up(value: Fraction) -> float:
 
 def checked_epsilon(epsilon: float) -> float:
     """Return ε as a float, or raise `InvalidValue`."""
-    try:
-        value = float(epsilon)
-    except (TypeError, ValueError):
-        raise InvalidValue(f"epsilon must be a number >= 0. Got {epsilon!r}") from None
-    if isinstance(epsilon, bool) or not 0 <= value < math.inf:
-        raise InvalidValue(f"epsilon must be a finite number >= 0. Got {epsilon!r}")
-    return value
+    return real("epsilon", epsilon)

@@ -44,7 +44,8 @@ class SmoothOneBit(ProfileMechanism):
         ones(graph)
         weights = profile_weights(graph, prior)
         turn = np.zeros(graph.k)
-        if checked_epsilon(epsilon) >= LEAST_EPSILON:
+        epsilon = checked_epsilon(epsilon)
+        if epsilon >= LEAST_EPSILON:
             turn = _least_flips(graph, epsilon, weights)
         matrices = np.stack([np.stack([1 - turn, turn], axis=1), np.stack([turn, 1 - turn], axis=1)], axis=1)
         steps, weight = repair(graph, matrices, epsilon)

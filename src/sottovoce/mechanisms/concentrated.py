@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.system import System
 
 __all__ = ["ConcentratedPosterior"]
@@ -36,8 +37,7 @@ class ConcentratedPosterior(PosteriorSample):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.prior_weight < float("inf"):
-            raise InvalidValue(f"prior_weight must be >= 1 and finite. Got {self.prior_weight!r}")
+        object.__setattr__(self, "prior_weight", real("prior_weight", self.prior_weight, 1.0))
 
     @property
     def _weights(self) -> tuple[float, float]:
@@ -45,6 +45,11 @@ class ConcentratedPosterior(PosteriorSample):
 
     def _parameters(self) -> dict[str, Any]:
         return {"prior_weight": float(self.prior_weight)}
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a posterior of five records, the prior counted 2.5 times."""
+        return cls(BetaBernoulli(6, 12), 5, 2.5)
 
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise) -> Self:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Self
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.system import System
 
 __all__ = ["DiffusedPosterior"]
@@ -35,6 +37,7 @@ class DiffusedPosterior(PosteriorSample):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "data_weight", real("data_weight", self.data_weight))
         if not 0 < self.data_weight <= 1:
             raise InvalidValue(f"data_weight must be > 0 and <= 1. Got {self.data_weight!r}")
 
@@ -44,6 +47,11 @@ class DiffusedPosterior(PosteriorSample):
 
     def _parameters(self) -> dict[str, Any]:
         return {"data_weight": float(self.data_weight)}
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a posterior of five records, each counted 0.4 times."""
+        return cls(BetaBernoulli(6, 12), 5, 0.4)
 
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise) -> Self:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.randomness import is_secure
 
 __all__ = ["IntegerNoise", "Integers", "NoiseKind"]
@@ -40,11 +40,9 @@ class IntegerNoise:
     scale: float
 
     def __post_init__(self) -> None:
-        if self.kind not in ("laplace", "gaussian"):
+        if not isinstance(self.kind, str) or self.kind not in ("laplace", "gaussian"):
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.kind!r}")
-        object.__setattr__(self, "scale", float(as_floats("scale", self.scale, 0.0)))
-        if self.scale == 0:
-            raise InvalidValue("scale must be > 0. Got 0.0")
+        object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
 
     def log_weight(self, k: Any) -> Floats:
         """Return log Pr[k] up to a constant; k may lie between the integers."""

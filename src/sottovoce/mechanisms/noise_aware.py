@@ -171,7 +171,7 @@ def _log_weight(alpha: Floats, noisy: Floats, counts: Floats, lattice: float, no
     """Return the log-weights of latent counts, a row a category; of the lattice's cells where it is coarse."""
     middle = np.maximum(counts, 0.0) + (0.0 if lattice == 1 else (lattice - 1) / 2)
     body = special.gammaln(alpha[:, None] + middle) - special.gammaln(middle + 1)
-    return np.asarray(body + noise.log_weight(noisy[:, None] - counts))
+    return np.asarray(body + noise.log_weight(noisy[:, None] - middle))
 
 
 def _tilted(log_weights: Floats, allowed: Any, target: float) -> Floats:

@@ -15,13 +15,13 @@ from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.grid import from_origin, to_grid
 from sottovoce.mechanisms.mechanism import Mechanism, coarsen
 from sottovoce.mechanisms.worst import worst_of
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.distributions import ScalarDistribution
 from sottovoce.systems.distributions.base import number
 from sottovoce.systems.normal_mean import NormalMean
@@ -69,15 +69,18 @@ class TemperedPosterior(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "temperature", float(self.temperature))
-        if not 1 <= self.temperature < float("inf"):
-            raise InvalidValue(f"temperature must be >= 1 and finite. Got {self.temperature!r}")
+        object.__setattr__(self, "temperature", real("temperature", self.temperature, 1.0))
         object.__setattr__(self, "truncation", self.system.check_truncation(self.truncation))
 
     @cached_property
     def profile(self) -> Profile:
         """What one sample provably does: privacy loss in a window of width η/T."""
         return BoundedRangeProfile(self.system.log_ratio_range(self.truncation) / self.temperature)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a posterior of five records at temperature 4."""
+        return cls(BetaBernoulli(1, 1), 5, 4.0, 0.1)
 
     @classmethod
     def calibrate(cls, system: Any, n: int, target: Promise, truncation: Any = None) -> Self:

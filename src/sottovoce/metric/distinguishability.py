@@ -16,9 +16,9 @@ import numpy as np
 from scipy import special
 
 from sottovoce.metric.metric import MetricDP
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.numbers import real, shown, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -53,7 +53,7 @@ def best_guess(profile: Profile) -> float:
     >>> best_guess(PureProfile(0.0)), round(best_guess(PureProfile(1.0)), 4)
     (0.5, 0.7311)
     """
-    return (1 + float(profile.delta(0.0))) / 2
+    return (1 + float(_profile(profile).delta(0.0))) / 2
 
 
 def answers_withstood(profile: Profile, error: float = 0.05, *, most: int = 1_000_000) -> float:
@@ -77,7 +77,7 @@ def answers_withstood(profile: Profile, error: float = 0.05, *, most: int = 1_00
     >>> answers_withstood(GaussianProfile(0.5), error=0.05)
     43.0
     """
-    e = _error(error, below=0.5)
+    e, profile, most = _error(error, below=0.5), _profile(profile), _whole("most", most)
 
     def reach(count: int) -> float:
         """The separation sqrt(count)·c of the two normal laws that have the same total variation."""
@@ -127,6 +127,8 @@ def answers_left(purse: PrivacyFilter, profile: Profile, error: float = 0.05) ->
     >>> answers_left(PrivacyFilter(GaussianDP(1.0)), GaussianProfile(0.5), error=0.05)
     43.0
     """
+    if not isinstance(purse, PrivacyFilter):
+        raise IncompatibleNotions(f"expected a filter such as PrivacyFilter(PureDP(1.0)). Got {shown(purse)}")
     price, cost = purse.cost(one_guess(error)), purse.cost(profile)
     if math.isinf(cost):
         return 0.0
@@ -171,7 +173,7 @@ def histogram_answers(total_variation: float, error: float) -> float:
     >>> histogram_answers(0.165, 0.05)
     331.0
     """
-    tv = float(as_floats("total_variation", total_variation, 0.0))
+    tv = real("total_variation", total_variation)
     if tv > 1:
         raise InvalidValue(f"total_variation must be <= 1. Got {tv}")
     histogram_cells(error)
@@ -205,20 +207,24 @@ def guess_error(distance: float, total_variation: float) -> float:
     >>> guess_error(distance=2.0, total_variation=0.25)
     0.75
     """
-    tv = float(as_floats("total_variation", total_variation, 0.0))
+    tv = real("total_variation", total_variation)
     if tv > 1:
         raise InvalidValue(f"total_variation must be <= 1. Got {tv}")
-    return float(as_floats("distance", distance, 0.0)) / 2 * (1 - tv)
+    return real("distance", distance) / 2 * (1 - tv)
 
 
 def _error(error: float, below: float) -> float:
-    e = float(as_floats("error", error, 0.0, below=below))
+    e = real("error", error, below=below)
     if e == 0:
         raise InvalidValue("error must be > 0: certainty takes infinitely many answers. Got 0")
     return e
 
 
+def _profile(profile: Profile) -> Profile:
+    if not isinstance(profile, Profile):
+        raise IncompatibleNotions(f"expected a profile such as GaussianProfile(0.5). Got {shown(profile)}")
+    return profile
+
+
 def _whole(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidValue(f"{name} must be a whole number >= 1. Got {value!r}")
-    return int(value)
+    return whole(name, value, 1)

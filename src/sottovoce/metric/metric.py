@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, any_floats, real
 from sottovoce.privacy.pure import BoundedRangeProfile
 
 __all__ = ["Metric", "MetricDP", "absolute_distance", "hamming_distance", "squares_distance"]
@@ -55,7 +55,7 @@ def squares_distance(x: Any, y: Any) -> float:
 
 def _both(x: Any, y: Any) -> tuple[Floats, Floats]:
     try:
-        first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        first, second = any_floats("x", x), any_floats("y", y)
     except (TypeError, ValueError):
         raise InvalidData("data sets to compare must be numbers; code categories as whole numbers") from None
     if first.shape != second.shape or first.ndim == 0:
@@ -108,7 +108,7 @@ class MetricDP:
     metric: Metric = hamming_distance
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lipschitz", float(as_floats("lipschitz", self.lipschitz, 0.0)))
+        object.__setattr__(self, "lipschitz", real("lipschitz", self.lipschitz))
         if not callable(self.metric):
             raise InvalidValue(f"metric must be a function of two data sets. Got {self.metric!r}")
 
@@ -139,4 +139,4 @@ class MetricDP:
         >>> MetricDP(0.5, absolute_distance).within(1.0).pure()
         1.0
         """
-        return BoundedRangeProfile(2 * self.lipschitz * float(as_floats("distance", distance, 0.0)))
+        return BoundedRangeProfile(2 * self.lipschitz * real("distance", distance))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce.metric.metric import MetricDP
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, real, shown
 
 __all__ = ["NetworkMetric", "network_privacy"]
 
@@ -105,9 +105,13 @@ def network_privacy(parents: Sequence[Sequence[int]], smallest: float) -> Metric
     >>> round(privacy.log_ratio_bound([[0, 0]], [[1, 0]]), 4)
     8.7889
     """
-    least = float(as_floats("smallest", smallest, 0.0))
+    least = real("smallest", smallest)
     if not 0 < least <= 0.5:
         raise InvalidValue(
             f"smallest must lie in (0, 0.5]: two categories already share a probability of 1. Got {least}"
         )
-    return MetricDP(math.log((1 - least) / least), NetworkMetric(tuple(tuple(row) for row in parents)))
+    try:
+        rows = tuple(tuple(row) for row in parents)
+    except TypeError:
+        raise InvalidValue(f"parents are a sequence of nodes for each node. Got {shown(parents)}") from None
+    return MetricDP(math.log((1 - least) / least), NetworkMetric(rows))

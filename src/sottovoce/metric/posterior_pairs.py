@@ -15,9 +15,8 @@ import numpy as np
 
 from sottovoce.metric.metric import Metric, MetricDP, absolute_distance, squares_distance
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap
-from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, Pairs, rate_renyi
+from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap, real, whole
+from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, LikelihoodRatioProfile, Pairs, rate_renyi
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 
@@ -84,7 +83,7 @@ def _set_positive(owner: object, *names: str) -> None:
 
 
 def _positive(name: str, value: float) -> float:
-    number = float(as_floats(name, value, 0.0))
+    number = real(name, value)
     if number == 0:
         raise InvalidValue(f"{name} must be > 0. Got {number}")
     return number
@@ -172,7 +171,7 @@ class LaplaceScale(_GammaRate):
 
     def __post_init__(self) -> None:
         _set_positive(self, "rate")
-        object.__setattr__(self, "location", float(as_floats("location", self.location, -np.inf)))
+        object.__setattr__(self, "location", real("location", self.location, -np.inf))
 
     def _statistic(self, records: Floats) -> float:
         return float(np.abs(records - self.location).sum())
@@ -201,7 +200,7 @@ class NormalPrecision(_GammaRate):
 
     def __post_init__(self) -> None:
         _set_positive(self, "rate")
-        object.__setattr__(self, "mean", float(as_floats("mean", self.mean, -np.inf)))
+        object.__setattr__(self, "mean", real("mean", self.mean, -np.inf))
 
     def _statistic(self, records: Floats) -> float:
         return float(np.square(records - self.mean).sum() / 2)
@@ -230,8 +229,7 @@ class BinomialProportion(_OneScalar):
 
     def __post_init__(self) -> None:
         _set_positive(self, "alpha", "beta")
-        if isinstance(self.trials, bool) or not isinstance(self.trials, int | np.integer) or self.trials < 1:
-            raise InvalidValue(f"trials must be a whole number >= 1. Got {self.trials!r}")
+        object.__setattr__(self, "trials", whole("trials", self.trials, 1))
 
     def _statistic(self, records: Floats) -> float:
         if records.size and not (records.min() >= 0 and records.max() <= self.trials):

@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.metric.posterior_pairs import ExponentialRate
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
-from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.numbers import real
 
 __all__ = ["Counterexample", "RefutedClaim", "relaxed_counterexamples", "relaxed_metric_privacy"]
 
@@ -58,7 +58,7 @@ def relaxed_counterexamples(concentration: float = 1.0) -> tuple[Counterexample,
     >>> round(first.bound), round(first.truth)
     (491, 1049)
     """
-    c = float(as_floats("concentration", concentration, 0.0))
+    c = real("concentration", concentration)
     if c == 0:
         raise InvalidValue("concentration must be > 0. Got 0")
     family = ExponentialRate(rate=c)

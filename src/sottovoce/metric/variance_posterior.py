@@ -12,7 +12,7 @@ from scipy import integrate, special
 from sottovoce.metric.metric import Metric, MetricDP, squares_distance
 from sottovoce.metric.posterior_pairs import NormalPrecision, PosteriorPairs
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, real
 
 __all__ = ["NormalVariance", "log_bessel_k"]
 
@@ -125,4 +125,4 @@ class NormalVariance(PosteriorPairs):
 
     def bounded(self, limit: float) -> MetricDP:
         """Return the metric privacy under the prior cut off at a variance >= `limit`: L = max(1, |mean|)/(2·limit)."""
-        return NormalPrecision(self.mean, self.rate).bounded(float(as_floats("limit", limit, 0.0)))
+        return NormalPrecision(self.mean, self.rate).bounded(real("limit", limit))

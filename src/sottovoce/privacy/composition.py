@@ -6,9 +6,8 @@ A sequence chosen as the answers come in needs a `PrivacyFilter` instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -59,19 +58,20 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
     zcdps = {p: k for p, k in loud.items() if isinstance(p, ZeroConcentratedProfile)}
     rest = {p: k for p, k in loud.items() if p not in gaussians and p not in zcdps}
     if gaussians:
-        mu = _root_of_squares((k, p.mu) for p, k in gaussians.items())
+        # To the nearest: rounding up again at each of many sums would drift away from the truth.
+        mu = _root_of_squares([(k, p.mu) for p, k in gaussians.items()])
         rest[GaussianProfile(mu, basis=Basis.weakest(p.basis for p in gaussians))] = 1
     if zcdps:
-        rho = sum_up((k, p.rho) for p, k in zcdps.items())
+        rho = math.fsum(k * p.rho for p, k in zcdps.items())
         rest[ZeroConcentratedProfile(rho, basis=Basis.weakest(p.basis for p in zcdps))] = 1
-    if len(rest) == 1 and (next(iter(rest.values())) == 1 or len(loud) == 1 and not next(iter(loud)).pure()):
+    if len(rest) == 1 and (next(iter(rest.values())) == 1 or (len(loud) == 1 and not next(iter(loud)).pure())):
         only = next(iter(rest))
         return only if only.basis is basis else replace(only, basis=basis)
     return ComposedProfile(tuple(rest), tuple(rest.values()), basis=basis)
 
 
 def _length(profiles: Any) -> int:
-    if isinstance(profiles, Profile | str | bytes) or not hasattr(profiles, "__len__"):
+    if not isinstance(profiles, Sequence) or isinstance(profiles, str | bytes):
         raise IncompatibleNotions(f"a list of profiles composes. Got {shown(profiles)}")
     return len(profiles)
 
@@ -80,25 +80,21 @@ def _pairs(profiles: Any, counts: Any) -> list[tuple[Profile, int]]:
     """Return the profiles with their counts, checked."""
     if not _length(profiles):
         raise InvalidValue("there is nothing to compose; give at least one profile")
-    if not hasattr(counts, "__len__") or len(counts) != len(profiles):
+    given = counts.tolist() if isinstance(counts, np.ndarray) else counts
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes) or len(given) != len(profiles):
         raise InvalidValue(f"give one count for each of the {len(profiles)} profiles. Got {shown(counts)}")
     for profile in profiles:
         if not isinstance(profile, Profile):
             raise IncompatibleNotions(f"only profiles compose. Got {shown(profile)}")
-    return [(profile, whole("a count", count, 1, _MOST)) for profile, count in zip(profiles, counts, strict=True)]
+    return [(profile, whole("a count", count, 1, _MOST)) for profile, count in zip(profiles, given, strict=True)]
 
 
-def _root_of_squares(terms: Iterable[tuple[int, float]]) -> float:
-    """Return √Σ count·value², the exact root rounded up; no square over- or underflows."""
-    kept = [(k, x) for k, x in terms if x]
-    most = max((x for _, x in kept), default=0.0)
+def _root_of_squares(terms: Sequence[tuple[int, float]]) -> float:
+    """Return √Σ count·value²; no square over- or underflows."""
+    most = max(x for _, x in terms)
     if not 0 < most < math.inf:
         return most
-    exact = sum((k * Fraction(x) ** 2 for k, x in kept), Fraction(0))
-    root = most * math.sqrt(math.fsum(k * (x / most) ** 2 for k, x in kept)) * (1 - 1e-15)
-    while root < math.inf and Fraction(root) ** 2 < exact:
-        root = math.nextafter(root, math.inf)
-    return root
+    return most * math.sqrt(math.fsum(k * (x / most) ** 2 for k, x in terms))
 
 
 @dataclass(frozen=True)
@@ -131,8 +127,8 @@ class ComposedProfile(Profile):
         return sum_up((k, p.zcdp()) for p, k in self._each())
 
     def gdp(self) -> float:
-        """Return the root of the sum of the parts' μ²."""
-        return _root_of_squares((k, p.gdp()) for p, k in self._each())
+        """Return the root of the sum of the parts' μ², rounded up."""
+        return _root_of_squares([(k, p.gdp()) for p, k in self._each()]) * (1 + 1e-15)
 
     @cached_property
     def _pooled(self) -> list[tuple[Profile, int]]:
@@ -144,10 +140,11 @@ class ComposedProfile(Profile):
         ratio = max(0.03, math.log(high / low) / (_MOST_KINDS - 10))
         pool: dict[Profile, int] = {}
         for part, count in self._each():
+            stands: Profile = part
             if isinstance(part, PureProfile) and part.level > 0:
                 up = low * math.exp(ratio * math.ceil(math.log(part.level / low) / ratio)) * (1 + 1e-12)
-                part = PureProfile(min(max(up, part.level), high))
-            pool[part] = pool.get(part, 0) + count
+                stands = PureProfile(min(max(up, part.level), high))
+            pool[stands] = pool.get(stands, 0) + count
         return list(pool.items())
 
     def _renyi(self, order: Floats) -> Floats:

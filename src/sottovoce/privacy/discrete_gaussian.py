@@ -114,8 +114,9 @@ class DiscreteGaussianProfile(Profile):
         line = order * self.zcdp()
         if self.scale > 3:  # the dip between whole numbers is below e^(-2π²·9)
             return line
-        # With o the distance of g = (λ-1)·sensitivity to a whole number, R = λρ + cells·(ln E cosh(ok/v) - o²/2v)/(λ-1),
-        # v = scale². Below g = ½ the square takes λρ down to ρ, and nothing is subtracted.
+        # With o the distance of g = (λ-1)·sensitivity to a whole number and v = scale²,
+        # R = λρ + cells·(ln E cosh(ok/v) - o²/2v)/(λ-1). Below g = ½ the square takes
+        # λρ down to ρ, and nothing is subtracted.
         gap, v = order - 1, self.scale**2
         g = gap * self.sensitivity
         o = np.abs(g - np.round(g))

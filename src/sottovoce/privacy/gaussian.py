@@ -44,7 +44,7 @@ class GaussianProfile(Profile):
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.mu == 0:
             return np.full(epsilon.shape, -np.inf)
-        a = self.mu / 2 - epsilon / self.mu
+        a = np.maximum(self.mu / 2 - epsilon / self.mu, -1e150)  # further out the square is no double, and δ is zero
         out = np.empty(epsilon.shape)
         tail = a < 4
         # Φ(a) - e^ε Φ(a-μ) = φ(a)·(a difference of Mills ratios): nothing underflows, little cancels.

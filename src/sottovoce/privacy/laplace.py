@@ -103,8 +103,8 @@ class DiscreteLaplaceProfile(Profile):
     def _log_delta(self, epsilon: Floats) -> Floats:
         t, steps = 1 / self.scale, self.sensitivity
         m = np.ceil((steps - epsilon / t) / 2) - 1  # the last k whose loss exceeds ε
-        value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(np.minimum(epsilon - t * (steps - m), 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            value = -np.exp(-t) * np.expm1(-t * m) - np.expm1(np.minimum(epsilon - t * (steps - m), 0.0))
             return np.where((m >= 0) & (epsilon < self.pure()), np.log(value) - np.log1p(np.exp(-t)), -np.inf)
 
     def _epsilon(self, log_delta: Floats) -> Floats:
@@ -112,7 +112,8 @@ class DiscreteLaplaceProfile(Profile):
         t, steps, delta = 1 / self.scale, self.sensitivity, np.exp(log_delta)
         m = np.floor(-np.log1p(-delta) / t)
         with np.errstate(divide="ignore", invalid="ignore"):
-            rest = np.log((1 + np.exp(-t)) * (1 - delta) - np.exp(-t * (m + 1)))
+            over = -np.exp(-t) * np.expm1(-t * m)
+            rest = np.log1p(over - delta * (1 + np.exp(-t))) + 4e-16 * (over + 2 * delta)
         return round_up(np.where(2 * m < steps, t * (steps - m) + rest, 0.0), self.pure())
 
     def _renyi(self, order: Floats) -> Floats:

@@ -18,6 +18,7 @@ from sottovoce.privacy.errors import InvalidValue
 
 __all__ = [
     "Floats",
+    "any_floats",
     "as_floats",
     "ceil_float",
     "decreasing_root",
@@ -45,7 +46,7 @@ def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float =
     """Return `value` as floats in [low, below), or raise `InvalidValue` naming it."""
     if isinstance(value, float) and low <= value < below and value != np.inf:
         return np.array(value)  # the common case, without the price of the general one
-    array = _floats(name, value)
+    array = any_floats(name, value)
     if array.size and not np.all(np.isfinite(array)):
         raise InvalidValue(f"{name} must be finite. Got {_first(array, ~np.isfinite(array))}")
     if array.size and array.min() < low:
@@ -98,7 +99,7 @@ def shown(value: Any) -> str:
     """Return a short text of what was got; for a number of a million digits too."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - the text of a message must not raise
+    except Exception:
         return f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -131,8 +132,8 @@ def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
 
 
-def _floats(name: str, value: Any) -> Floats:
-    """Return real numbers as floats: NumPy's kinds, and in objects whatever is a number with a value."""
+def any_floats(name: str, value: Any) -> Floats:
+    """Return real numbers, infinite ones and NaN too, as floats, or raise `InvalidValue` naming them."""
     try:
         array = np.asarray(value)
         if array.dtype.kind == "O":
@@ -146,9 +147,9 @@ def _floats(name: str, value: Any) -> Floats:
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool | np.bool_):
-        return float(value)
-    raise TypeError("not a number")
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
+        raise TypeError("not a number")
+    return float(value)
 
 
 def expm1mx(x: Floats) -> Floats:

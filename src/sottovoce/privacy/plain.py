@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["json_object"]
+__all__ = ["json_object", "mapping"]
 
 
 def json_object(text: str, what: str, error: type[InvalidValue] = InvalidValue) -> dict[str, Any]:
@@ -23,3 +24,14 @@ def json_object(text: str, what: str, error: type[InvalidValue] = InvalidValue) 
     if not isinstance(state, dict):
         raise error(f"{what} is a JSON object. Got {text!r}")
     return state
+
+
+def mapping(what: str, state: Any, error: type[InvalidValue] = InvalidValue) -> dict[str, Any]:
+    """Return what `to_dict` gave as a dictionary of one's own, or raise `error` saying that it is none.
+
+    >>> mapping("profile", {"profile": "pure"})
+    {'profile': 'pure'}
+    """
+    if not isinstance(state, Mapping):
+        raise error(f"a {what} is read from a mapping, as its to_dict gives. Got a {type(state).__name__}")
+    return dict(state)

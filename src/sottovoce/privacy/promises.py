@@ -17,6 +17,8 @@ from sottovoce.privacy.plain import json_object
 __all__ = [
     "ApproxDP",
     "GaussianDP",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Promise",
     "PureDP",
     "RenyiDP",
@@ -132,7 +134,8 @@ def check_order(order: float, error: type[InvalidValue] = InvalidValue) -> None:
     """Refuse an order at which differences of doubles say nothing: 1, the limit, and [1 + 1e-6, 1e12] are fine."""
     if order != 1 and not _LEAST_ORDER <= order <= _MOST_ORDER:
         raise error(
-            f"order must be >= 1: the limit 1 itself (Kullback-Leibler), or from 1.000001 to {_MOST_ORDER:g}. Got {order!r}"
+            f"order must be >= 1: the limit 1 itself (Kullback-Leibler), or from {_LEAST_ORDER} to {_MOST_ORDER:g}. "
+            f"Got {order!r}"
         )
 
 
@@ -150,6 +153,48 @@ class GaussianDP(Promise):
 
     word: ClassVar[str] = "gaussian"
     mu: float
+
+
+@dataclass(frozen=True)
+class MaxAdvantage(Promise):
+    """No guess between two neighbouring data sets beats chance by more than this: its hits less its false alarms.
+
+    The same as (0, advantage)-differential privacy, and asked for in words.
+
+    >>> str(MaxAdvantage(0.1))
+    'advantage:0.1'
+    """
+
+    word: ClassVar[str] = "advantage"
+    advantage: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.advantage < 1:
+            raise InvalidPromise(f"advantage must lie between 0 and 1. Got {self.advantage:g}")
+
+
+@dataclass(frozen=True)
+class MaxSuccess(Promise):
+    """No guess about a person that succeeds with `baseline` beforehand succeeds more often than `success` afterwards.
+
+    Whether it singles the person out, infers an attribute or reconstructs the record.
+
+    >>> str(MaxSuccess(0.05, baseline=0.01))
+    'success:0.05,0.01'
+    """
+
+    word: ClassVar[str] = "success"
+    success: float
+    baseline: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.baseline < self.success < 1:
+            raise InvalidPromise(
+                "baseline must be above 0, success above baseline and below 1. "
+                f"Got success {self.success:g} and baseline {self.baseline:g}"
+            )
 
 
 def _names() -> str:

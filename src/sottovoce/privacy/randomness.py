@@ -11,6 +11,7 @@ import numpy as np
 from randomgen import ChaCha
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import whole
 
 __all__ = ["SecureGenerator", "is_secure", "secure_rng", "seeded_rng"]
 
@@ -80,9 +81,7 @@ def seeded_rng(seed: int) -> np.random.Generator:
     >>> float(seeded_rng(7).random()) == float(seeded_rng(7).random())
     True
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidValue(f"seed must be a whole number >= 0. Got {seed!r}")
-    return np.random.Generator(np.random.Philox(int(seed)))
+    return np.random.Generator(np.random.Philox(whole("seed", seed, 0, None)))
 
 
 def is_secure(rng: np.random.Generator) -> bool:

@@ -45,6 +45,10 @@ class Registry:
         """The words that other packages, or this process, have registered."""
         return [word for word in self if word not in self._places]
 
+    def lasts(self, word: str) -> bool:
+        """Say whether a process that imported nothing knows the word too."""
+        return word in self._places or word in self._strangers
+
     def within(self, package: str) -> list[str]:
         """Return the words of one of our packages, and those of strangers: nothing is imported to tell."""
         return [word for word in self if self._places.get(word, package).startswith(package)]

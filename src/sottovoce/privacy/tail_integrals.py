@@ -22,7 +22,7 @@ from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, log1pmx
 __all__ = ["BetaTail", "Curved", "GammaTail", "Gap", "Linear", "Tail", "log_integral"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_PANEL, _WEIGHTS = np.append((_NODES + 1) / 2, 1.0), _WEIGHTS / 2
 _LEFT = np.log(1e-15)  # what may be left of the sum where a walk ends
 _PANELS = 4000
 _FAR = 1e290
@@ -35,15 +35,16 @@ class _Cells(Protocol):
     def take(self, rows: NDArray[Any]) -> Self:
         """Return some of the cells."""
 
-    def length(self, u: Floats) -> Floats:
-        """Return how far from u on, either way, a polynomial of moderate degree follows the function."""
+    def length(self, u: Floats, way: float) -> Floats:
+        """Return how far from u on, up or down, a polynomial of moderate degree follows the function."""
 
 
 class Tail(_Cells, Protocol):
     """A log-concave density, seen from a threshold."""
 
-    ahead: Floats
-    """How far the mode lies beyond the threshold; negative if behind."""
+    @property
+    def ahead(self) -> Floats:
+        """How far the mode lies beyond the threshold; negative if behind."""
 
     def log_density(self, u: Floats) -> Floats:
         """Return the log-density at the distance u."""
@@ -67,29 +68,35 @@ class BetaTail:
 
     @classmethod
     def of(cls, p: Floats, q: Floats, threshold: Floats) -> BetaTail:
+        """Return the tail beyond a threshold of the logit."""
         top = _mode_height(p) + _mode_height(q) - _mode_height(p + q)
         return cls(p, q, np.log(p) - np.log(q) - threshold, top)
 
     def take(self, rows: NDArray[Any]) -> BetaTail:
+        """Return some of the cells."""
         return BetaTail(self.p[rows], self.q[rows], self.ahead[rows], self.top[rows])
 
     def log_density(self, u: Floats) -> Floats:
         """Return -n·(log(1 + (p/n)(e^d - 1)) - (p/n)d) and the height of the mode, where d counts from the mode.
 
-        Above logit 0 the same is written from the other end, so that neither p/n nor q/n is ever near one.
+        Above logit 0 the same is written from the other end, and far from the mode without the small difference.
         """
         p, q, total = self.p, self.q, self.p + self.q
         d = u - self.ahead
-        above = d > np.log(q) - np.log(p)
-        share, d = np.where(above, q, p) / total, np.where(above, -d, d)
-        fall = log1pmx(share * np.expm1(d)) + share * expm1mx(d)
+        z = d + (np.log(p) - np.log(q))
+        above = z > 0
+        share, other, d = np.where(above, q, p) / total, np.where(above, p, q) / total, np.where(above, -d, d)
+        y = share * np.expm1(d)
+        far = np.log(other) + np.log1p(np.exp(-np.abs(z))) - share * d
+        fall = np.where(y < -0.5, far, log1pmx(y) + share * expm1mx(d))
         return np.asarray(self.top - total * fall)
 
-    def length(self, u: Floats) -> Floats:
+    def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         z = u - self.ahead + (np.log(self.p) - np.log(self.q))
         total, near = self.p + self.q, special.expit(-np.abs(z))
         slope = np.where(z > 0, self.q, self.p) - total * near
-        return _smooth(z, slope, total * near * (1 - near))
+        return _smooth(z, way, slope, total * near * (1 - near))
 
 
 @dataclass(frozen=True)
@@ -103,18 +110,21 @@ class GammaTail:
 
     @classmethod
     def of(cls, k: Floats, threshold: Floats, sign: float) -> GammaTail:
+        """Return the tail beyond a threshold of the logarithm."""
         return cls(k, sign * (np.log(k) - threshold), _mode_height(k), sign)
 
     def take(self, rows: NDArray[Any]) -> GammaTail:
+        """Return some of the cells."""
         return GammaTail(self.k[rows], self.ahead[rows], self.top[rows], self.sign)
 
     def log_density(self, u: Floats) -> Floats:
         """Return -k(e^d - 1 - d) and the height of the mode, where d counts from the mode."""
         return np.asarray(self.top - self.k * expm1mx(self.sign * (u - self.ahead)))
 
-    def length(self, u: Floats) -> Floats:
+    def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         d = np.minimum(self.sign * (u - self.ahead), 700.0)
-        return _smooth(d + np.log(self.k), self.k * np.expm1(d), self.k * np.exp(d))
+        return _smooth(d + np.log(self.k), self.sign * way, self.k * np.expm1(d), self.k * np.exp(d))
 
 
 @dataclass(frozen=True)
@@ -124,12 +134,15 @@ class Linear:
     w: Floats
 
     def take(self, rows: NDArray[Any]) -> Linear:
+        """Return some of the cells."""
         return Linear(self.w[rows])
 
     def __call__(self, u: Floats) -> Floats:
+        """Return the gap at the distance u."""
         return self.w * u
 
-    def length(self, u: Floats) -> Floats:
+    def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         return np.where(self.w * u < _FULL, 10.0 / self.w, _FAR)
 
 
@@ -141,24 +154,28 @@ class Curved:
     sign: float
 
     def take(self, rows: NDArray[Any]) -> Curved:
+        """Return some of the cells."""
         return Curved(self.c[rows], self.sign)
 
     def __call__(self, u: Floats) -> Floats:
+        """Return the gap at the distance u."""
         return self.sign * self.c * np.expm1(np.minimum(self.sign * u, 700.0))
 
-    def length(self, u: Floats) -> Floats:
+    def length(self, u: Floats, way: float) -> Floats:
+        """Return the length of the next panel."""
         steep = 10.0 / (self.c * np.exp(np.minimum(self.sign * u, 700.0)))
         turn = 8.0 if self.sign > 0 else np.maximum(2.0, u / 2)
         return np.where(self(u) < _FULL, np.minimum(steep, turn), _FAR)
 
 
-def _smooth(z: Floats, slope: Floats, curve: Floats) -> Floats:
-    """Return the length on which a log-density with this slope and curvature at z is smooth.
+def _smooth(z: Floats, way: float, slope: Floats, curve: Floats) -> Floats:
+    """Return the length on which a log-density with this slope and curvature at z is smooth, up or down.
 
     The logistic function has its poles at ±πi, and e^z turns steep on a length of one: both at z near 0 only.
     """
     by_slope, by_curve = 10.0 / (np.abs(slope) + 1e-300), 4.0 / np.sqrt(curve + 1e-300)
-    return np.minimum(np.minimum(by_slope, by_curve), np.minimum(np.maximum(2.0, np.abs(z) / 2), _FAR))
+    from_zero = np.where(way * z > 0, np.abs(z), np.abs(z) / 2)
+    return np.minimum(np.minimum(by_slope, by_curve), np.minimum(np.maximum(2.0, from_zero), _FAR))
 
 
 def _mode_height(k: Floats) -> Floats:
@@ -205,21 +222,22 @@ def _walk(tail: Tail, gap: Gap, u: Floats, way: float) -> Floats:
 
     before = value(u)
     for _ in range(_PANELS):
-        step = np.minimum(tail.length(u), gap.length(u))
+        step = np.minimum(tail.length(u, way), gap.length(u, way))
         end = np.maximum(u - step, 0.0) if way < 0 else u + step
         step = np.abs(end - u)
-        logs = value(u + way * step * _NODES)
+        logs = value(u + (end - u) * _PANEL)
+        logs, after = logs[:, :-1], logs[:, -1:]
         top = logs.max(axis=1, keepdims=True)
         total = np.logaddexp(total, np.log(np.exp(logs - top) @ _WEIGHTS)[:, None] + top + np.log(step))
-        after = value(end)
         # The logarithm falls at least as fast from here on as it fell over this panel.
         left = after + np.log(step) - np.log(before - after)
         done = ((left < total + _LEFT) | (after == -np.inf))[:, 0]
-        if done.any():
+        stuck = (step == 0)[:, 0]  # a panel shorter than the distance's last digit: nothing can be said
+        if done.any() or stuck.any():
             out[rows[done]] = np.logaddexp(total, np.where(np.isfinite(left), left, -np.inf))[done, 0]
-            if done.all():
+            rest = np.flatnonzero(~(done | stuck))
+            if not rest.size:
                 break
-            rest = np.flatnonzero(~done)
             rows, total, tail, gap = rows[rest], total[rest], tail.take(rest), gap.take(rest)
             end, after = end[rest], after[rest]
         u, before = end, after

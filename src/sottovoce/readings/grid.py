@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 
 __all__ = ["PLACES", "Grid", "check_span", "exact_sum", "noisy_grid", "sum_error"]
 
@@ -97,7 +97,8 @@ def check_span(low: float, high: float, what: str = "the bounds") -> float:
     >>> check_span(1e9, 1e9 + 1), round(check_span(0.1, 0.3), 9)
     (1.0, 0.2)
     """
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    low, high = real("low", low, -math.inf), real("high", high, -math.inf)
+    if not low < high:
         raise InvalidValue(f"{what} must be finite, the lower one first. Got {low} and {high}")
     width = high - low
     if not _NARROWEST <= width <= _WIDEST:

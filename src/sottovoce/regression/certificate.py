@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.profile import Basis
-from sottovoce.regression.losses import positive, whole
+from sottovoce.regression.losses import positive
 
 __all__ = ["Chain", "largest_step", "mixing_steps"]
 
@@ -64,7 +65,7 @@ class Chain:
                 f"step must lie in (0, 2/(m+M)] = (0, {largest_step(m, M):.6g}]: beyond it a step may push "
                 f"two chains apart and nothing is certified. Got {self.step}"
             )
-        whole(self.n_steps, "n_steps")
+        object.__setattr__(self, "n_steps", whole("n_steps", self.n_steps, 1))
 
     @property
     def mu(self) -> float:

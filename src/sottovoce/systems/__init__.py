@@ -13,16 +13,18 @@ from sottovoce.systems.distributions import (
     Normal,
     NormalVector,
     ScalarDistribution,
+    Tabulated,
     Truncated,
 )
 from sottovoce.systems.gamma_exponential import GammaExponential
 from sottovoce.systems.gamma_poisson import GammaPoisson
 from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.system import NoiseAwareSystem, System, TemperableSystem
+from sottovoce.systems.system import ClippedSystem, NoiseAwareSystem, System, TemperableSystem
 
 __all__ = [
     "Beta",
     "BetaBernoulli",
+    "ClippedSystem",
     "Conjugate",
     "Dirichlet",
     "DirichletCategorical",
@@ -38,6 +40,7 @@ __all__ = [
     "NormalVector",
     "ScalarDistribution",
     "System",
+    "Tabulated",
     "TemperableSystem",
     "Truncated",
 ]

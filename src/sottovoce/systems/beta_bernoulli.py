@@ -10,10 +10,8 @@ import numpy as np
 from scipy import special
 
 from sottovoce.facts import Column, Flag
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.systems.asking import Setting
@@ -135,6 +133,4 @@ def unit_floor(value: Any, categories: int) -> float:
     """Return the least probability a₀ of every category, 0.02/d by default, or raise `InvalidValue`."""
     if value is None:
         return 0.02 / categories
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 / categories:
-        raise InvalidValue(f"the truncation must be one number a0 with 0 < a0 < 1/{categories}. Got {value!r}")
-    return float(value)
+    return real("the truncation, one number a0 > 0,", value, above=0.0, below=1 / categories)

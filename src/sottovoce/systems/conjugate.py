@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 from sottovoce.facts import Column, Facts
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.numbers import real
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.base import checked_n, plain
@@ -22,8 +23,8 @@ __all__ = ["Conjugate", "check_weights"]
 
 def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float]:
     """Return both weights as floats above zero, or raise `InvalidValue` naming the one that is not."""
-    data_weight = float(as_floats("data_weight", data_weight, 0.0))
-    prior_weight = float(as_floats("prior_weight", prior_weight, 0.0))
+    data_weight = real("data_weight", data_weight)
+    prior_weight = real("prior_weight", prior_weight)
     if data_weight == 0 or prior_weight == 0:
         raise InvalidValue(f"weights must be > 0. Got data_weight={data_weight:g}, prior_weight={prior_weight:g}")
     return data_weight, prior_weight
@@ -151,7 +152,7 @@ class Conjugate(ABC):
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a system from `to_dict`'s form, its word left out or not."""
-        numbers = {name: value for name, value in state.items() if name not in ("system", "kind")}
+        numbers = {name: value for name, value in mapping("system", state).items() if name not in ("system", "kind")}
         for name in ("bounds", "categories"):
             if isinstance(numbers.get(name), list):
                 numbers[name] = tuple(numbers[name])

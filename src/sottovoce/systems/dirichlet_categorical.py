@@ -11,8 +11,7 @@ import numpy as np
 
 from sottovoce.facts import Category, Column
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import CategoryCounts, Statistics
 from sottovoce.readings.base import checked_n

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Column, Number
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.pairs import GammaRatePairs
+from sottovoce.privacy.pairs import GammaRatePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.readings.base import checked_n

@@ -11,9 +11,8 @@ from scipy import special
 
 from sottovoce.facts import Column, Count
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.pairs import GammaShapePairs
+from sottovoce.privacy.numbers import Floats, real, shown, whole
+from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
@@ -64,9 +63,7 @@ class GammaPoisson(Conjugate):
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", positive("shape", self.shape))
         object.__setattr__(self, "rate", positive("rate", self.rate))
-        if isinstance(self.high, bool) or self.high != int(self.high) or self.high < 1:
-            raise InvalidValue(f"high must be a whole number >= 1. Got {self.high!r}")
-        object.__setattr__(self, "high", int(self.high))
+        object.__setattr__(self, "high", whole("high", self.high, 1, floats=True))
 
     @classmethod
     def usual(cls, column: Column | None) -> dict[str, Any] | None:
@@ -170,9 +167,9 @@ class GammaPoisson(Conjugate):
 def positive_interval(value: Any) -> tuple[float, float]:
     """Return the interval (low, high) of a truncated rate, or raise `InvalidValue`."""
     try:
-        low, high = (float(end) for end in value)
+        low, high = (real("an end", end, -np.inf) for end in value)
     except (TypeError, ValueError):
-        raise InvalidValue(f"the truncation of a rate is a pair (low, high). Got {value!r}") from None
+        raise InvalidValue(f"the truncation of a rate is a pair (low, high). Got {shown(value)}") from None
     if not 0 < low < high < np.inf:
         raise InvalidValue(f"the truncation of a rate needs 0 < low < high. Got {value!r}")
     return low, high

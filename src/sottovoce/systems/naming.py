@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["SYSTEMS", "column_systems", "system_from"]
@@ -22,6 +22,10 @@ SYSTEMS = Registry(
         "count-tables": "sottovoce.latent.count_tables:CountTables",
         "hidden Markov model": "sottovoce.latent.hidden_markov:HiddenMarkovModel",
         "Bayesian network": "sottovoce.latent.network:BayesianNetwork",
+        "question": "sottovoce.answers.questions:Question",
+        "naive bayes": "sottovoce.latent.naive_bayes:NaiveBayesModel",
+        "regression": "sottovoce.regression.design:Design",
+        "bounded mean": "sottovoce.amplification.diffusion:BoundedMean",
     },
     "sottovoce.systems",
 )
@@ -40,6 +44,5 @@ def system_from(state: Mapping[str, Any]) -> Any:
     >>> system_from({"kind": "beta-bernoulli", "alpha": 6, "beta": 12})
     BetaBernoulli(alpha=6.0, beta=12.0, whole=True)
     """
-    if not isinstance(state, Mapping):
-        raise InvalidValue(f"a system is described by its kind and its numbers. Got a {type(state).__name__}")
-    return SYSTEMS[state.get("system", state.get("kind"))].from_dict(state)
+    known = mapping("system", state)
+    return SYSTEMS[known.get("system", known.get("kind"))].from_dict(known)

@@ -13,7 +13,7 @@ from scipy import special
 from sottovoce.facts import Column, Count, Number, Vector
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
@@ -83,8 +83,7 @@ class NormalMean(Conjugate):
         elif self.bounds is None and self.radius is not None and self.dimension is not None:
             object.__setattr__(self, "radius", positive("radius", self.radius))
             check_span(0.0, self.radius, "the middle of the ball and its edge")
-            if isinstance(self.dimension, bool) or int(self.dimension) != self.dimension or self.dimension < 1:
-                raise InvalidValue(f"dimension must be a whole number >= 1. Got {self.dimension!r}")
+            object.__setattr__(self, "dimension", whole("dimension", self.dimension, 1))
             if centre.ndim > 1 or (centre.ndim and centre.size != self.dimension):
                 raise InvalidValue(f"prior_mean must be one number or {self.dimension} of them")
             centre = np.broadcast_to(centre, (int(self.dimension),))
@@ -243,8 +242,9 @@ class NormalMean(Conjugate):
         centre = as_floats("mean", self.prior_mean if mean is None else mean, -np.inf)
         if self.bounds is not None:
             return float(np.sum(self.clipped_chances(centre)))
-        length = float(np.sum(np.broadcast_to(centre, (int(self.dimension or 0),)) ** 2))
-        inside = special.chndtr(float(self.radius or 0) ** 2 / self.variance, self.dimension, length / self.variance)
+        size = int(self.dimension or 0)
+        length = float(np.sum(np.broadcast_to(centre, (size,)) ** 2))
+        inside = special.chndtr(float(self.radius or 0) ** 2 / self.variance, float(size), length / self.variance)
         return float(1 - inside)
 
     def through_noise(self, n: int, total: Floats, noise_variance: float) -> NormalVector:
@@ -277,7 +277,7 @@ class NormalMean(Conjugate):
 
 def _interval(value: Any) -> tuple[float, float]:
     try:
-        low, high = (float(end) for end in value)
+        low, high = (real("an end", end, -np.inf) for end in value)
     except (TypeError, ValueError):
         raise InvalidValue(f"expected a pair (low, high) of numbers. Got {value!r}") from None
     check_span(low, high, "a pair (low, high)")

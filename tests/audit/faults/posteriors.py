@@ -11,9 +11,9 @@ from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.mechanisms.statistical_query import StatisticalQuery
 from sottovoce.mechanisms.tempered import TemperedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.pairs import BetaPairs
-from sottovoce.readings import Statistics
+from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
+from sottovoce.privacy.tail_integrals import BetaTail, GammaTail
+from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.systems import BetaBernoulli
 from sottovoce.systems.conjugate import Conjugate
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
@@ -22,6 +22,7 @@ from sottovoce.systems.normal_mean import NormalMean
 
 SAMPLE, VECTOR = "audit of a posterior sample", "audit of a sampled vector"
 FIRST = "the budget is spent before the first read"
+TAILS, POLES = "slow tails are followed to their end", "Rényi curves keep their digits at the pole"
 DENSITIES, SAMPLERS = "densities keep their profile", "samplers follow their density"
 
 
@@ -59,6 +60,36 @@ def _wrong_pair(patch: Patch) -> None:
     patch.setattr(BetaBernoulli, "_profile", profile)
 
 
+@fault("tails followed for a fixed length only", "exact pairs", TAILS)
+def _short_tails(patch: Patch) -> None:
+    for kind in (BetaTail, GammaTail):
+        honest = kind.log_density
+        patch.setattr(kind, "log_density", lambda self, u, honest=honest: np.where(u > 1000, -np.inf, honest(self, u)))
+
+
+@fault("a threshold below a double's range taken for its end", "exact pairs", TAILS)
+def _underflow(patch: Patch) -> None:
+    honest = GammaTail.of.__func__
+    patch.setattr(GammaTail, "of", classmethod(lambda cls, k, x, sign: honest(cls, k, np.maximum(x, -700.0), sign)))
+
+
+@fault("only one order of a pair looked at", "exact pairs", TAILS)
+def _one_order(patch: Patch) -> None:
+    from sottovoce.privacy import pairs
+
+    honest = pairs._gamma_log_delta
+    patch.setattr(
+        pairs,
+        "_gamma_log_delta",
+        lambda k, j, x, y, e, sign, gap: np.full(e.shape, -1e9) if sign < 0 else honest(k, j, x, y, e, sign, gap),
+    )
+
+
+@fault("what is left of a shape at the pole rounded off", "exact pairs", POLES)
+def _rounded_pole(patch: Patch) -> None:
+    patch.setattr("sottovoce.privacy.numbers.mixed", lambda x, step, order, rest=0.0: x - (order - 1) * step)
+
+
 @fault("profile of the largest categories, not the least", "Dirichlet–categorical", DENSITIES)
 def _largest_categories(patch: Patch) -> None:
     patch.setattr(DirichletCategorical, "_least", property(lambda self: tuple(np.argsort(self.alpha)[-2:])))
@@ -74,17 +105,18 @@ def _missing_root(patch: Patch) -> None:
 
 @fault("clipping skipped", "reading numbers", DENSITIES, SAMPLE)
 def _unclipped(patch: Patch) -> None:
-    def raw(reading, records):
-        return Statistics(len(records), np.floor(records).sum() if reading.integer else np.sum(records))
+    def raw(self, records, missing=None, *, public=False):
+        total = np.floor(records).sum() if self.integer else np.sum(records)
+        return Statistics(len(records), total, float(total - len(records) * self.low))
 
-    patch.setattr("sottovoce.systems.records._clipped_sum", raw)
-    patch.setattr("sottovoce.readings.ClippedSum.check", lambda reading, statistics: statistics)
+    patch.setattr(ClippedSum, "read", raw)
+    patch.setattr(ClippedSum, "check", lambda self, statistics: statistics)
 
 
 @fault("projection onto the ball skipped", "reading vectors", DENSITIES, VECTOR)
 def _off_the_ball(patch: Patch) -> None:
-    patch.setattr("sottovoce.systems.records._ball_sum", lambda _, rows: Statistics(len(rows), np.sum(rows, axis=0)))
-    patch.setattr("sottovoce.readings.ClippedSum.check", lambda reading, statistics: statistics)
+    patch.setattr(BallSum, "read", lambda self, rows, *_, public=False: Statistics(len(rows), np.sum(rows, axis=0)))
+    patch.setattr(BallSum, "check", lambda self, statistics: statistics)
 
 
 @fault("noise reused across coordinates of a sample", "normal mean", SAMPLERS)
@@ -144,9 +176,7 @@ def _peeking(patch: Patch) -> None:
 
 @fault("public records counted twice", "public data", "public records act as prior")
 def _public_twice(patch: Patch) -> None:
-    patch.setattr(
-        Conjugate, "with_public", lambda self, x: self._with_prior(self.posterior(self._read(x), data_weight=2.0))
-    )
+    patch.setattr(Conjugate, "with_public", lambda self, x: self._with_prior(self.posterior(self._read_public(x), 2.0)))
 
 
 @fault("known records still counted in n", "breaches", "a breach leaves what it says")

@@ -10,11 +10,11 @@ import numpy as np
 from audit.faults import Patch, fault
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.regression import certificate, design, langevin, noisy_quadratic
+from sottovoce.regression import certificate, langevin
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.refined import RefinedPosterior
+from sottovoce.regression.posterior import DiffusedRegression
+from sottovoce.regression.refined import RefinedRegression
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
 ODD = "odd records move a chain no further than others"
@@ -73,7 +73,7 @@ def _overflow(patch: Patch) -> None:
 
 @fault("statistics of rows half as long", "refined posterior", "statistics know the norm of their rows")
 def _short_statistics(patch: Patch) -> None:
-    patch.setattr(RefinedPosterior, "__post_init__", lambda self: None)
+    patch.setattr(RefinedRegression, "__post_init__", lambda self: None)
 
 
 @fault("noise √h instead of √(2h)", "Langevin sampler", STEP, NOISE)
@@ -126,7 +126,7 @@ def _one_step(patch: Patch) -> None:
 
 @fault("many chains charged as one", "regression posteriors", EXACT)
 def _chains_free(patch: Patch) -> None:
-    patch.setattr(DiffusePosterior, "profile", property(lambda self: GaussianProfile(self.chain.mu)))
+    patch.setattr(DiffusedRegression, "profile", property(lambda self: GaussianProfile(self.chain.mu)))
 
 
 @fault("gradient clipping skipped", "noisy SGD", SGD)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from sottovoce.audit.checks.quadrature import hockey_stick, renyi
 from sottovoce.audit.checks.result import check, verdict
+from sottovoce.ledger import charging
 from sottovoce.mechanisms import DirectPosterior
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
-from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.systems import BetaBernoulli
 
-__all__ = ["composition", "filters", "repeated_draws"]
+__all__ = ["composition", "costs", "every_order", "filters", "repeated_draws", "tiny_deltas"]
 
 _EPSILONS = (0.0, 0.3, 1.0, 1.7)
 _ORDERS = (1.5, 2.0, 5.0)
@@ -77,6 +84,77 @@ def composition() -> tuple[bool, str]:
     if not math.isclose(sum_of_rho, 0.5):
         problems.append(f"ρ of 0.1 and twice 0.2 is {sum_of_rho}")
     return verdict(problems, f"{len(together)} compositions cover their joint laws")
+
+
+@check("composed curves hold where δ is tiny")
+def tiny_deltas() -> tuple[bool, str]:
+    """A thousand responses of each of two levels, their law convolved from positive terms alone, down to 1e-15."""
+
+    def responses(level: float, count: int) -> Floats:
+        yes = 1 / (1 + math.exp(-level))
+        return np.array([math.comb(count, k) * yes**k * (1 - yes) ** (count - k) for k in range(count + 1)])
+
+    law, few = np.zeros(6001), responses(0.01, 1000)
+    for k, mass in enumerate(responses(0.02, 1000)):
+        law[4 * k : 4 * k + 2001 : 2] += mass * few
+    losses = 0.01 * (np.arange(6001) - 3000)
+    claim = 1000 * PureProfile(0.01) + 1000 * PureProfile(0.02)
+    problems = []
+    for delta in (1e-3, 1e-9, 1e-12, 1e-15):
+        epsilon = float(claim.epsilon(delta))
+        value = math.fsum(law * np.maximum(-np.expm1(epsilon - losses), 0.0))
+        if not value <= delta * (1 + 1e-9):
+            problems.append(f"ε = {epsilon:.6g} is claimed for δ = {delta:g}, and δ is {value:.6g}")
+    return verdict(problems, "2,000 responses keep every claim from δ = 1e-3 to 1e-15")
+
+
+@check("Rényi curves never fall, at any order")
+def every_order() -> tuple[bool, str]:
+    """A divergence is a number above zero that never falls with its order; orders that cannot be told apart are
+    refused.
+    """
+    orders = np.array([1.0, 1 + 2**-52, 1 + 1e-15, 1 + 1e-9, 1.000001, 1.5, 2.0, 50.0, 1e6, 1e12, 1e15, 1e18])
+    profiles: list[Profile] = [
+        BoundedRangeProfile(9.19),
+        BoundedRangeProfile(0.3),
+        DiscreteGaussianProfile(0.4),
+        PureProfile(800.0),
+        PureProfile(0.1),
+    ]
+    problems = []
+    for profile in profiles:
+        values = np.asarray(profile.renyi(orders))
+        if not np.all(values[1:] >= values[:-1] * (1 - 1e-9)) or not values[0] > 0:
+            worst = int(np.argmin(np.nan_to_num(np.diff(values), nan=-np.inf)))
+            problems.append(f"{profile.word}: R({orders[worst + 1]!r}) is {values[worst + 1]:.6g}")
+    for order in (1 + 1e-15, 1e15):
+        try:
+            PrivacyFilter(RenyiDP(order, 1.0))
+            problems.append(f"a budget at order {order!r} was opened")
+        except InvalidValue:
+            pass
+    return verdict(problems, f"{len(profiles)} curves rise over {orders.size} orders, and two orders are refused")
+
+
+@check("no cost gives budget back")
+def costs() -> tuple[bool, str]:
+    """A cost below zero, or none at all, must be refused by the filter and by the ledger's own sum."""
+    budget: Any = SimpleNamespace(limit=1.0, dataset="x", filter=PrivacyFilter(PureDP(1.0)).to_dict())
+    problems = []
+    for cost in (-0.5, math.nan):
+        for name, ask in (("filter", PrivacyFilter(PureDP(1.0)).fits), ("ledger", partial(_charge, budget))):
+            try:
+                ask(cost)
+                problems.append(f"the {name} took a cost of {cost}")
+            except InvalidValue:
+                pass
+            except BudgetExceeded:
+                problems.append(f"the {name} weighed a cost of {cost}")
+    return verdict(problems, "costs of -0.5 and NaN are refused by filter and ledger")
+
+
+def _charge(budget: Any, cost: float) -> object:
+    return charging.charged(budget, Fraction(0), cost)
 
 
 @check("every draw is charged")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from fractions import Fraction
 
-from sottovoce.audit.checks.cases import Case, cases, neighbours, stated
+import numpy as np
+from scipy import special
+
+from sottovoce.audit.cases_conjugate import Small, neighbours, small_cases, stated
 from sottovoce.audit.checks.quadrature import hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import BetaBernoulli
 
-__all__ = ["breach", "densities", "public_records", "windows"]
+__all__ = ["breach", "densities", "poles", "public_records", "slow_tails", "windows"]
 
 _ORDERS = (1.05, 1.5, 2.0, 4.0)
 _EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
@@ -27,14 +32,16 @@ def densities() -> tuple[bool, str]:
     Where the claim is the exact supremum it must be reached, too.
     """
     problems, pairs = [], 0
-    for case in cases(_RECORDS):
+    for case in small_cases(_RECORDS):
         orders = _orders(case.mechanism.profile)
         found = [_divergences(case, x, y, orders) for x, y in neighbours(case)]
         pairs += len(found)
         problems += _against(case.name, case.mechanism.profile, np.max(found, axis=0), orders)
         if problems:
             break
-    return verdict(problems, f"{pairs} neighbouring pairs of {len(cases(_RECORDS))} mechanisms, none above its claim")
+    return verdict(
+        problems, f"{pairs} neighbouring pairs of {len(small_cases(_RECORDS))} mechanisms, none above its claim"
+    )
 
 
 def _orders(profile: Profile) -> list[float]:
@@ -42,7 +49,7 @@ def _orders(profile: Profile) -> list[float]:
     return [order for order in _ORDERS if order < 1 + 0.7 * (profile.pole - 1)]
 
 
-def _divergences(case: Case, x: object, y: object, orders: list[float]) -> Floats:
+def _divergences(case: Small, x: object, y: object, orders: list[float]) -> Floats:
     p, q = stated(case.mechanism, x), stated(case.mechanism, y)
     grid = nodes(p, q)
     log_p, log_q = grid.log_density(p), grid.log_density(q)
@@ -69,7 +76,7 @@ def _against(name: str, profile: Profile, found: Floats, orders: list[float]) ->
 def windows() -> tuple[bool, str]:
     """The privacy loss of a tempered posterior, at its own draws, must lie in a window of the claimed width."""
     problems, widest = [], 0.0
-    for case in cases(_RECORDS):
+    for case in small_cases(_RECORDS):
         if not isinstance(case.mechanism, TemperedPosterior):
             continue
         for x, y in neighbours(case):
@@ -88,7 +95,7 @@ def public_records() -> tuple[bool, str]:
     """Public records move the prior and nothing else: not the private n, and not their own protection."""
     public = [1, 0, 1, 1, 0]
     mechanism = DiffusedPosterior(BetaBernoulli(2, 3).with_public(public), _RECORDS, 0.5)
-    case = Case("with public records", mechanism, (0, 1))
+    case = Small("with public records", mechanism, (0, 1))
     orders = _orders(mechanism.profile)
     found = np.max([_divergences(case, x, y, orders) for x, y in neighbours(case)], axis=0)
     problems = _against(case.name, mechanism.profile, found, orders)
@@ -106,7 +113,49 @@ def breach() -> tuple[bool, str]:
     mechanism = DiffusedPosterior(system, _RECORDS + len(known), 0.5)
     seen = mechanism.with_known_records(known)
     orders = _orders(seen.profile)
-    whole = Case("with known records", mechanism, (0, 1))
-    rest = Case("the others", DiffusedPosterior(system, _RECORDS, 0.5), (0, 1))
+    whole = Small("with known records", mechanism, (0, 1))
+    rest = Small("the others", DiffusedPosterior(system, _RECORDS, 0.5), (0, 1))
     found = np.max([_divergences(whole, [*known, *x], [*known, *y], orders) for x, y in neighbours(rest)], axis=0)
     return verdict(_against(whole.name, seen.profile, found, orders), f"{seen.n} records stay protected")
+
+
+@check("slow tails are followed to their end")
+def slow_tails() -> tuple[bool, str]:
+    """Far out a density of a logit or a logarithm is an exponential, so that δ(ε) of a small shape is a closed form."""
+    problems, count = [], 0
+    for shape in (1e-6, 1e-4, 1e-2):
+        for step in (1e-7, 1e-3, 0.3):
+            for reach in (60.0, 2e3, 0.5 / shape):
+                rise = math.lgamma(shape + step) - math.lgamma(shape)
+                # The threshold of log θ is -reach; of the logit of Beta(shape + step, shape) it is +reach.
+                fall = float(special.betaln(shape + step, shape))
+                closed: list[tuple[Pairs, float, float]] = [
+                    (GammaShapePairs(shape, step), rise + step * reach, -shape * reach - math.lgamma(shape + 1)),
+                    (BetaPairs(shape, shape, step), step * reach, -shape * reach - fall - math.log(shape)),
+                ]
+                for pairs, epsilon, log_mass in closed:
+                    if epsilon < 0:
+                        continue
+                    value = math.exp(log_mass) * step / (shape + step)
+                    claim = float(LikelihoodRatioProfile((pairs,)).delta(epsilon))
+                    count += 1
+                    if not value * (1 - 1e-9) <= claim <= min(value * (1 + 1e-6), 1.0):
+                        problems.append(f"{pairs}: δ({epsilon:.6g}) is {value:.6g} and {claim:.6g} is claimed")
+    return verdict(problems, f"{count} tails of small shapes, none cut off")
+
+
+@check("Rényi curves keep their digits at the pole")
+def poles() -> tuple[bool, str]:
+    """Next to the pole almost nothing is left of a shape: fractions say how much."""
+    problems, count = [], 0
+    for shape, step in ((0.3, 0.1), (0.7, 0.3), (1e-3, 0.7), (11.0, 0.9)):
+        for near in (1e-3, 1e-9, 1e-12):
+            order = 1 + shape / step * (1 - near)
+            left = float(Fraction(shape) - (Fraction(order) - 1) * Fraction(step))
+            rise = math.lgamma(shape + step) - math.lgamma(shape)
+            value = (math.lgamma(left) - math.lgamma(shape)) / (order - 1) + rise
+            claim = float(LikelihoodRatioProfile((GammaShapePairs(shape, step),)).renyi(order))
+            count += 1
+            if not value * (1 - 1e-11) <= claim <= value * (1 + 1e-9):
+                problems.append(f"Gamma({shape}) by {step}: R({order!r}) is {value:.12g} and {claim:.12g} is claimed")
+    return verdict(problems, f"{count} orders next to their pole")

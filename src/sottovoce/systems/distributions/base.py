@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, real, shown, whole
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.privacy.registry import Registry
 
@@ -133,6 +133,8 @@ class Distribution(ABC):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Distribution:
         """Read a distribution from `to_dict`'s form."""
+        if not isinstance(state, Mapping):
+            raise InvalidValue(f"a distribution is read from a dictionary. Got {shown(state)}")
         rest = dict(state)
         word = rest.pop("distribution", None)
         kind = DISTRIBUTIONS[word]
@@ -183,7 +185,7 @@ class ScalarDistribution(Distribution):
 
     def renyi(self, other: Any, order: float) -> Any:
         """Return the Rényi divergence of this distribution from `other`, by quadrature over quantiles."""
-        if float(as_floats("order", order, 1.0)) == 1:
+        if real("order", order, 1.0) == 1:
             return self.kl(other)
         x = self.ppf(LEVELS)
         powers = (order - 1) * (self.log_density(x) - other.log_density(x))
@@ -191,11 +193,22 @@ class ScalarDistribution(Distribution):
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Return the equal-tailed interval that holds `level` of the mass."""
-        return self.ppf((1 - check_level(level)) / 2), self.ppf((1 + level) / 2)
+        level = check_level(level)
+        return self.ppf((1 - level) / 2), self.ppf((1 + level) / 2)
 
 
 def check_level(level: float) -> float:
     """Return a level strictly between 0 and 1, or raise `InvalidValue`."""
-    if not 0 < level < 1:
-        raise InvalidValue(f"level must lie strictly between 0 and 1. Got {level!r}")
-    return level
+    number = real("level", level, -np.inf)
+    if not 0 < number < 1:
+        raise InvalidValue(f"level must lie strictly between 0 and 1. Got {number!r}")
+    return number
+
+
+def check_size(size: Any) -> Any:
+    """Return how many draws: None for one, a whole number, or several for an array; else raise `InvalidValue`."""
+    if size is None:
+        return None
+    if isinstance(size, tuple | list):
+        return tuple(whole("size", side) for side in size)
+    return whole("size", size)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap
-from sottovoce.systems.distributions.base import ScalarDistribution, Size, generator, number, positive
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats, log_gamma_gap
+from sottovoce.systems.distributions.base import ScalarDistribution, Size, check_size, generator, number, positive
 
 __all__ = ["Beta"]
 
@@ -54,11 +54,11 @@ class Beta(ScalarDistribution):
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one draw, or an array of `size` of them."""
-        return generator(rng).beta(self.alpha, self.beta, size)
+        return generator(rng).beta(self.alpha, self.beta, check_size(size))
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density; -inf outside [0, 1]."""
-        x = np.asarray(x, dtype=np.float64)
+        x = any_floats("x", x)
         inside = (x >= 0) & (x <= 1)
         y = np.where(inside, x, 0.5)
         body = special.xlogy(self.alpha - 1, y) + special.xlog1py(self.beta - 1, -y)
@@ -66,18 +66,18 @@ class Beta(ScalarDistribution):
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the regularised incomplete beta function."""
-        return number(special.betainc(self.alpha, self.beta, np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)))
+        return number(special.betainc(self.alpha, self.beta, np.clip(any_floats("x", x), 0.0, 1.0)))
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x], by symmetry: SciPy's own complement is a hundred times slower on some machines."""
-        x = np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)
+        x = np.clip(any_floats("x", x), 0.0, 1.0)
         below, above = special.betainc(self.alpha, self.beta, x), special.betainc(self.beta, self.alpha, 1 - x)
         # 1 - x is exact from 1/2 on; below, it has lost the digits of a small x that a light lower tail needs.
         return number(np.where((x < 0.5) & (below < 0.5), 1 - below, above))
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
-        return number(special.betainccinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
+        return number(special.betainccinv(self.alpha, self.beta, any_floats("q", q)))
 
     @property
     def reach(self) -> Any:
@@ -90,7 +90,7 @@ class Beta(ScalarDistribution):
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability."""
-        return number(special.betaincinv(self.alpha, self.beta, np.asarray(q, dtype=np.float64)))
+        return number(special.betaincinv(self.alpha, self.beta, any_floats("q", q)))
 
     def kl(self, other: Beta) -> Any:
         """Return the Kullback–Leibler divergence of this distribution from `other`."""

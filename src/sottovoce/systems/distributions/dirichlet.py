@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
-from sottovoce.systems.distributions.base import Distribution, Size, generator, number, positive
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats
+from sottovoce.systems.distributions.base import Distribution, Size, check_size, generator, number, positive
 from sottovoce.systems.distributions.beta import Beta, dirichlet_renyi
 
 __all__ = ["Dirichlet"]
@@ -67,14 +67,16 @@ class Dirichlet(Distribution):
         """Return one vector of probabilities, or an array of `size` of them (draws first)."""
         rng = generator(rng)
         if self.alpha.ndim == 1:
-            return rng.dirichlet(self.alpha, size)
-        shape = self.alpha.shape if size is None else tuple(np.atleast_1d(size)) + self.alpha.shape[-1:]
+            return rng.dirichlet(self.alpha, check_size(size))
+        shape = self.alpha.shape if size is None else tuple(np.atleast_1d(check_size(size))) + self.alpha.shape[-1:]
         gammas = rng.standard_gamma(self.alpha, shape)
         return gammas / gammas.sum(axis=-1, keepdims=True)
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density at probabilities along the last axis."""
-        x = np.asarray(x, dtype=np.float64)
+        x = any_floats("x", x)
+        if x.shape[-1:] != self.alpha.shape[-1:]:
+            raise InvalidValue(f"x must hold {self.alpha.shape[-1]} probabilities along its last axis")
         norm = special.gammaln(self.alpha.sum(axis=-1)) - special.gammaln(self.alpha).sum(axis=-1)
         return number(special.xlogy(self.alpha - 1, x).sum(axis=-1) + norm)
 

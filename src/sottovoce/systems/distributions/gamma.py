@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sottovoce.privacy.numbers import as_floats, log_gamma_gap
-from sottovoce.systems.distributions.base import ScalarDistribution, Size, generator, number, positive
+from sottovoce.privacy.numbers import any_floats, as_floats, log_gamma_gap
+from sottovoce.systems.distributions.base import ScalarDistribution, Size, check_size, generator, number, positive
 
 __all__ = ["Gamma"]
 
@@ -53,27 +53,28 @@ class Gamma(ScalarDistribution):
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one draw, or an array of `size` of them."""
-        return generator(rng).standard_gamma(self.shape, size) / self.rate
+        return generator(rng).standard_gamma(self.shape, check_size(size)) / self.rate
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density; -inf below zero."""
-        x = np.asarray(x, dtype=np.float64)
-        y = np.where(x >= 0, x, 1.0)
+        x = any_floats("x", x)
+        inside = (x >= 0) & (x < np.inf)
+        y = np.where(inside, x, 1.0)
         body = special.xlogy(self.shape - 1, y) - self.rate * y
         norm = self.shape * np.log(self.rate) - special.gammaln(self.shape)
-        return number(np.where(x >= 0, body + norm, -np.inf))
+        return number(np.where(inside, body + norm, -np.inf))
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the regularised incomplete gamma function."""
-        return number(special.gammainc(self.shape, self.rate * np.maximum(np.asarray(x, dtype=np.float64), 0.0)))
+        return number(special.gammainc(self.shape, self.rate * np.maximum(any_floats("x", x), 0.0)))
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(special.gammaincc(self.shape, self.rate * np.maximum(np.asarray(x, dtype=np.float64), 0.0)))
+        return number(special.gammaincc(self.shape, self.rate * np.maximum(any_floats("x", x), 0.0)))
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
-        return number(special.gammainccinv(self.shape, np.asarray(q, dtype=np.float64)) / self.rate)
+        return number(special.gammainccinv(self.shape, any_floats("q", q)) / self.rate)
 
     def concave_slope(self, x: float) -> Any:
         """Return the slope of the concave part of the log-density."""
@@ -81,7 +82,7 @@ class Gamma(ScalarDistribution):
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability."""
-        return number(special.gammaincinv(self.shape, np.asarray(q, dtype=np.float64)) / self.rate)
+        return number(special.gammaincinv(self.shape, any_floats("q", q)) / self.rate)
 
     def kl(self, other: Gamma) -> Any:
         """Return the Kullback–Leibler divergence of this distribution from `other`."""

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.base import (
     Distribution,
     ScalarDistribution,
     Size,
     check_level,
+    check_size,
     frozen,
     generator,
     number,
@@ -40,7 +41,7 @@ def _check_weights(mixture: Any, count: int) -> None:
 
 
 def _pick(weights: Floats, size: Size, rng: np.random.Generator) -> Any:
-    index = np.searchsorted(np.cumsum(weights), rng.random(size), side="right")
+    index = np.searchsorted(np.cumsum(weights), rng.random(check_size(size)), side="right")
     return np.minimum(index, weights.size - 1)
 
 
@@ -81,12 +82,12 @@ class Mixture(ScalarDistribution):
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density."""
-        x = np.asarray(x, dtype=np.float64)
+        x = any_floats("x", x)
         return number(special.logsumexp(self.components.log_density(x[..., None]), b=self.weights, axis=-1))
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return Pr[θ <= x]."""
-        return number(self.components.cdf(np.asarray(x, dtype=np.float64)[..., None]) @ self.weights)
+        return number(self.components.cdf(any_floats("x", x)[..., None]) @ self.weights)
 
     def kl(self, other: Any) -> float:
         """Return the Kullback–Leibler divergence from `other`, by a low-discrepancy rule of 256 points."""
@@ -97,15 +98,15 @@ class Mixture(ScalarDistribution):
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(self.components.sf(np.asarray(x, dtype=np.float64)[..., None]) @ self.weights)
+        return number(self.components.sf(any_floats("x", x)[..., None]) @ self.weights)
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
-        return self.ppf(1 - np.asarray(q, dtype=np.float64))
+        return self.ppf(1 - any_floats("q", q))
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability."""
-        q = np.asarray(q, dtype=np.float64)
+        q = any_floats("q", q)
         return number(np.array([self._quantile(float(p)) for p in q.ravel()]).reshape(q.shape))
 
     def _quantile(self, q: float) -> float:

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 from sottovoce.systems.distributions.base import (
     Distribution,
     ScalarDistribution,
     Size,
     check_level,
+    check_size,
     frozen,
     generator,
     number,
@@ -63,24 +64,28 @@ class Normal(ScalarDistribution):
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one draw, or an array of `size` of them."""
-        return generator(rng).normal(self.centre, np.sqrt(self.spread), size)
+        return generator(rng).normal(self.centre, np.sqrt(self.spread), check_size(size))
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density."""
-        squares = (np.asarray(x, dtype=np.float64) - self.centre) ** 2 / self.spread
+        x = any_floats("x", x)
+        if np.ndim(self.centre) and x.ndim and x.shape[-1] not in (1, np.shape(self.centre)[-1]):
+            raise InvalidValue(f"x must hold {np.shape(self.centre)[-1]} numbers along its last axis")
+        with np.errstate(over="ignore"):
+            squares = (x - self.centre) ** 2 / self.spread
         return number(-(squares + np.log(2 * np.pi * self.spread)) / 2)
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the distribution function."""
-        return number(special.ndtr((np.asarray(x, dtype=np.float64) - self.centre) / np.sqrt(self.spread)))
+        return number(special.ndtr((any_floats("x", x) - self.centre) / np.sqrt(self.spread)))
 
     def sf(self, x: ArrayLike) -> Any:
         """Return Pr[θ > x]."""
-        return number(special.ndtr((self.centre - np.asarray(x, dtype=np.float64)) / np.sqrt(self.spread)))
+        return number(special.ndtr((self.centre - any_floats("x", x)) / np.sqrt(self.spread)))
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
-        return number(self.centre - np.sqrt(self.spread) * special.ndtri(np.asarray(q, dtype=np.float64)))
+        return number(self.centre - np.sqrt(self.spread) * special.ndtri(any_floats("q", q)))
 
     def concave_slope(self, x: float) -> Any:
         """Return the slope of the log-density."""
@@ -88,7 +93,7 @@ class Normal(ScalarDistribution):
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability."""
-        return number(self.centre + np.sqrt(self.spread) * special.ndtri(np.asarray(q, dtype=np.float64)))
+        return number(self.centre + np.sqrt(self.spread) * special.ndtri(any_floats("q", q)))
 
     def kl(self, other: Normal) -> Any:
         """Return the Kullback–Leibler divergence of this distribution from `other`."""
@@ -135,7 +140,7 @@ class NormalVector(Distribution):
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one vector, or an array of `size` of them (draws first)."""
-        shape = self.centre.shape if size is None else tuple(np.atleast_1d(size)) + self.centre.shape
+        shape = self.centre.shape if size is None else tuple(np.atleast_1d(check_size(size))) + self.centre.shape
         return generator(rng).normal(self.centre, np.sqrt(self.spread), shape)
 
     def log_density(self, x: ArrayLike) -> Any:

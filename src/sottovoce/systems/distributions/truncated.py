@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.distributions.base import LEVEL_WEIGHTS, LEVELS, ScalarDistribution, Size, generator, number
+from sottovoce.privacy.numbers import Floats, any_floats
+from sottovoce.systems.distributions.base import (
+    LEVEL_WEIGHTS,
+    LEVELS,
+    ScalarDistribution,
+    Size,
+    check_size,
+    generator,
+    number,
+)
 
 __all__ = ["Truncated"]
 
@@ -42,8 +50,9 @@ class Truncated(ScalarDistribution):
     high: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", float(self.low))
-        object.__setattr__(self, "high", float(self.high))
+        for name in ("low", "high"):
+            end = any_floats(name, getattr(self, name))
+            object.__setattr__(self, name, float(end) if end.ndim == 0 else np.nan)
         if not self.low < self.high:
             raise InvalidValue(f"a truncation needs low < high. Got {self.low} and {self.high}")
 
@@ -63,7 +72,7 @@ class Truncated(ScalarDistribution):
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return Pr[θ <= x]."""
-        x = np.clip(np.asarray(x, dtype=np.float64), self.low, self.high)
+        x = np.clip(any_floats("x", x), self.low, self.high)
         if self._mass < _TINY:
             return number(self._tail_cdf(x))
         f = self.base.sf if self._upper else self.base.cdf
@@ -75,11 +84,11 @@ class Truncated(ScalarDistribution):
 
     def isf(self, q: ArrayLike) -> Any:
         """Return the point that each probability lies above."""
-        return self.ppf(1 - np.asarray(q, dtype=np.float64))
+        return self.ppf(1 - any_floats("q", q))
 
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability."""
-        q = np.asarray(q, dtype=np.float64)
+        q = any_floats("q", q)
         if self._mass < _TINY:
             grid = self._tail_grid()
             return number(np.interp(q, self._tail_cdf(grid), grid))
@@ -91,10 +100,10 @@ class Truncated(ScalarDistribution):
         """Return one draw, or an array of `size` of them."""
         rng = generator(rng)
         if self._mass < _TINY:
-            count = 1 if size is None else int(np.prod(size))
+            count = int(np.prod(() if size is None else check_size(size)))
             draws = self._tail_sample(count, rng)
             return float(draws[0]) if size is None else draws.reshape(size)
-        return self.ppf(rng.random(size))
+        return self.ppf(rng.random(check_size(size)))
 
     @cached_property
     def log_mass(self) -> float:
@@ -103,7 +112,7 @@ class Truncated(ScalarDistribution):
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density; -inf outside the interval."""
-        x = np.asarray(x, dtype=np.float64)
+        x = any_floats("x", x)
         inside = (x >= self.low) & (x <= self.high)
         norm = self.log_mass
         body = self.base.log_density(np.clip(x, self.low, self.high))

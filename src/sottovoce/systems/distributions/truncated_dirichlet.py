@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, any_floats
 from sottovoce.systems.distributions.base import Size, generator, positive
 from sottovoce.systems.distributions.gamma import Gamma
 from sottovoce.systems.distributions.truncated import Truncated
@@ -69,7 +69,7 @@ class TruncatedDirichlet:
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density up to a constant; -inf below the floor."""
-        x = np.asarray(x, dtype=np.float64)
+        x = any_floats("x", x)
         inside = np.all(x >= self.floor, axis=-1)
         return np.where(inside, special.xlogy(self.alpha - 1, np.maximum(x, self.floor)).sum(axis=-1), -np.inf)
 

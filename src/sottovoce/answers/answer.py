@@ -1,0 +1,287 @@
+"""An answer: a table one can read, with an interval in every row, and what follows from its posterior."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from sottovoce.answers.cells_posterior import CellsPosterior
+from sottovoce.answers.intervals import shortest
+from sottovoce.answers.questions import Question
+from sottovoce.answers.style import COLOURS, figure
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.profile import Profile
+
+__all__ = ["Answer", "Comparison"]
+
+_MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
+_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One number made of two rows of an answer, with its interval."""
+
+    what: str
+    draws: Floats = field(repr=False)
+    level: float = 0.95
+
+    @property
+    def estimate(self) -> float:
+        """The posterior median."""
+        return float(np.median(self.draws))
+
+    def interval(self, level: float | None = None) -> Floats:
+        """Return (low, high) of the shortest interval that holds `level`."""
+        return shortest(self.draws[:, None], self.level if level is None else level)[0]
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return float(self.interval()[0])
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return float(self.interval()[1])
+
+    def __repr__(self) -> str:
+        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {self.high:.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a question came back with.
+
+    Attributes
+    ----------
+    release
+        What left the house: noisy cells, their cost and how they were made.
+    entry
+        The number of its entry in the ledger; None where none was kept.
+    share
+        The share of the budget that it cost, where that is known.
+    level
+        How often the intervals of `table` hold the truth.
+    """
+
+    release: Release
+    entry: int | None = None
+    share: float | None = None
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.release.value, CellsPosterior):
+            raise InvalidData("an answer is made from noisy cells; this release holds something else")
+
+    @property
+    def posterior(self) -> CellsPosterior:
+        """What is known of every row: `mean`, `sd`, `interval`, `sample`, `draws`."""
+        value: CellsPosterior = self.release.value
+        return value
+
+    @property
+    def question(self) -> Question:
+        """What was asked."""
+        return self.posterior.question
+
+    @property
+    def cost(self) -> Profile:
+        """What the answer provably cost: a whole privacy curve."""
+        return self.release.profile
+
+    @functools.cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `table` as plain values."""
+        posterior = self.posterior
+        middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
+        plain = np.divide(posterior.plain_sd, posterior.sd, out=np.zeros(middle.size), where=posterior.sd > 0)
+        rows = []
+        for place, label in enumerate(self.question.labels):
+            row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
+            row |= {"estimate": float(middle[place]), "low": float(ends[place, 0]), "high": float(ends[place, 1])}
+            rows.append(row | {"privacy_share": float(1 - min(plain[place], 1.0))})
+        return rows
+
+    @property
+    def table(self) -> Any:
+        """A data frame: the group columns under their own names, then estimate, low, high and privacy_share.
+
+        `privacy_share` is the part of the interval's width that the noise added: 0 where privacy cost nothing, 1 where
+        without noise the number would be known.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows)
+
+    def summary(self) -> str:
+        """Return the question and its rows as text."""
+        names = self.question.label_names
+        lines = [self.question.describe()]
+        for row in self.rows:
+            where = ", ".join(_shown(row[name]) for name in names)
+            lines.append(f"  {where + ': ' if where else ''}{self._sentence(row)}")
+        return "\n".join([*lines, self.footing()])
+
+    def _sentence(self, row: Mapping[str, Any]) -> str:
+        ends = self.formatted(row)
+        return f"{ends[0]} ({ends[1]} to {ends[2]})"
+
+    def formatted(self, row: Mapping[str, Any]) -> list[str]:
+        """Return estimate, low and high with as many digits as the interval bears out."""
+        width = max(row["high"] - row["low"], 1e-12)
+        if self.question.verb == "counts":
+            return [f"{row[name]:.0f}" for name in ("estimate", "low", "high")]
+        digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
+        return [f"{row[name]:.{digits}f}" for name in ("estimate", "low", "high")]
+
+    def footing(self) -> str:
+        """Return what holds for every row, in one line."""
+        paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
+        entry = "" if self.entry is None else f", entry {self.entry}"
+        return f"{self.level:.0%} intervals, privacy noise included{paid}{entry}"
+
+    def __repr__(self) -> str:
+        rows = self.rows
+        first = self._sentence(rows[0])
+        return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
+
+    def _repr_html_(self) -> str:
+        names = [*self.question.label_names, "estimate", "low", "high", "privacy"]
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        body = []
+        for row in self.rows:
+            cells = [_shown(row[name]) for name in self.question.label_names]
+            cells += [*self.formatted(row), f"{row['privacy_share']:.0%}"]
+            body.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+        title = f"<caption>{escape(self.question.describe())}</caption>"
+        foot = f"<p><small>{escape(self.footing())}</small></p>"
+        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{foot}"
+
+    def draws(self, *label: Any) -> Floats:
+        """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
+        return np.asarray(self.posterior.draws[:, self._place(label)])
+
+    def _place(self, label: Any) -> int:
+        wanted = _flat(label)
+        for place, known in enumerate(self.question.labels):
+            if tuple(map(_shown, known)) == tuple(map(_shown, wanted)):
+                return place
+        rows = ", ".join(" / ".join(map(_shown, known)) for known in self.question.labels[:12])
+        raise InvalidValue(f"no row of this answer is called {' / '.join(map(_shown, wanted))!r}; there are {rows}")
+
+    def difference(self, first: Any, second: Any) -> Comparison:
+        """Return the first row less the second, from their joint posterior; a row of several groups is a tuple."""
+        return self._compared(f"{_name(first)} - {_name(second)}", self.draws(first) - self.draws(second))
+
+    def ratio(self, first: Any, second: Any) -> Comparison:
+        """Return the first row over the second, from their joint posterior."""
+        below = self.draws(second)
+        tiny = np.finfo(np.float64).tiny
+        below = np.where(np.abs(below) < tiny, tiny, below)
+        with np.errstate(over="ignore"):
+            return self._compared(f"{_name(first)} / {_name(second)}", self.draws(first) / below)
+
+    def _compared(self, what: str, draws: Floats) -> Comparison:
+        return Comparison(f"{self.question.describe()}, {what}", draws, self.level)
+
+    def probability(self, claim: str) -> float:
+        """Return how likely a claim about rows is, such as ``"A > B"`` or ``"A >= 0.3"``."""
+        found = _MARK.match(claim.strip()) if isinstance(claim, str) else None
+        if found is None:
+            raise InvalidValue(f'a claim compares two rows, or a row and a number: "A > B". Got {claim!r}')
+        left, right = self._side(found["left"]), self._side(found["right"])
+        return float(np.mean(_SIGNS[found["sign"]](left, right)))
+
+    def _side(self, text: str) -> Any:
+        parts = [part.strip() for part in text.split("/")]
+        try:
+            return self.draws(*parts)
+        except InvalidValue:
+            try:
+                return float(text)
+            except ValueError:
+                pass
+            raise
+
+    def plot(self, *, densities: bool = False) -> Any:
+        """Return a figure: an interval for every row, or the posterior density of every row."""
+        names = [" / ".join(map(_shown, label)) or self.question.parameter for label in self.question.labels]
+        if densities:
+            return self._densities(names)
+        drawing, axes = figure(width=6.0, height=max(1.6, 0.9 + 0.32 * len(names)))
+        places = np.arange(len(names))[::-1]
+        rows = self.rows
+        middle = [row["estimate"] for row in rows]
+        off = [[r["estimate"] - r["low"] for r in rows], [r["high"] - r["estimate"] for r in rows]]
+        axes.errorbar(middle, places, xerr=np.maximum(off, 0), fmt="o", color=COLOURS[0], capsize=3)
+        axes.set_yticks(places, names)
+        axes.set_ylim(-0.7, len(names) - 0.3)
+        axes.set_xlabel(self.question.parameter)
+        axes.set_title(f"{self.question.describe()} ({self.level:.0%} intervals)")
+        return drawing
+
+    def _densities(self, names: Sequence[str]) -> Any:
+        drawing, axes = figure(width=6.0, height=3.6)
+        for place, name in enumerate(names[: len(COLOURS)]):
+            draws = self.posterior.draws[:, place]
+            heights, edges = np.histogram(draws, bins=60, density=True)
+            axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=name, color=COLOURS[place])
+        axes.set_xlabel(self.question.parameter)
+        axes.set_title(self.question.describe())
+        axes.legend()
+        return drawing
+
+    def to_arviz(self) -> Any:
+        """Return the posterior's draws as an ArviZ `InferenceData`, the rows under their names."""
+        import arviz  # noqa: PLC0415 - an extra
+
+        rows = [" / ".join(map(_shown, label)) or "all" for label in self.question.labels]
+        name = self.question.parameter.replace(" ", "_")
+        attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
+        return arviz.from_dict(
+            posterior={name: self.posterior.draws[None, ...]},
+            coords={"row": rows},
+            dims={name: ["row"]},
+            attrs=attributes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values, its table among them; `from_dict` reads it back."""
+        state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
+        return state | {"entry": self.entry, "share": self.share, "level": self.level}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Answer:
+        """Read an answer from `to_dict`'s form."""
+        try:
+            release = Release.from_dict(state["release"])
+            return Answer(release, state["entry"], state["share"], float(state["level"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValue(f"cannot read an answer: {error}") from None
+
+
+def _flat(label: Any) -> tuple[Hashable, ...]:
+    parts: list[Hashable] = []
+    for part in label if isinstance(label, tuple | list) else (label,):
+        parts.extend(_flat(part) if isinstance(part, tuple | list) else (part,))
+    return tuple(parts)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _name(label: Any) -> str:
+    return " / ".join(map(_shown, _flat(label)))

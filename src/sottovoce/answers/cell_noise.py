@@ -1,0 +1,76 @@
+"""The noise on the cells of a question: how it is shared out, and what one record can move beside it."""
+
+from __future__ import annotations
+
+import math
+
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
+from sottovoce.mechanisms.noisy_statistics import noise_profile
+from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.pure import PureProfile
+from sottovoce.readings import GroupMoments
+from sottovoce.readings.group_moments import STEPS
+
+__all__ = ["KINDS", "cell_noises", "cell_profile", "cell_weights"]
+
+KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
+_SLACK = 1 + 1e-9
+"""More than the rounding of the few operations that make up a sensitivity."""
+
+
+def cell_noises(reading: GroupMoments, noise: NoiseKind, scale: float) -> tuple[IntegerNoise, ...]:
+    """Return the noise on the counts and on each sum, in whole steps."""
+    units = [1] * reading.counted + [STEPS] * reading.moments
+    weights = cell_weights(reading, noise)
+    return tuple(IntegerNoise(noise, scale * unit / weight) for unit, weight in zip(units, weights, strict=True))
+
+
+def cell_weights(reading: GroupMoments, noise: NoiseKind) -> list[float]:
+    """Return a, b (for each measure) and c, as far as the reading has them: public numbers, tuned once."""
+    if not reading.measures:
+        return [1.0]
+    measures = len(reading.measures)
+    if noise == "laplace":
+        count, square = (0.4, 0.2) if reading.counted else (0.0, 0.5)
+    elif not reading.counted:
+        count, square = 0.0, math.sqrt(1.9 * measures)
+    elif reading.cells == 1:
+        count, square = math.sqrt(0.8 * measures), math.sqrt(1.3 * measures)
+    else:
+        count, square = math.sqrt(0.6 * measures), math.sqrt(0.4 * measures)
+    return [count] * reading.counted + [1.0] * measures + [square] * reading.squared
+
+
+def cell_profile(reading: GroupMoments, noise: NoiseKind, scale: float) -> Profile:
+    """Return what a release provably does: exact where only counts are released."""
+    if not reading.measures:
+        return noise_profile([IntegerNoise(noise, scale)], reading.blocks(1))
+    if noise == "laplace":
+        return PureProfile(_moves(reading, noise, 1) / scale * _SLACK)
+    return ZeroConcentratedProfile(_moves(reading, noise, 2) / (2 * scale**2) * _SLACK)
+
+
+def _moves(reading: GroupMoments, noise: NoiseKind, power: int) -> float:
+    """Return how far one record moves the sums, beside their weights: added up, or squared and added up."""
+    weights = cell_weights(reading, noise)
+    a = weights.pop(0) if reading.counted else 0.0
+    c = weights.pop() if reading.squared else 0.0
+    others = weights[1:]
+    far = sum((2 * b) ** power for b in others) + _turned(weights[0], c, power)
+    places = 2 if reading.cells > 1 else 1
+    moved = 2 * a**power + places * (sum(b**power for b in weights) + c**power)
+    return max(far, moved)
+
+
+def _turned(b: float, c: float, power: int) -> float:
+    """Return how far (t, t²) moves in one cell: t by d, t² by at most d(2 - d) and what rounding adds."""
+    slack = c / STEPS
+    if power == 1:
+        inner = 1 + b / (2 * c) if c else 2.0
+        at = [2.0, *([inner] if inner < 2 else [])]
+        return max(d * b + d * (2 - d) * c for d in at) + slack
+    ratio = (b / c) ** 2 if c else math.inf
+    at = [2.0, *([(3 - math.sqrt(1 - 2 * ratio)) / 2] if ratio < 0.5 else [])]
+    widest = max(d * math.sqrt(b**2 + c**2 * (2 - d) ** 2) for d in at)
+    return float((widest + slack) ** 2)

@@ -1,0 +1,221 @@
+"""The posterior of an answer: noisy cells, and what they tell of every row once the noise is taken into account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sottovoce.answers.cell_noise import cell_noises
+from sottovoce.answers.intervals import shortest
+from sottovoce.answers.latent_cells import cell_draws
+from sottovoce.answers.moments import mean_draws
+from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
+from sottovoce.answers.questions import Question
+from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import GroupMoments
+from sottovoce.readings.group_moments import STEPS
+
+__all__ = ["CellsPosterior"]
+
+_DRAWS = 4000
+_SEED = 20170913
+"""Draws are a function of the noisy cells alone: one release, one answer, wherever it is read."""
+_EVEN = 40.0
+"""How evenly records are taken to lie within a bin: as many of them as this would say."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellsPosterior:
+    """Noisy cells of a question, and the posterior of its rows that knows of the noise: free post-processing.
+
+    Attributes
+    ----------
+    question, n
+        What was asked, of how many records.
+    noise, scale
+        The kind of noise and its size beside one record.
+    cells
+        The noisy counts and sums, in whole steps.
+    """
+
+    question: Question
+    n: int
+    noise: NoiseKind
+    scale: float
+    cells: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cells", np.asarray(self.cells, dtype=np.int64))
+        if self.cells.shape != (self.reading.size,):
+            raise InvalidData(f"this question has {self.reading.size} cells. Got {self.cells.size}")
+
+    @cached_property
+    def reading(self) -> GroupMoments:
+        """How the cells are laid out."""
+        return self.question.reading
+
+    @cached_property
+    def noises(self) -> tuple[IntegerNoise, ...]:
+        """The noise on the counts and on each sum."""
+        return cell_noises(self.reading, self.noise, self.scale)
+
+    @cached_property
+    def draws(self) -> Floats:
+        """Joint draws of every row of the answer, (draws, rows)."""
+        return self._drawn[0]
+
+    @cached_property
+    def _drawn(self) -> tuple[Floats, Floats]:
+        return self._draw(_DRAWS, seeded_rng(_SEED))
+
+    @property
+    def plain_sd(self) -> Floats:
+        """About how uncertain each row would be without noise."""
+        return self._drawn[1]
+
+    def _draw(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        return getattr(self, f"_{self.question.verb}")(draws, rng)  # type: ignore[no-any-return]
+
+    def _counts_of(self, alpha: Floats | float, draws: int, rng: np.random.Generator) -> Floats:
+        """Return draws of the true counts of all cells, those of no cell last."""
+        if not self.reading.counted:
+            return np.broadcast_to([float(self.n), 0.0], (draws, 2))
+        noisy = self.reading.split(self.cells)[0].astype(np.float64)
+        alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4)
+        return cell_draws(noisy, self.noises[0], self.n, alphas, draws, rng)
+
+    def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        if self.question.pool:
+            noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64)
+            found = pooled_counts(noisy, self.noises[0], self.n, draws, rng)
+        else:
+            found = self._counts_of(self.question.prior / 4, draws, rng)[:, :-1]
+        return found, np.zeros(found.shape[1])
+
+    def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        values = self.question.values
+        alpha = self.question.prior / values
+        counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
+        if self.question.pool and counts.shape[1] > 1:
+            shares = pooled_shares(counts, alpha, rng)
+        else:
+            parts = rng.standard_gamma(counts + alpha) + 1e-300
+            shares = parts / parts.sum(axis=2, keepdims=True)
+        sizes = np.broadcast_to(counts.sum(axis=2, keepdims=True), counts.shape).mean(axis=0)
+        means = shares.mean(axis=0)
+        plain = np.sqrt(means * (1 - means) / (sizes + self.question.prior + 1))
+        if self.question.labels and len(self.question.labels) == counts.shape[1]:  # a flag: the share of yes
+            return shares[:, :, 1], plain[:, 1]
+        return shares.reshape(draws, -1), plain.ravel()
+
+    def _mean(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        means, _, plain = self._means(draws, rng)
+        return means, plain
+
+    def _means(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Return draws of the mean of the first measure, of N, and how uncertain the means would be without noise."""
+        reading, scale = self.reading, self.reading.scales[0]
+        sizes = self._counts_of(self.question.prior / 2, draws, rng)[:, : reading.cells]
+        parts = self.reading.split(self.cells)[reading.counted :]
+        noises = self.noises[reading.counted :]
+        variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
+        found = [
+            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng)
+            for i in range(reading.cells)
+        ]
+        means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
+        plain = spreads.mean(axis=0) / np.sqrt(np.maximum(numbers.mean(axis=0), 1.0))
+        if self.question.pool and reading.cells > 1:
+            means = pooled_means(means, rng)
+        return scale.middle + scale.half * means, numbers, scale.half * plain
+
+    def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        means, numbers, plain = self._means(draws, rng)
+        if self.question.exposure is None:
+            return means, plain
+        reading, scale = self.reading, self.reading.scales[1]
+        noisy = self.reading.split(self.cells)[reading.counted + 1] / STEPS
+        deviation = np.sqrt(self.noises[reading.counted + 1].variance) / STEPS
+        # Σt of the exposure: its noisy sum less noise, within what N records can have.
+        low, high = special.ndtr((-numbers - noisy) / deviation), special.ndtr((numbers - noisy) / deviation)
+        ranks = np.clip(low + (high - low) * rng.random(numbers.shape), 1e-16, 1 - 1e-16)
+        exposed = np.clip(noisy + deviation * special.ndtri(ranks), -numbers, numbers)
+        amount = np.maximum(numbers * scale.middle + scale.half * exposed, 1e-9 * scale.half)
+        return numbers * means / amount, plain * numbers.mean(axis=0) / amount.mean(axis=0)
+
+    def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        edges = np.asarray(self.reading.edges)
+        bins, at = edges.size - 1, np.asarray(self.question.at)
+        counts = self._counts_of(self.question.prior / 2 / bins, draws, rng)[:, :-1].reshape(draws, -1, bins)
+        sizes = counts.sum(axis=2)
+        parts = rng.standard_gamma(counts + self.question.prior / 2 / bins) + 1e-300
+        heights = np.cumsum(parts, axis=2)
+        heights = np.concatenate([np.zeros((*heights.shape[:2], 1)), heights / heights[:, :, -1:]], axis=2)
+        found = np.empty((draws, heights.shape[1], at.size))
+        density = np.empty((heights.shape[1], at.size))
+        for place, p in enumerate(at):
+            index = np.clip((heights <= p).sum(axis=2) - 1, 0, bins - 1)[..., None]
+            low, high = np.take_along_axis(heights, index, 2), np.take_along_axis(heights, index + 1, 2)
+            inside = np.clip(((p - low) / np.maximum(high - low, 1e-300))[..., 0], 1e-3, 1 - 1e-3)
+            # Nobody knows how records lie within a bin: about evenly.
+            within = rng.beta(_EVEN * inside, _EVEN * (1 - inside))
+            width = np.diff(edges)[index[..., 0]]
+            found[:, :, place] = edges[index[..., 0]] + within * width
+            density[:, place] = np.median((high - low)[..., 0] / width, axis=0)
+        spread = np.sqrt(at * (1 - at) / np.maximum(sizes.mean(axis=0), 1.0)[:, None])
+        plain = np.minimum(spread / np.maximum(density, 1e-12), edges[-1] - edges[0])
+        return found.reshape(draws, -1), plain.ravel()
+
+    # What every posterior has.
+
+    @property
+    def mean(self) -> Floats:
+        """The posterior mean of every row."""
+        return np.asarray(self.draws.mean(axis=0))
+
+    @property
+    def sd(self) -> Floats:
+        """The posterior standard deviation of every row."""
+        return np.asarray(self.draws.std(axis=0))
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Return the shortest interval of every row that holds `level`, (low, high) on the last axis."""
+        return shortest(self.draws, level)
+
+    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
+        """Return draws of every row, (draws, rows)."""
+        rng = np.random.default_rng() if rng is None else rng
+        return self.draws[rng.integers(0, len(self.draws), draws)]
+
+    def summary(self) -> str:
+        """Return the posterior in one line."""
+        return f"{self.question.describe()}: {self.draws.shape[1]} rows, {self.noise} noise of scale {self.scale:.4g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the noisy cells as plain values; `from_dict` reads them back."""
+        state = {"posterior": "noisy cells", "question": self.question.to_dict(), "n": self.n}
+        return state | {"noise": self.noise, "scale": self.scale, "cells": self.cells.tolist()}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> CellsPosterior:
+        """Read noisy cells from `to_dict`'s form."""
+        try:
+            question = Question.from_dict(state["question"])
+            cells = np.asarray(state["cells"], dtype=np.int64)
+            return CellsPosterior(question, int(state["n"]), state["noise"], float(state["scale"]), cells)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValue(f"cannot read noisy cells: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]

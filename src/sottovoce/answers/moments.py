@@ -1,0 +1,80 @@
+r"""Means of groups from noisy sums: the spread unknown, and the number of records too.
+
+With N records of mean μ and spread σ in a group, Σt has mean Nμ and variance Nσ², Σt² has mean N(μ² + σ²) and variance
+N(2κσ⁴ + 4μ²σ²), and their covariance is 2Nμσ²; κ = 1 for normal records, and more for heavier tails. Noise adds its own
+variance. The posterior of (N, σ, μ) is weighed on a grid that follows the data, and drawn from it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["mean_draws"]
+
+_TAILS = 2.0
+"""κ: spreads are told as if records had a kurtosis of 5, for few columns are normal."""
+_SIZES, _SPREADS, _MEANS = 48, 28, 24
+_LEAST = 1e-4
+"""The least spread that is considered, in t."""
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_MEANS)
+
+
+def mean_draws(
+    sizes: Floats, total: float, square: float, noise: tuple[float, float], draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Return draws of the mean of t, of its spread, and of N, given the noisy Σt and Σt² of one group.
+
+    Parameters
+    ----------
+    sizes
+        Draws of N that know of its noisy count.
+    total, square
+        The noisy sums.
+    noise
+        The variance of the noise on each.
+    draws, rng
+        How many draws, and their randomness.
+    """
+    # Quantiles of N stand for all of its draws; an empty group is one with next to no records.
+    shown = np.quantile(sizes, (np.arange(_SIZES) + 0.5) / _SIZES) if np.ptp(sizes) else sizes[:1]
+    known = np.maximum(shown, 0.01)
+    spreads = np.geomspace(_LEAST, 1.0, 2 * _SPREADS)
+    for _ in range(2):  # once everywhere, once more where the weight lies
+        weight = _weigh(known, spreads, total, square, noise)[0].sum(axis=(0, 2))
+        inside = np.flatnonzero(weight > weight.max() * 1e-7)
+        low, high = spreads[max(inside[0] - 1, 0)], spreads[min(inside[-1] + 1, spreads.size - 1)]
+        spreads = np.geomspace(low, max(high, low * 1.001), _SPREADS)
+    weights, means, widths = _weigh(known, spreads, total, square, noise)
+    flat = np.cumsum(weights.ravel())
+    picked = np.searchsorted(flat, rng.random(draws) * flat[-1], side="right")
+    size, spread, _ = np.unravel_index(np.minimum(picked, flat.size - 1), weights.shape)
+    width = widths.ravel()[picked]
+    jitter = means.ravel()[picked] + width * (rng.random(draws) - 0.5)
+    return np.clip(jitter, -1.0, 1.0), spreads[spread], shown[size]
+
+
+def _weigh(
+    sizes: Floats, spreads: Floats, total: float, square: float, noise: tuple[float, float]
+) -> tuple[Floats, Floats, Floats]:
+    """Return weights on a grid (N, σ, μ), the means on it, and how much of the line each of them stands for."""
+    n, s = sizes[:, None, None], spreads[None, :, None]
+    first = n * s**2 + noise[0]
+    centre, reach = total / n, 7 * np.sqrt(first) / n
+    low = np.maximum(-1.0, np.minimum(centre, 1.0) - reach)
+    high = np.minimum(1.0, np.maximum(centre, -1.0) + reach)
+    half = np.maximum((high - low) / 2, 1e-12)
+    mean = (low + high) / 2 + half * _NODES
+    widths = half * _WEIGHTS
+    off = total - n * mean
+    both = 2 * n * mean * s**2
+    second = n * (2 * _TAILS * s**4 + 4 * mean**2 * s**2) + noise[1] - both**2 / first
+    second = np.maximum(second, 1e-18)
+    left = square - n * (mean**2 + s**2) - both / first * off
+    log = -(off**2) / (2 * first) - np.log(first) / 2 - left**2 / (2 * second) - np.log(second) / 2
+    # A bounded record of mean μ has a spread of at most √(1 - μ²); beside that the spread is free on a log scale, with
+    # little weight on spreads far below a hundredth of the bounds.
+    log = np.where(s**2 <= 1 - mean**2 + 1e-9, log, -np.inf) + np.log(widths) + np.log(s / (s + 0.02))
+    top = log.max()
+    return np.exp(log - (top if np.isfinite(top) else 0.0)), mean, np.broadcast_to(widths, mean.shape)

@@ -1,0 +1,247 @@
+"""The questions people ask, as values: what is read, in which groups, and what the answer's rows are called."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
+from sottovoce.facts.conditions import columns_of, parse_predicate
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import as_floats
+from sottovoce.readings import GroupMoments, Statistics
+
+__all__ = ["VERBS", "Question"]
+
+VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
+_BINS = (8, 128)
+"""A distribution is cut into no fewer and no more bins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One of the `VERBS` about columns whose facts are public.
+
+    Parameters
+    ----------
+    verb
+        ``proportion``, ``mean``, ``rate``, ``counts`` or ``quantiles``.
+    columns
+        The column asked about; for ``counts`` one or several.
+    facts
+        What is public of every column that is named.
+    by
+        Columns of categories or flags; every combination gets a row, empty or not.
+    where
+        Which records the question is about. The others, and those with a missing value, are counted apart.
+    exposure
+        For a rate: the column whose sum the counts are divided by.
+    at
+        For quantiles: which, as probabilities.
+    bins
+        For quantiles: into how many bins the column is cut; 0 leaves it to the size of the noise.
+    pool
+        Whether groups share strength by a prior whose spread is learned from all of them.
+    prior
+        How many records the prior counts for in each group: two, shared by the values there are, is a flat prior of a
+        yes-or-no share. Counts, means and quantiles use it for the sizes of their cells alone.
+
+    Examples
+    --------
+    >>> facts = Facts(sbp=Number(60, 250), ward=Category(["A", "B"]), age=Number(0, 110))
+    >>> Question("mean", ("sbp",), facts, by=("ward",), where="age >= 40").describe()
+    'mean of sbp by ward where age >= 40'
+    """
+
+    word: ClassVar[str] = "question"
+    mechanisms: ClassVar[tuple[str, ...]] = ("noisy cells",)
+    verb: str
+    columns_asked: tuple[str, ...]
+    facts: Facts
+    by: tuple[str, ...] = ()
+    where: str | None = None
+    exposure: str | None = None
+    at: tuple[float, ...] = ()
+    bins: int = 0
+    pool: bool = False
+    prior: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.verb not in VERBS:
+            raise InvalidValue(f"a question is one of {', '.join(VERBS)}. Got {self.verb!r}")
+        for name in ("columns_asked", "by"):
+            object.__setattr__(self, name, names_of(getattr(self, name)))
+        if not self.columns_asked or (self.verb != "counts" and len(self.columns_asked) != 1):
+            raise InvalidValue(f"{self.verb} takes one column. Got {len(self.columns_asked)}")
+        named = [*self.columns_asked, *self.by, *([self.exposure] if self.exposure else [])]
+        if len(set(named)) < len(named):
+            raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
+        conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
+        object.__setattr__(self, "facts", Facts({n: self.facts[n] for n in dict.fromkeys([*named, *conditions])}))
+        object.__setattr__(self, "prior", float(as_floats("prior", self.prior, 0.0)))
+        if not 0 < self.prior < math.inf:
+            raise InvalidValue(f"prior must be > 0 and finite. Got {self.prior!r}")
+        if self.exposure is not None and self.verb != "rate":
+            raise InvalidValue("exposure= goes with a rate")
+        if self.verb == "quantiles":
+            at = np.atleast_1d(as_floats("at", self.at, 0.0))
+            if not at.size or not np.all((at > 0) & (at < 1)) or not np.all(np.diff(at) > 0):
+                raise InvalidValue(f"quantiles are rising probabilities between 0 and 1. Got {list(self.at)}")
+            object.__setattr__(self, "at", tuple(at.tolist()))
+            if self.bins and not 2 <= self.bins <= 4096:
+                raise InvalidValue(f"bins must be a whole number from 2 to 4096. Got {self.bins!r}")
+        elif self.at or self.bins:
+            raise InvalidValue("at= and bins= go with quantiles")
+        if self.pool and self.verb == "quantiles":
+            raise InvalidValue("quantiles of groups are not pooled")
+        self.reading  # noqa: B018 - a column of the wrong kind is refused here
+
+    @property
+    def parameter(self) -> str:
+        """The verb and its column, for names."""
+        return f"{self.verb} of {', '.join(self.columns_asked)}"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read, in the reading's order."""
+        if self.verb in ("proportion", "counts"):
+            return [*self.by, *self.columns_asked]
+        return [*self.by, *self.columns_asked, *([self.exposure] if self.exposure else [])]
+
+    @property
+    def reading(self) -> GroupMoments:
+        """What is seen of the records: the cells, and in them counts and sums."""
+        if self.verb in ("proportion", "counts"):
+            return self._grouped([*self.by, *self.columns_asked])
+        if self.verb == "quantiles":
+            column = self.facts[self.columns_asked[0]]
+            low, high = self._bounds(self.columns_asked[0])
+            bins = self.bins or _BINS[0]
+            if isinstance(column, Count) and column.high + 1 <= bins:  # a bin a value
+                edges = tuple(k - 0.5 for k in range(column.high + 2))
+            else:
+                edges = tuple(np.linspace(low, high, bins + 1).tolist())
+            return self._grouped(list(self.by), edges=edges, fillers=(_filler(column),))
+        names = [self.columns_asked[0], *([self.exposure] if self.exposure else [])]
+        fillers = tuple(_filler(self.facts[name]) for name in names)
+        counted = bool(self.by) or self.where is not None or None in fillers
+        measures = tuple(self._bounds(name) for name in names)
+        return self._grouped(list(self.by), measures=measures, fillers=fillers, squared=True, counted=counted)
+
+    def _grouped(self, names: list[str], **rest: Any) -> GroupMoments:
+        groups, others = [], []
+        for name in names:
+            column = self.facts[name]
+            categories = categories_of(name, column)
+            missing = getattr(column, "missing", None)
+            groups.append(categories)
+            others.append(-1 if missing is None else categories.index(missing))
+        return GroupMoments(tuple(groups), tuple(others), **rest)
+
+    def _bounds(self, name: str) -> tuple[float, float]:
+        column = self.facts[name]
+        if isinstance(column, Count):
+            return 0.0, float(column.high)
+        if isinstance(column, Number):
+            if name == self.exposure and column.low < 0:
+                raise InvalidValue(f"an exposure is never below zero; {name!r} may be")
+            return column.low, column.high
+        hint = "; ask for its proportion" if isinstance(column, Category | Flag) else ""
+        raise InvalidValue(f"{self.verb} needs a column of numbers; {name!r} is a {column.word}{hint}")
+
+    def with_bins(self, n: int, deviation: float) -> Question:
+        """Return the question with as many bins as the noise lets one tell apart: public numbers only."""
+        if self.verb != "quantiles" or self.bins:
+            return self
+        groups = max(1, math.prod(len(categories_of(name, self.facts[name])) for name in self.by))
+        told = n / groups / max(deviation, 0.5)
+        bins = 2 ** round(math.log2(min(max(told**0.6, _BINS[0]), _BINS[1])))
+        return replace(self, bins=bins)
+
+    @property
+    def values(self) -> int:
+        """How many values of the column have a share of each group."""
+        return math.prod(len(categories_of(n, self.facts[n])) for n in self.columns_asked)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The columns that name a row of the answer."""
+        if self.verb == "counts" or (self.verb == "proportion" and not self._yes):
+            return [*self.by, *self.columns_asked]
+        return [*self.by, *(["quantile"] if self.verb == "quantiles" else [])]
+
+    @property
+    def _yes(self) -> bool:
+        return isinstance(self.facts[self.columns_asked[0]], Flag)
+
+    @property
+    def labels(self) -> list[tuple[Hashable, ...]]:
+        """What each row of the answer is called, one value a `label_names`."""
+        lists: list[Sequence[Hashable]] = [
+            self.at if name == "quantile" and self.verb == "quantiles" else categories_of(name, self.facts[name])
+            for name in self.label_names
+        ]
+        return list(itertools.product(*lists))
+
+    def statistics(self, records: Any) -> Statistics:
+        """Return what is seen of records in memory: a frame or a mapping of columns. A condition is for tables."""
+        if self.where is not None:
+            raise InvalidValue("a condition is read in a table; open the records with open_table")
+        return self.reading.read([records[name] for name in self.columns])
+
+    def describe(self) -> str:
+        """Return the question in one line, as `sottovoce ask` takes it."""
+        what = ", ".join(self.columns_asked)
+        text = f"{self.verb} {', '.join(f'{p:g}' for p in self.at)} of {what}" if self.at else f"{self.verb} of {what}"
+        text = f"pooled {text}" if self.pool else text
+        text += f" per {self.exposure}" if self.exposure else ""
+        text += f" by {', '.join(self.by)}" if self.by else ""
+        return text + (f" where {self.where}" if self.where is not None else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plain values; `from_dict` reads it back."""
+        given = {"verb": self.verb, "columns": list(self.columns_asked), "facts": self.facts.to_dict()}
+        rest = {"by": list(self.by), "where": self.where, "exposure": self.exposure, "at": list(self.at)}
+        return {"system": self.word} | given | rest | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a question from `to_dict`'s form."""
+        try:
+            rest = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
+            columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))
+            return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **rest)
+        except (KeyError, TypeError) as error:
+            raise InvalidValue(f"cannot read a question: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Question) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def names_of(given: Any) -> tuple[str, ...]:
+    """Return one name, or several, as a tuple."""
+    found = (given,) if isinstance(given, str) else tuple(given or ())
+    if not all(isinstance(name, str) for name in found):
+        raise InvalidValue("columns are named by texts")
+    return found
+
+
+def categories_of(name: str, column: Column) -> tuple[Hashable, ...]:
+    """Return the public values of a column of categories, or raise `InvalidValue`."""
+    if isinstance(column, Flag):
+        return (False, True)
+    if isinstance(column, Category):
+        return column.categories
+    raise InvalidValue(f"{name!r} is a {column.word}, so it has no public list of values to count or to group by")
+
+
+def _filler(column: Column) -> float | None:
+    missing = getattr(column, "missing", None)
+    return None if missing is None else float(missing)

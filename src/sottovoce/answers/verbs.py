@@ -1,0 +1,214 @@
+"""The verbs of a curator: the questions people ask, each one release, with an answer one can read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from sottovoce.answers.answer import Answer
+from sottovoce.answers.asking import parse_question
+from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.answers.questions import Question
+from sottovoce.facts import Facts
+from sottovoce.ledger import Budget, Entry, Ledger, State
+from sottovoce.ledger.charging import price
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+
+__all__ = ["Verbs"]
+
+Columns = str | Sequence[str] | None
+Spend = Promise | float
+
+
+class Verbs:
+    """What a `Curator` can be asked, in the words of the question.
+
+    Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
+    (which records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it
+    was opened, or a promise) and `part` (charge a part of the budget).
+    """
+
+    facts: Facts | None
+    budget: Budget
+    _ledger: Ledger
+
+    # What the curator has.
+
+    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share of the budget."""
+        raise NotImplementedError
+
+    def draft(self, mechanism: Any, column: Any = None, **options: Any) -> Any:
+        """Reserve and make a release."""
+        raise NotImplementedError
+
+    def record(self, draft: Any) -> Any:
+        """Record a release."""
+        raise NotImplementedError
+
+    # The verbs.
+
+    def proportion(
+        self,
+        column: str,
+        *,
+        by: Columns = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        prior: float = 2.0,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return the share of records with a flag, or with each category of a column; missing values are left out.
+
+        Parameters
+        ----------
+        column
+            A flag or a column of categories.
+        by, where, spend, part
+            As for every verb.
+        pool
+            Let groups share strength: each group's shares lie around common ones, as closely as the groups say.
+        prior
+            How many records the prior counts for in each group; two, shared by the values, unless given.
+        options
+            As in `Curator.release`: ``idempotency_key``, ``rng``.
+        """
+        asked = {"by": by, "where": where, "pool": pool, "prior": prior}
+        return self.answer(self.question("proportion", column, **asked), spend=spend, part=part, **options)
+
+    def mean(
+        self,
+        column: str,
+        *,
+        by: Columns = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return the mean of a column of numbers; its spread is unknown, and missing values are left out.
+
+        The parameters are those of `proportion`.
+        """
+        asked = {"by": by, "where": where, "pool": pool}
+        return self.answer(self.question("mean", column, **asked), spend=spend, part=part, **options)
+
+    def rate(
+        self,
+        column: str,
+        *,
+        exposure: str | None = None,
+        by: Columns = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return how often something happens: the sum of counts over the number of records, or over `exposure`."""
+        asked = {"by": by, "where": where, "pool": pool, "exposure": exposure}
+        return self.answer(self.question("rate", column, **asked), spend=spend, part=part, **options)
+
+    def counts(
+        self,
+        columns: Columns,
+        *,
+        by: Columns = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        pool: bool = False,
+        prior: float = 2.0,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return how many records hold each combination of the values of some columns: a contingency table."""
+        asked = {"by": by, "where": where, "pool": pool, "prior": prior}
+        return self.answer(self.question("counts", columns, **asked), spend=spend, part=part, **options)
+
+    def quantiles(
+        self,
+        column: str,
+        at: Sequence[float] | float = (0.25, 0.5, 0.75),
+        *,
+        by: Columns = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        bins: int = 0,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Return quantiles of a column of numbers, from its counts in public bins; by default the quartiles."""
+        asked = {"by": by, "where": where, "at": at, "bins": bins}
+        return self.answer(self.question("quantiles", column, **asked), spend=spend, part=part, **options)
+
+    def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
+        """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
+        asked = parse_question(text)
+        question = self.question(asked.pop("verb"), asked.pop("columns"), **asked)
+        return self.answer(question, spend=spend, part=part, **options)
+
+    def question(self, verb: str, columns: Columns, **asked: Any) -> Question:
+        """Return a question about this table, made from its facts."""
+        if self.facts is None:
+            raise InvalidValue("a question needs the facts of the table: Curator(data, facts=..., ...)")
+        given = {name: value for name, value in asked.items() if value is not None}
+        if "at" in given:
+            given["at"] = (given["at"],) if isinstance(given["at"], int | float) else tuple(given["at"])
+        return Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
+
+    def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
+        """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
+        budget = self.budget if part is None else part
+        target = self.promise(spend, part)
+        assert target is not None
+        return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
+
+    def answer(
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Answer:
+        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
+        mechanism = self.mechanism_for(question, spend, part)
+        made = self.draft(mechanism, where=question.where, part=part, **options)
+        done = self.record(made) if hasattr(made, "reservation") else made
+        budget = self.budget if part is None else part
+        share = price(budget, done.release.profile) / budget.limit
+        return Answer(done.release, done.entry, share, level)
+
+    # The currency.
+
+    def share(self, fraction: float, part: Budget | None = None) -> Promise:
+        """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""
+        promise = self.promise(fraction, part)
+        assert promise is not None
+        return promise
+
+    def left(self, part: Budget | None = None) -> str:
+        """Return what is left of the budget in words: ``50 % left: about 10 more like the last``."""
+        budget = self.budget if part is None else part
+        share = max(0.0, 1 - float(self._ledger.spent(budget)) / budget.limit)
+        last = self._last(budget)
+        text = f"{100 * share:.3g} % left"
+        if last is None or not last > 0:
+            return text
+        more = int(share * budget.limit / last * (1 + 1e-9))
+        return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
+
+    def _last(self, budget: Budget) -> float | None:
+        entries: list[Entry] = [e for e in self._ledger.entries() if e.state is not State.VOID]
+        for entry in reversed(entries):
+            if entry.budget == budget.id:
+                return entry.cost
+            if budget.whole is None and entry.whole_cost is not None and entry.dataset.startswith(f"{budget.dataset}/"):
+                return entry.whole_cost
+        return None

@@ -1,0 +1,112 @@
+"""`sottovoce ask`: a question in words, answered from a table and charged to its ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import parse_promise
+
+__all__ = ["ask"]
+
+
+def ask(
+    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")],
+    question: Annotated[
+        str | None, typer.Argument(help="Such as 'mean of sbp by ward where age >= 40'; or say it with the options.")
+    ] = None,
+    facts: Annotated[
+        Path | None, typer.Option(help="The TOML file that says what is public of the columns. [default: beside DATA]")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="The ledger: a path or a database address. [default: beside DATA]")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
+    spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
+    verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
+    by: Annotated[list[str] | None, typer.Option(help="Group by this column; repeat for several.")] = None,
+    where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
+    exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
+    at: Annotated[list[float] | None, typer.Option(help="Which quantile; repeat for several.")] = None,
+    pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
+    level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
+    dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
+    who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
+    from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
+    from sottovoce.curator import Curator  # noqa: PLC0415
+
+    given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": tuple(at or ()), "pool": pool or None}
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value}
+    if question is not None:
+        if verb or column:
+            raise InvalidValue("say the question in words or with --verb and --column, not both")
+        asked = parse_question(question) | asked
+    elif verb and column:
+        asked |= {"verb": verb, "columns": tuple(column)}
+        if verb == "quantiles":
+            asked.setdefault("at", (0.25, 0.5, 0.75))
+    else:
+        raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
+    paid = parse_spend(spend)
+    beside = Path(data)
+    curator = Curator(
+        data,
+        ledger=str(beside.with_suffix(".ledger")) if ledger is None else ledger,
+        budget=None if budget is None else parse_promise(budget),
+        facts=_facts(beside) if facts is None else facts,
+        dataset=dataset,
+        who=who,
+    )
+    with curator:
+        asking = curator.question(asked.pop("verb"), asked.pop("columns"), **asked)
+        answer = curator.answer(
+            asking,
+            spend=parse_promise(paid) if isinstance(paid, str) else paid,
+            level=level,
+            idempotency_key=key,
+        )
+        left = curator.left()
+    if csv is not None:
+        _written(lambda: answer.table.to_csv(csv, index=False), csv)
+    if plot is not None:
+        _written(lambda: answer.plot().savefig(plot), plot)
+    if as_json:
+        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left})
+        return
+    names = asking.label_names
+    rows = [
+        (*(escape(str(row[name])) for name in names), *answer.formatted(row), f"{row['privacy_share']:.0%}")
+        for row in answer.rows
+    ]
+    header = (*names, "estimate", "low", "high", "of it privacy")
+    console.print(table(asking.describe(), header, rows, left=max(len(names), 0)))
+    console.print(f"{answer.footing()}. {left}.")
+
+
+def _facts(data: Path) -> Path:
+    place = data.with_suffix(".facts.toml")
+    if place.is_file():
+        return place
+    raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
+
+
+def _written(write: Any, path: Path) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise InvalidValue(
+            f"the answer is made and in the ledger, but {path} cannot be written: {error.strerror}"
+        ) from None
+    except ValueError:  # Matplotlib knows no such file
+        raise InvalidValue(f"the answer is made and in the ledger, but {path.name} is no PNG, SVG or PDF") from None

@@ -1,0 +1,111 @@
+"""What noisy cells tell, against enumeration and against what is known without noise."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from papers.verb_coverage import Cell, cover
+from scipy import stats
+
+from sottovoce.answers.intervals import shortest
+from sottovoce.answers.latent_cells import cell_draws
+from sottovoce.answers.moments import mean_draws
+from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.randomness import seeded_rng
+
+
+def enumerated(noisy: list[int], noise: IntegerNoise, n: int, alpha: list[float]) -> np.ndarray:
+    """The posterior means of latent counts that sum to n, by adding up every possibility."""
+    total, means = 0.0, np.zeros(len(noisy))
+    for counts in itertools.product(range(n + 1), repeat=len(noisy)):
+        if sum(counts) != n:
+            continue
+        weight = math.prod(
+            math.gamma(k + a) / math.factorial(k) * math.exp(float(noise.log_weight(y - k)))
+            for k, y, a in zip(counts, noisy, alpha, strict=True)
+        )
+        total, means = total + weight, means + weight * np.array(counts)
+    return np.asarray(means / total)
+
+
+@pytest.mark.parametrize("noise", [IntegerNoise("laplace", 4.0), IntegerNoise("gaussian", 30.0)])
+def test_counts_are_conditioned_on_their_sum_exactly(noise: IntegerNoise) -> None:
+    noisy, alpha = [9, -3, 40], [0.5, 1.0, 0.25]
+    draws = cell_draws(np.array(noisy), noise, 8, np.array(alpha), 40_000, seeded_rng(1))
+    assert np.all(draws.sum(axis=1) == 8)
+    assert draws.mean(axis=0) == pytest.approx(enumerated(noisy, noise, 8, alpha), abs=0.06)
+
+
+@pytest.mark.parametrize("scale", [4.0, 400.0, 40_000.0])
+def test_counts_of_many_records_keep_their_sum(scale: float) -> None:
+    truth = np.array([60_000.0, 30_000.0, 10_000.0])
+    draws = cell_draws(truth, IntegerNoise("gaussian", scale), 100_000, np.full(3, 0.5), 2000, seeded_rng(1))
+    assert np.all(draws >= 0)
+    assert draws.sum(axis=1) == pytest.approx(np.full(2000, 100_000), abs=1)
+    spread = scale * math.sqrt(2 / 3)
+    assert scale > 10_000 or draws.std(axis=0) == pytest.approx(np.full(3, spread), rel=0.1)
+
+
+def test_a_mean_without_noise_has_the_interval_of_a_normal_mean() -> None:
+    t = 0.2 + 0.1 * stats.norm.ppf((np.arange(400) + 0.5) / 400)
+    draws, spreads, _ = mean_draws(np.full(4000, 400.0), t.sum(), (t**2).sum(), (1e-6, 1e-6), 4000, seeded_rng(1))
+    assert draws.mean() == pytest.approx(0.2, abs=1e-3)
+    assert draws.std() == pytest.approx(0.1 / 20, rel=0.06)
+    assert np.median(spreads) == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize(("size", "total", "square"), [(0.0, 5.0, -7.0), (1.0, -900.0, 1e6), (3.0, 1e9, -1e9)])
+def test_a_mean_of_next_to_nothing_stays_within_bounds(size: float, total: float, square: float) -> None:
+    draws, _, _ = mean_draws(np.full(100, size), total, square, (4.0, 4.0), 500, seeded_rng(1))
+    assert np.all(np.abs(draws) <= 1)
+
+
+def test_the_shortest_interval_holds_its_level_and_hugs_the_edge() -> None:
+    draws = seeded_rng(1).exponential(size=(4000, 1))
+    low, high = shortest(draws, 0.9)[0]
+    assert low < 0.02
+    assert high == pytest.approx(-math.log(0.1), rel=0.1)
+    assert np.mean((draws >= low) & (draws <= high)) == pytest.approx(0.9, abs=1e-3)
+    with pytest.raises(InvalidValue, match="level"):
+        shortest(draws, 1.0)
+
+
+def test_pooling_draws_equal_groups_together_and_leaves_unequal_ones() -> None:
+    rng = seeded_rng(1)
+    alike = rng.binomial(40, rng.beta(15, 25, (2000, 12)))
+    counts = np.stack([40 - alike, alike], axis=2).astype(float)
+    shares = pooled_shares(counts, 1.0, rng)[:, :, 1]
+    assert shares.std(axis=0).mean() < 0.8 * (alike / 40).std(axis=0).mean()
+    apart = np.linspace(-0.8, 0.8, 8) + 0.01 * rng.normal(size=(2000, 8))
+    assert pooled_means(apart, rng).mean(axis=0) == pytest.approx(np.linspace(-0.8, 0.8, 8), abs=0.02)
+
+
+def test_pooled_counts_beat_the_noisy_cells() -> None:
+    rng, noise = seeded_rng(1), IntegerNoise("laplace", 20.0)
+    truth = rng.negative_binomial(1, 1 / 16, 300).astype(float)
+    noisy = noise.add(truth.astype(np.int64), rng).astype(float)
+    pooled = pooled_counts(noisy, noise, int(truth.sum()), 1000, rng)
+    error, raw = (float(np.sqrt(np.mean((x - truth) ** 2))) for x in (pooled.mean(axis=0), noisy))
+    assert error < 0.6 * raw
+    low, high = shortest(pooled).T
+    assert 0.88 < np.mean((low <= truth) & (truth <= high)) <= 1
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell("proportion", 500, 0.5, 4, missing=0.2),
+        Cell("mean", 500, 2.0, 1),
+        Cell("mean", 5000, 0.5, 4, selected=0.4),
+        Cell("rate", 5000, 2.0, 4, "skewed"),
+        Cell("counts", 500, 0.5, 4),
+        Cell("quantiles", 5000, 2.0, 1),
+        Cell("difference", 5000, 0.5, 4),
+    ],
+    ids=lambda cell: f"{cell.verb} {cell.n}",
+)
+def test_intervals_hold_the_truth(cell: Cell) -> None:
+    assert cover(cell, repeats=24, seed=5)["covered"] >= 0.83

@@ -1,0 +1,212 @@
+"""The questions people ask of a table, and the answers they get."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sottovoce as sv
+from sottovoce.answers import Answer, parse_question, parse_spend
+from sottovoce.curator import Curator
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
+
+N = 20_000
+FACTS = sv.Facts(
+    {"blood pressure": sv.Number(60, 250)},
+    smoker=sv.Flag(),
+    ward=sv.Category(["A", "B", "C", "never"]),
+    sbp=sv.Number(60, 250),
+    age=sv.Number(0, 110),
+    visits=sv.Count(20),
+)
+
+
+def patients() -> pa.Table:
+    rng = np.random.default_rng(5)
+    ward = rng.choice(["A", "B", "C"], N)
+    sbp = np.clip(rng.normal(np.where(ward == "A", 131, 120), 18), 61, 249)
+    holes = [None if gone else float(x) for gone, x in zip(rng.random(N) < 0.3, sbp, strict=True)]
+    smoker = [None if i % 10 == 0 else bool(x) for i, x in enumerate(rng.random(N) < np.where(ward == "A", 0.4, 0.2))]
+    table = {"ward": ward, "sbp": sbp, "blood pressure": holes, "age": rng.integers(0, 100, N)}
+    return pa.table(table | {"smoker": smoker, "visits": rng.poisson(2, N)})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("patients") / "patients.parquet"
+    pq.write_table(patients(), path)
+    return path
+
+
+@pytest.fixture
+def curator(data: Path, tmp_path: Path) -> Iterator[Curator]:
+    with Curator(data, facts=FACTS, ledger=tmp_path / "ledger", budget=sv.ApproxDP(1.0, 1e-6), who="ada") as opened:
+        yield opened
+
+
+def holds(row: Any, truth: float, slack: float = 1.0) -> bool:
+    """Whether an interval, widened by `slack` of its width, holds the truth: no test of a level."""
+    width = slack * (row["high"] - row["low"])
+    return bool(row["low"] - width <= truth <= row["high"] + width)
+
+
+def test_the_mean_of_a_subgroup_is_the_subgroups_mean(curator: Curator) -> None:
+    (row,) = curator.mean("sbp", where="ward = 'A'", spend=0.2).rows
+    assert holds(row, 131)
+    assert row["low"] > 120
+    assert row["high"] - row["low"] < 6
+
+
+def test_missing_values_are_left_out_of_a_mean(curator: Curator) -> None:
+    (row,) = curator.mean("blood pressure", spend=0.2).rows
+    table = patients()
+    truth = float(np.mean([x for x in table["blood pressure"].to_pylist() if x is not None]))
+    assert holds(row, truth)
+    assert row["low"] > 110
+
+
+def test_an_answer_is_a_whole_posterior_with_an_interval(curator: Curator) -> None:
+    table = curator.proportion("smoker", by="ward").table
+    assert list(table.columns) == ["ward", "estimate", "low", "high", "privacy_share"]
+    assert list(table["ward"]) == ["A", "B", "C", "never"]
+    assert np.all(table["low"] < table["high"])
+    assert holds(table.iloc[0], 0.4)
+    assert holds(table.iloc[1], 0.2)
+    assert table["high"][3] - table["low"][3] > 0.8  # nobody is there, so nothing is known
+    assert np.all(table["privacy_share"].between(0, 1))
+
+
+def test_every_verb_answers_by_group(curator: Curator) -> None:
+    rate = curator.rate("visits", by="ward", spend=0.1).rows
+    assert all(holds(row, 2.0) for row in rate[:3])
+    per = curator.rate("visits", exposure="age", by=["ward"], spend=0.1).rows
+    assert all(holds(row, 2 / 49.5) for row in per[:3])
+    counts = curator.counts(["ward", "smoker"], spend=0.1).table
+    truth = patients().group_by(["ward", "smoker"]).aggregate([("age", "count")]).to_pylist()
+    known = {(r["ward"], r["smoker"]): r["age_count"] for r in truth}
+    assert all(holds(r, known.get((r["ward"], r["smoker"]), 0)) for _, r in counts.iterrows())
+    median = curator.quantiles("sbp", [0.5], by="ward", spend=0.1).rows
+    assert holds(median[0], 131)
+    assert holds(median[1], 120)
+    shares = curator.proportion("ward", where="age < 50", spend=0.1).rows
+    assert sum(row["estimate"] for row in shares) == pytest.approx(1, abs=0.05)
+
+
+def test_groups_are_compared_by_their_joint_posterior(curator: Curator) -> None:
+    answer = curator.mean("sbp", by="ward", spend=0.3)
+    gap = answer.difference("A", "B")
+    assert gap.low < 11 < gap.high + 2
+    assert answer.probability("A > B") > 0.99
+    assert answer.probability("B >= 200") == 0
+    assert answer.ratio("A", "B").estimate == pytest.approx(131 / 120, abs=0.05)
+    assert gap.interval(0.5)[0] > gap.low
+    with pytest.raises(InvalidValue, match="no row"):
+        answer.difference("A", "Z")
+    with pytest.raises(InvalidValue, match="claim"):
+        answer.probability("A")
+
+
+def test_one_price_for_all_groups_and_shares_add_up(curator: Curator) -> None:
+    assert curator.left() == "100 % left"
+    for _ in range(10):
+        answer = curator.proportion("smoker", by="ward", spend=0.05)
+    assert answer.share == pytest.approx(0.05, rel=1e-4)
+    assert answer.share <= 0.05
+    assert curator.left() == "50 % left: about 10 more like the last"
+    curator.mean("sbp", by=["ward", "smoker"], spend=0.5)
+    assert curator.left().endswith("too little for one more like the last")
+    with pytest.raises(BudgetExceeded):
+        curator.mean("sbp", spend=0.05)
+
+
+def test_the_noise_is_what_the_budget_charges_least_for(data: Path, tmp_path: Path) -> None:
+    kinds = {}
+    for budget in (sv.ApproxDP(1.0, 1e-6), sv.PureDP(1.0)):
+        with Curator(data, facts=FACTS, ledger=tmp_path / f"{budget.word}", budget=budget) as curator:
+            question = curator.question("proportion", "smoker")
+            kinds[budget.word] = curator.mechanism_for(question, 0.05).noise
+            assert curator.share(0.1) == curator.promise(0.1)
+    assert kinds == {"approx": "gaussian", "pure": "laplace"}
+
+
+def test_a_promise_may_be_spent_and_a_part_charged(curator: Curator) -> None:
+    assert curator.mean("sbp", spend=sv.ApproxDP(0.2, 1e-7)).cost.excess(sv.ApproxDP(0.2, 1e-7)) <= 0
+    part = curator.open_part("ben", curator.share(0.5))
+    curator.proportion("smoker", spend=0.5, part=part)
+    assert curator.left(part).startswith("50 % left")
+
+
+def test_an_answer_is_charged_once_under_its_key_and_read_back(curator: Curator) -> None:
+    first = curator.mean("sbp", by="ward", idempotency_key="k")
+    again = curator.mean("sbp", by="ward", idempotency_key="k")
+    assert first.entry == again.entry == curator.history()[-1].id
+    assert first.rows == again.rows
+    back = Answer.from_dict(json.loads(json.dumps(first.to_dict())))
+    assert back.summary() == first.summary()
+
+
+def test_an_answer_shows_itself(curator: Curator) -> None:
+    answer = curator.ask("mean of `blood pressure` by ward where age >= 40", spend=0.1)
+    assert repr(answer) == "Answer('mean of blood pressure by ward where age >= 40': 4 rows)"
+    assert "<td>never</td>" in answer._repr_html_()
+    assert answer.summary().count("\n") == 5
+    assert answer.plot().axes[0].get_yticklabels()[0].get_text() == "A"
+    assert len(answer.plot(densities=True).axes[0].lines) == 4
+    draws = answer.to_arviz().posterior["mean_of_blood_pressure"]
+    assert list(draws.coords["row"].values) == ["A", "B", "C", "never"]
+    assert answer.posterior.sample(7).shape == (7, 4)
+
+
+@pytest.mark.parametrize(
+    ("verb", "column", "options", "message"),
+    [
+        ("mean", "smoker", {}, "ask for its proportion"),
+        ("proportion", "sbp", {}, "no public list"),
+        ("mean", "sbp", {"by": "age"}, "no public list"),
+        ("mean", "weight", {}, "name no column 'weight'"),
+        ("mean", "sbp", {"where": "weight > 3"}, "name no column 'weight'"),
+        ("mean", "sbp", {"exposure": "age"}, "goes with a rate"),
+        ("quantiles", "sbp", {"at": (1.5,)}, "probabilities"),
+        ("counts", ["ward", "ward"], {}, "once"),
+        ("proportion", "smoker", {"prior": 0.0}, "prior"),
+        ("guess", "sbp", {}, "one of"),
+    ],
+)
+def test_a_question_that_makes_no_sense_costs_nothing(
+    curator: Curator, verb: str, column: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        curator.question(verb, column, **options)
+    assert curator.history() == []
+
+
+def test_a_table_without_facts_takes_no_questions(data: Path, tmp_path: Path) -> None:
+    with (
+        Curator(data, ledger=tmp_path / "ledger", budget=sv.PureDP(1.0)) as curator,
+        pytest.raises(InvalidValue, match="facts"),
+    ):
+        curator.mean("sbp")
+
+
+def test_questions_in_words() -> None:
+    asked = parse_question("rate of visits per age by ward, smoker where age > 3 and ward = 'by where'")
+    assert asked == {
+        "verb": "rate",
+        "columns": ("visits",),
+        "exposure": "age",
+        "by": ("ward", "smoker"),
+        "where": "age > 3 and ward = 'by where'",
+    }
+    assert parse_question("median sbp") == {"verb": "quantiles", "columns": ("sbp",), "at": (0.5,)}
+    assert parse_question("pooled counts of a, b")["pool"] is True
+    for text in ("mean", "guess of x", "", "mean of sbp by"):
+        with pytest.raises(InvalidValue, match="reads like"):
+            parse_question(text)
+    assert parse_spend("approx:1,1e-6") == "approx:1,1e-6"
+    with pytest.raises(InvalidValue, match="share"):
+        parse_spend("much")

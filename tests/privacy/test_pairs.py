@@ -1,0 +1,196 @@
+"""Exact pairs where a tail falls slowly: small shapes, small steps, both orders, against mpmath."""
+
+import math
+import time
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from privacy import oracle
+from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior
+from sottovoce.privacy import ApproxDP, Basis, BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile
+from sottovoce.privacy.pairs import Pairs
+from sottovoce.systems import BetaBernoulli, GammaPoisson
+from sottovoce.systems.distributions import Beta
+
+
+def lower(k: mp.mpf, log_x: mp.mpf) -> mp.mpf:
+    """The regularised lower incomplete gamma function, which keeps an x below the range of a double."""
+    x = mp.e**log_x
+    return mp.exp(k * log_x - x - mp.loggamma(k + 1)) * mp.hyp1f1(1, k + 1, x)
+
+
+def shape_delta(a: float, w: float, e: float) -> mp.mpf:
+    a, w, e = mp.mpf(a), mp.mpf(w), mp.mpf(e)
+    step = mp.loggamma(a + w) - mp.loggamma(a)
+    x, y = (e + step) / w, (step - e) / w
+    up = 1 - lower(a + w, x) - mp.e**e * (1 - lower(a, x)) if x < mp.log(10 * a + 200) else mp.mpf(0)
+    return max(up, lower(a, y) - mp.e**e * lower(a + w, y))
+
+
+def rate_delta(k: float, low: float, high: float, e: float) -> mp.mpf:
+    k, low, high, e = (mp.mpf(v) for v in (k, low, high, e))
+    ratio, span = k * mp.log(high / low), high - low
+    t, s = (e + ratio) / span, (ratio - e) / span
+    up = mp.gammainc(k, low * t, regularized=True) - mp.e**e * mp.gammainc(k, high * t, regularized=True)
+    return up if s <= 0 else max(up, lower(k, mp.log(high * s)) - mp.e**e * lower(k, mp.log(low * s)))
+
+
+def beta_delta(a: float, b: float, w: float, e: float) -> mp.mpf:
+    return max(_one_way(*(mp.mpf(v) for v in (p, q, w, e))) for p, q in ((a, b), (b, a)))
+
+
+def _one_way(a: mp.mpf, b: mp.mpf, w: mp.mpf, e: mp.mpf) -> mp.mpf:
+    z = (e + mp.loggamma(a + w) + mp.loggamma(b) - mp.loggamma(a) - mp.loggamma(b + w)) / w
+
+    def above(p: mp.mpf, q: mp.mpf) -> mp.mpf:
+        if z > 0:
+            return mp.betainc(q, p, 0, 1 / (1 + mp.e**z), regularized=True)
+        return 1 - mp.betainc(p, q, 0, mp.e**z / (1 + mp.e**z), regularized=True)
+
+    return above(a + w, b) - mp.e**e * above(a, b + w)
+
+
+def claim(pairs: Pairs, epsilon: float) -> float:
+    return LikelihoodRatioProfile((pairs,)).delta(epsilon)
+
+
+def never_below(value: float, truth: mp.mpf, room: float = 1e-9) -> bool:
+    return bool(truth <= mp.mpf(value) <= truth * (1 + room))
+
+
+@pytest.fixture(autouse=True)
+def _digits() -> object:
+    with mp.workdps(70):
+        yield
+
+
+def test_a_tail_that_falls_at_the_rate_of_a_small_shape_is_followed_to_its_end() -> None:
+    assert never_below(claim(GammaShapePairs(1e-4, 0.01), 8.0), shape_delta(1e-4, 0.01, 8.0))
+    assert claim(GammaShapePairs(1e-4, 0.01), 8.0) == pytest.approx(0.8728, abs=1e-4)
+    assert never_below(claim(BetaPairs(1e-5, 1e-5, 1e-8), 0.0), beta_delta(1e-5, 1e-5, 1e-8, 0.0))
+    wide = BetaBernoulli(4.4154e-05, 1340.07).profile(1, 0.064165)
+    assert never_below(wide.delta(0.001), beta_delta(4.4154e-05, 1340.07, 0.064165, 0.001))
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(10 ** rng.uniform(low, high))
+
+
+def test_random_shape_pairs_are_never_below_the_truth() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        a, w = _log_uniform(rng, -6, 2.5), _log_uniform(rng, -9, 0)
+        e = float(rng.choice([0.0, min(30.0, rng.uniform(0, 4) * w / math.sqrt(a)), rng.uniform(0, 30)]))
+        value = claim(GammaShapePairs(a, w), e)
+        assert value < 1e-30 or never_below(value, shape_delta(a, w, e)), (a, w, e)
+
+
+def test_random_rate_pairs_are_never_below_the_truth() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        k, low, widen = _log_uniform(rng, -6, 2.5), _log_uniform(rng, -3, 3), _log_uniform(rng, -9, 2)
+        e = float(rng.choice([0.0, min(30.0, rng.uniform(0, 4) * widen * math.sqrt(k)), rng.uniform(0, 30)]))
+        high = low * (1 + widen)
+        value = claim(GammaRatePairs(k, low, high), e)
+        assert value < 1e-30 or never_below(value, rate_delta(k, low, high, e)), (k, low, high, e)
+
+
+def test_random_beta_pairs_are_never_below_the_truth() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        a, b, w = _log_uniform(rng, -6, 2), _log_uniform(rng, -6, 2), _log_uniform(rng, -9, 0)
+        e = float(rng.choice([0.0, min(30.0, rng.uniform(0, 4) * w / math.sqrt(min(a, b))), rng.uniform(0, 30)]))
+        value = claim(BetaPairs(a, b, w), e)
+        assert value < 1e-30 or never_below(value, beta_delta(a, b, w, e)), (a, b, w, e)
+
+
+@pytest.mark.parametrize("shape", [1e-3, 1e-4])
+def test_a_calibrated_rate_keeps_its_promise_under_a_small_prior(shape: float) -> None:
+    system, target = GammaPoisson(shape, 0.001, high=1), ApproxDP(1.0, 1e-6)
+    diffused = DiffusedPosterior.calibrate(system, 100, target)
+    assert 0.999999e-6 < shape_delta(shape, diffused.data_weight, 1.0) <= 1e-6
+    concentrated = ConcentratedPosterior.calibrate(system, 100, target)
+    assert 0.999999e-6 < shape_delta(shape * concentrated.prior_weight, 1.0, 1.0) <= 1e-6
+
+
+def test_a_calibrated_proportion_keeps_its_promise_under_a_small_prior() -> None:
+    system = BetaBernoulli(1e-4, 1e-4)
+    mechanism = DiffusedPosterior.calibrate(system, 1, ApproxDP(0.0, 1e-3))
+    assert 0.999999e-3 < beta_delta(1e-4, 1e-4, mechanism.data_weight, 0.0) <= 1e-3
+    seen = DiffusedPosterior(system, 3, 0.25).with_known_records([1, 0])
+    assert never_below(seen.profile.delta(0.5), beta_delta(0.2501, 0.2501, 0.25, 0.5))
+
+
+def test_fractions_under_a_heavy_prior_are_calibrated_at_once() -> None:
+    start = time.process_time()
+    system = BetaBernoulli(0.0298, 0.3775, whole=False)
+    weight = ConcentratedPosterior.calibrate(system, 2, ApproxDP(0.0, 5.17e-4)).prior_weight
+    assert time.process_time() - start < 10
+    # Among so many prior records the posterior is normal: δ(0) = 2Φ(μ/2) - 1 with μ the step in standard deviations.
+    a, b = 0.0298 * weight, 0.3775 * weight
+    mu = math.sqrt(1 / a + 1 / b)
+    assert math.erf(mu / 2 / math.sqrt(2)) == pytest.approx(5.17e-4, rel=1e-5)
+
+
+EXTREMES = [5e-324, 1e-200, 1e-60, 1e-12, 1.0, 1e12, 1e60, 1e300]
+
+
+@pytest.mark.parametrize("shape", EXTREMES)
+def test_every_claim_is_a_probability_that_falls(shape: float) -> None:
+    epsilon = np.array([0.0, 1e-300, 1e-12, 1e-3, 1.0, 30.0, 1e4, 1e300])
+    for step in EXTREMES:
+        kinds = [GammaShapePairs(shape, step), BetaPairs(shape, 1e-3, step), GammaRatePairs(step, 1.0, 1.0 + 1e-9)]
+        for pairs in kinds:
+            profile = LikelihoodRatioProfile((pairs,))
+            delta, renyi = profile.delta(epsilon), profile.renyi(np.array([1.0, 1.5, 2.0, 1e9]))
+            assert (delta >= 0).all() and (delta <= 1).all() and (delta[1:] <= delta[:-1]).all()
+            assert (renyi >= 0).all()
+
+
+def test_what_is_only_a_bound_says_so() -> None:
+    assert LikelihoodRatioProfile((BetaPairs(1, 2, 0.5, 9),)).basis is Basis.EXACT
+    assert LikelihoodRatioProfile((BetaPairs(1, 2, 0.5, 9, whole=False),)).basis is Basis.BOUND
+    assert LikelihoodRatioProfile((GammaShapePairs(1e-200, 0.5),)).basis is Basis.BOUND
+    assert claim(GammaShapePairs(1e-200, 0.5), 3.0) == 1.0
+
+
+def gap(x: mp.mpf, h: mp.mpf, order: mp.mpf) -> mp.mpf:
+    """The Rényi divergence of Gamma(x) from Gamma(x + h), from the definition."""
+    return (mp.loggamma(x - (order - 1) * h) - mp.loggamma(x)) / (order - 1) + mp.loggamma(x + h) - mp.loggamma(x)
+
+
+@pytest.mark.parametrize("near", [1e-1, 1e-6, 1e-11])
+def test_renyi_curves_are_never_below_the_truth_near_the_pole(near: float) -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        a, b, w = _log_uniform(rng, -6, 4), _log_uniform(rng, -6, 4), _log_uniform(rng, -9, 0)
+        for pairs in (GammaShapePairs(a, w), BetaPairs(a, b, w), GammaRatePairs(a, b, b + w)):
+            order = 1 + (pairs.pole - 1) * (1 - near)
+            value = float(LikelihoodRatioProfile((pairs,)).renyi(order))
+            truth = _renyi(pairs, mp.mpf(order))
+            assert truth == mp.inf or never_below(value, truth, 1e-10), (pairs, order)
+
+
+def _renyi(pairs: Pairs, order: mp.mpf) -> mp.mpf:
+    match pairs:
+        case GammaShapePairs(a, w):
+            a, w = mp.mpf(a), mp.mpf(w)
+            return gap(a, w, order) if a > (order - 1) * w else mp.inf
+        case BetaPairs(a, b, w):
+            a, b, w = [*sorted((mp.mpf(a), mp.mpf(b))), mp.mpf(w)]
+            ways = [gap(p, w, order) + gap(q + w, -w, order) for p, q in ((a, b), (b, a)) if p > (order - 1) * w]
+            return max(ways) if a > (order - 1) * w else mp.inf
+        case GammaRatePairs(k, low, high):
+            k, low, high = mp.mpf(k), mp.mpf(low), mp.mpf(high)
+            mixed = order * low + (1 - order) * high
+            if mixed <= 0:
+                return mp.inf
+            return k * (order * mp.log(low) + (1 - order) * mp.log(high) - mp.log(mixed)) / (order - 1)
+
+
+def test_the_upper_tail_of_a_beta_keeps_its_digits() -> None:
+    for a, b, x in [(1e-4, 3, 0.2), (2, 5, 1e-9), (3, 1e-3, 0.999), (0.5, 700, 0.4), (40, 2, 0.01)]:
+        truth = mp.betainc(b, a, 0, 1 - mp.mpf(x), regularized=True)
+        assert oracle.relative(Beta(a, b).sf(x), truth) < 1e-12
