@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.facts import Facts
 from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
-from sottovoce.latent.fields import ChainGrid, Field, field_from
+from sottovoce.latent.fields import ChainGrid, Field, field_from, settings_of
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.latent_counts import LatentCounts
 from sottovoce.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
@@ -249,6 +250,19 @@ class HiddenMarkovModel(OverTables):
             "emission_prior": self.emission_prior,
             "transition_prior": self.transition_prior,
         }
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the model of a question: ``chains``, ``steps``, ``fields`` by their columns, ``states``, priors."""
+        del column
+        given = settings_of(
+            cls.word, settings, "chains", "steps", "fields", "states", "emission_prior", "transition_prior"
+        )
+        if not {"steps", "fields", "states"} <= set(given):
+            raise InvalidValue(f"a {cls.word} needs chains, steps, fields and states")
+        chains = Field.from_facts(given["chains"], facts[given.pop("chains")])
+        steps, fields = (tuple(Field.from_facts(n, facts[n]) for n in given.pop(key)) for key in ("steps", "fields"))
+        return cls(ChainGrid(chains, steps), fields, **given)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.facts import Facts
 from sottovoce.latent.class_posterior import ClassPosterior
 from sottovoce.latent.count_tables import CountTables, columns_by_name
-from sottovoce.latent.fields import Bounded, Field, field_from
+from sottovoce.latent.fields import Bounded, Field, field_from, field_of, settings_of
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.moment_posterior import moment_draws, moment_posterior, moments
 from sottovoce.latent.sweeps import draw_dirichlet
@@ -206,6 +207,16 @@ class NaiveBayesModel:
             "noise_aware": self.noise_aware,
             "draws": self.draws,
         }
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the model of a question: ``label`` and ``features`` by their columns, ``alpha``, ``class_alpha``."""
+        del column
+        given = settings_of(cls.word, settings, "label", "features", "alpha", "class_alpha")
+        if "features" not in given:
+            raise InvalidValue(f"a {cls.word} model needs label and features")
+        label = Field.from_facts(given["label"], facts[given.pop("label")])
+        return cls(label, tuple(field_of(name, facts[name]) for name in given.pop("features")), **given)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.facts import Facts
 from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
-from sottovoce.latent.fields import Field, field_from
+from sottovoce.latent.fields import Field, field_from, settings_of
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.latent.sweeps import draw_dirichlet
@@ -177,6 +178,21 @@ class BayesianNetwork(OverTables):
         above = {name: list(parents) for name, parents in self.parents}
         fields = [f.to_dict() for f in self.fields]
         return {"system": self.word, "fields": fields, "parents": above, "prior": self.prior}
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the network of a question: ``fields`` by their columns, ``parents`` of each, ``prior``."""
+        del column
+        given = settings_of(cls.word, settings, "fields", "parents", "prior")
+        parents = given.get("parents", {})
+        listed = isinstance(parents, Mapping) and all(isinstance(above, list) for above in parents.values())
+        if (
+            "fields" not in given
+            or not listed
+            or not all(isinstance(n, str) for above in parents.values() for n in above)
+        ):
+            raise InvalidValue(f'a {cls.word} needs fields, and parents such as {{"wet": ["rain"]}}')
+        return cls(tuple(Field.from_facts(n, facts[n]) for n in given["fields"]), parents, given.get("prior"))
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
