@@ -67,7 +67,10 @@ RUN = "import sys, sottovoce.cli; sys.argv = ['sottovoce', {}]\ntry: sottovoce.c
 
 def imported(*words: str) -> set[str]:
     code = RUN.format(", ".join(map(repr, words))) + "print(*sys.modules, file=sys.stderr)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    here = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, env=here
+    )
     return set(ended.stderr.split())
 
 
@@ -127,7 +130,31 @@ class TestCountTables:
     def test_a_release_is_shown_here_and_in_the_ledger(self, folder: Path) -> None:
         shown = run("release", folder / "p.parquet", "--spec", self.spec(folder))
         assert "ward × smoker" in shown.stdout, shown.stderr
-        assert "noisy counts of ward, smoker" in " ".join(run("ledger", "show", folder / "l").stdout.split())
+        assert "noisy statistics of count tables (ward, smoker)" in " ".join(
+            run("ledger", "show", folder / "l").stdout.split()
+        )
+
+
+class TestRegressions:
+    def spec(self, folder: Path, more: str = "") -> Path:
+        path = folder / "regression.toml"
+        path.write_text(
+            f'n = 200\ntarget = "approx:2,1e-6"\nbudget = "approx:8,1e-5"\n{more}'
+            f'facts = "{folder / "facts.toml"}"\nledger = "{folder / "l"}"\n'
+            '[system]\nkind = "regression"\nfeatures = ["age", "ward"]\nlabel = "smoker"\nfamily = "logistic"\n'
+        )
+        return path
+
+    def test_a_plan_names_what_serves_it(self, folder: Path) -> None:
+        shown = run("plan", "--spec", self.spec(folder))
+        assert all(name in shown.stdout for name in ("refined", "noisy-moments", "sgd")), shown.stderr
+
+    def test_a_release_is_shown_by_its_terms_and_in_the_ledger(self, folder: Path) -> None:
+        spec = self.spec(folder, 'mechanism = "noisy-moments"\n')
+        shown = run("release", folder / "p.parquet", "--spec", spec)
+        assert "noisy moments of regression" in shown.stdout, shown.stderr
+        told = " ".join(run("ledger", "show", folder / "l").stdout.split())
+        assert "noisy moments of regression (age, ward, smoker)" in told
 
 
 def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sottovoce.facts import Flag
-from sottovoce.mechanisms import Release
+from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.systems import BetaBernoulli
 from sottovoce.systems.naming import SYSTEMS
 from support.offices import N, bearer, served, token_for, write_office
@@ -96,6 +96,69 @@ def test_a_strangers_system_is_in_facts_schema_plan_and_answers(client: httpx.Cl
         assert plan["system"]["alpha"] == 2.0
         answer = other.post("/api/v1/datasets/patients/ask", headers=who, json=body | {"mechanism": "gaussian"}).json()
         assert answer["release"]["value"]["mean"] == pytest.approx(0.25, abs=0.1)
+
+
+REGRESSION = {"kind": "regression", "features": ["age", "ward"], "label": "smoker", "family": "logistic"}
+SEVERAL = [
+    (REGRESSION | {"label": "visits", "family": "linear"}, None, "noisy moments"),
+    (REGRESSION, "noisy-moments", "noisy moments"),
+    (REGRESSION, "sgd", "noisy projected SGD"),
+    ({"kind": "naive bayes", "label": "smoker", "features": ["age", "ward"]}, None, "noisy statistics"),
+    (
+        {"kind": "Bayesian network", "fields": ["ward", "smoker"], "parents": {"smoker": ["ward"]}},
+        None,
+        "noisy statistics",
+    ),
+    (
+        {"kind": "hidden Markov model", "chains": "ward", "steps": ["visits"], "fields": ["smoker"], "states": 2},
+        None,
+        "noisy statistics",
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # a short chain says that it is short
+@pytest.mark.parametrize(("system", "mechanism", "word"), SEVERAL)
+def test_models_of_several_columns_are_asked_and_read_back(
+    client: httpx.Client, ada: dict[str, str], system: Any, mechanism: str | None, word: str
+) -> None:
+    answer = ask(client, ada, system=system, mechanism=mechanism, target="renyi:8,8").json()
+    release = Release.from_dict(answer["release"])
+    assert release.mechanism["mechanism"] == word
+    assert hasattr(release.value, "sample") or np.all(np.isfinite(release.value))
+    assert Mechanism.from_dict(answer["release"]["mechanism"]).to_dict() == answer["release"]["mechanism"]
+    assert 0 < answer["cost"]["yours"] <= 8
+
+
+@pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        (REGRESSION | {"features": ["secret"]}, "no column 'secret'"),
+        (REGRESSION | {"features": []}, "needs features"),
+        (REGRESSION | {"family": "magic"}, "family must be one of logistic"),
+        (REGRESSION | {"label": "ward"}, "a category of two values"),
+        (REGRESSION | {"data_norm": 1}, "takes features, label and family"),
+        ({"kind": "naive bayes", "label": "smoker", "features": ["smoker"]}, "different names"),
+        ({"kind": "naive bayes", "features": ["ward"]}, "label must be a column"),
+        ({"kind": "Bayesian network", "fields": ["ward"], "parents": {"ward": "ward"}}, "parents"),
+        ({"kind": "Bayesian network", "fields": ["ward", "smoker"], "parents": {"ward": ["x"]}}, "no node is called"),
+        ({"kind": "hidden Markov model", "chains": "ward", "fields": ["smoker"]}, "needs chains, steps"),
+        ({"kind": "question"}, "cannot be asked for here"),
+    ],
+)
+def test_models_that_make_no_sense_are_refused(
+    client: httpx.Client, ada: dict[str, str], system: Any, said: str
+) -> None:
+    refused = ask(client, ada, system=system)
+    assert (refused.status_code, said in refused.text) == (422, True), refused.text
+
+
+def test_a_plan_for_a_regression_prices_what_serves_it(client: httpx.Client, ada: dict[str, str]) -> None:
+    body = {"system": REGRESSION, "target": "renyi:8,5"}
+    plan = client.post("/api/v1/datasets/patients/plan", headers=ada, json=body).json()
+    made = {choice["name"]: choice for choice in plan["choices"] if "price" in choice}
+    assert {"refined", "noisy-moments", "sgd"} <= set(made)
+    assert made["noisy-moments"]["forecast"] is None
 
 
 def test_settings_left_out_take_a_prior_that_says_little(client: httpx.Client, ada: dict[str, str]) -> None:

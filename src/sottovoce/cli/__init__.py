@@ -17,7 +17,7 @@ __all__ = ["COMMANDS", "application", "main"]
 COMMANDS = {
     "facts": ("sottovoce.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
     "plan": ("sottovoce.cli.planning:plan", "Compare the mechanisms that keep a promise."),
-    "ask": ("sottovoce.cli.asking:ask", "Answer a question in words: a mean by ward, a proportion, a table of counts."),
+    "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
     "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
     "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (

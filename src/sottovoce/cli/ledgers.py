@@ -85,8 +85,10 @@ def _what(request: Mapping[str, Any]) -> str:
     """Return a question in words: the mechanism, the columns, the condition."""
     mechanism, column = request.get("mechanism") or {}, request.get("column")
     name = mechanism.get("mechanism", "?") if isinstance(mechanism, Mapping) else str(mechanism)
-    about = ", ".join(map(str, column)) if isinstance(column, list | tuple) else column
-    where, draws = request.get("where"), request.get("draws", 1)
+    about, where, draws = column, request.get("where"), request.get("draws", 1)
+    if isinstance(column, list | tuple):
+        system = mechanism.get("system", {}) if isinstance(mechanism, Mapping) else {}
+        about = f"{system.get('system', 'columns')} ({', '.join(map(str, column))})"
     words = [
         name,
         f"of {about}" if about else "",

@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, names_for
+from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
@@ -46,7 +46,7 @@ def plan(
     model = model_for(system_text, given.get("system"), known, column or given.get("column"))
     promise = parse_promise(promise_text)
     names = list(names_for(model)) if mechanism == "all" else [mechanism]
-    imagined = _middle(model) if mean is None else [float(x) for x in mean.split("/")]
+    imagined = imagined_mean(model) if mean is None else [float(x) for x in mean.split("/")]
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
@@ -66,13 +66,6 @@ def plan(
     _print(found, model, count, promise)
     if plot is not None:
         console.print(f"\ncurves written to {plot}")
-
-
-def _middle(model: Any) -> Any:
-    """Return a mean in the middle of what records can be; None where no mechanism forecasts."""
-    forecast = any(kind.forecasts for kind, _ in names_for(model).values())
-    middle = model.reading.middle() if forecast else None
-    return middle.tolist() if hasattr(middle, "tolist") else middle
 
 
 def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -21,6 +21,8 @@ from sottovoce.readings.grid import check_span
 __all__ = ["Bounded", "ChainGrid", "Field", "field_from", "field_of", "fields_of", "settings_of"]
 
 Integers = NDArray[np.int64]
+_SHORT = 1000
+"""Counts below this are a list that can be written down."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,11 @@ class Field:
     @classmethod
     def from_facts(cls, name: str, column: Column) -> Self:
         """Return the field of a column whose facts list its values: categories, yes and no, a count."""
-        match column:
-            case Category(categories, missing):
-                return cls(name, categories, missing)
-            case Flag(missing):
-                return cls(name, (False, True), missing)
-            case Count(high, missing) if high < 1000:
-                return cls(name, tuple(range(high + 1)), missing)
+        if isinstance(column, Count) and column.high < _SHORT:
+            return cls(name, tuple(range(column.high + 1)), column.missing)
+        found = field_of(name, column) if isinstance(column, Category | Flag) else None
+        if isinstance(found, cls):
+            return found
         raise InvalidValue(f"{name!r} is a {column.word}, whose values are not a short list; count categories or flags")
 
     @property
@@ -153,6 +153,28 @@ class Bounded:
         return plain if self.missing is None else plain | {"missing": self.missing}
 
 
+def settings_of(word: str, given: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    """Return what a question says of a model, columns by their names, or raise `InvalidValue`.
+
+    >>> settings_of("Bayesian network", {"kind": "Bayesian network", "fields": ["a"]}, "fields", "parents")
+    {'fields': ['a']}
+    """
+    settings = {name: value for name, value in given.items() if name not in ("kind", "system") and value is not None}
+    if unknown := set(settings) - set(known):
+        raise InvalidValue(f"a {word} takes {', '.join(known)}. Got {', '.join(sorted(unknown))}")
+    for name in ("fields", "features", "steps"):
+        if name in settings and not _are_names(settings[name]):
+            raise InvalidValue(f"{name} must be a list of columns by their names")
+    for name in ("label", "chains"):
+        if name in known and not isinstance(settings.get(name), str):
+            raise InvalidValue(f"{name} must be a column by its name")
+    return settings
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+
+
 def field_of(name: str, column: Column) -> Field | Bounded:
     """Return a column of a table's facts as a field: categories, yes and no; numbers and counts between their bounds.
 
@@ -180,29 +202,6 @@ def fields_of(facts: Facts, *names: str) -> tuple[Any, ...]:
     (Field(name='ward', categories=('A', 'B'), other=None),)
     """
     return tuple(field_of(name, facts[name]) for name in names)
-
-
-def settings_of(word: str, settings: Mapping[str, Any], facts: Facts, names: Sequence[str]) -> dict[str, Any]:
-    """Return what a question sets of a system, columns by their names or described, as fields; refuse anything else."""
-    given = {name: value for name, value in settings.items() if name not in ("kind", "system")}
-    if unknown := set(given) - set(names):
-        raise InvalidValue(f"a {word} takes {', '.join(names)}. Got {', '.join(sorted(unknown))}")
-
-    def field(value: Any) -> Any:
-        if isinstance(value, str):
-            return field_of(value, facts[value])
-        if isinstance(value, Mapping):
-            return field_from(value)
-        raise InvalidValue(f"a {word} takes columns by their names")
-
-    for name in names:
-        if name in ("label", "chains") and name in given:
-            given[name] = field(given[name])
-        if name in ("features", "fields", "steps") and name in given:
-            if not isinstance(given[name], list | tuple):
-                raise InvalidValue(f"{name} must be a list of columns")
-            given[name] = tuple(map(field, given[name]))
-    return given
 
 
 def field_from(state: Mapping[str, Any]) -> Any:

@@ -253,14 +253,16 @@ class HiddenMarkovModel(OverTables):
 
     @classmethod
     def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
-        """Return the model of a question: ``chains``, ``steps`` and ``fields`` by their columns, ``states``, priors."""
+        """Return the model of a question: ``chains``, ``steps``, ``fields`` by their columns, ``states``, priors."""
         del column
-        names = ("chains", "steps", "fields", "states", "emission_prior", "transition_prior")
-        given = settings_of(cls.word, settings, facts, names)
-        try:
-            return cls(ChainGrid(given.pop("chains"), given.pop("steps")), given.pop("fields"), **given)
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read a hidden Markov model: {error}") from None
+        given = settings_of(
+            cls.word, settings, "chains", "steps", "fields", "states", "emission_prior", "transition_prior"
+        )
+        if not {"steps", "fields", "states"} <= set(given):
+            raise InvalidValue(f"a {cls.word} needs chains, steps, fields and states")
+        chains = Field.from_facts(given["chains"], facts[given.pop("chains")])
+        steps, fields = (tuple(Field.from_facts(n, facts[n]) for n in given.pop(key)) for key in ("steps", "fields"))
+        return cls(ChainGrid(chains, steps), fields, **given)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

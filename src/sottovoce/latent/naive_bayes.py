@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.facts import Facts
 from sottovoce.latent.class_posterior import ClassPosterior
 from sottovoce.latent.count_tables import CountTables, columns_by_name
-from sottovoce.latent.fields import Bounded, Field, field_from, settings_of
+from sottovoce.latent.fields import Bounded, Field, field_from, field_of, settings_of
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.moment_posterior import moment_draws, moment_posterior, moments
 from sottovoce.latent.sweeps import draw_dirichlet
@@ -211,14 +211,13 @@ class NaiveBayesModel:
 
     @classmethod
     def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
-        """Return the model of a question: ``label`` and ``features`` by the names of their columns, and priors."""
+        """Return the model of a question: ``label`` and ``features`` by their columns, ``alpha``, ``class_alpha``."""
         del column
-        names = ("label", "features", "alpha", "class_alpha", "noise_aware")
-        given = settings_of(cls.word, settings, facts, names)
-        try:
-            return cls(given.pop("label"), given.pop("features"), **given)
-        except KeyError as error:
-            raise InvalidValue(f"a naive Bayes model needs {error.args[0]}") from None
+        given = settings_of(cls.word, settings, "label", "features", "alpha", "class_alpha")
+        if "features" not in given:
+            raise InvalidValue(f"a {cls.word} model needs label and features")
+        label = Field.from_facts(given["label"], facts[given.pop("label")])
+        return cls(label, tuple(field_of(name, facts[name]) for name in given.pop("features")), **given)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

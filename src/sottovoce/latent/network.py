@@ -181,12 +181,18 @@ class BayesianNetwork(OverTables):
 
     @classmethod
     def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
-        """Return the network of a question: ``fields`` by the names of their columns, ``parents`` and ``prior``."""
+        """Return the network of a question: ``fields`` by their columns, ``parents`` of each, ``prior``."""
         del column
-        try:
-            return cls(**settings_of(cls.word, settings, facts, ("fields", "parents", "prior")))
-        except (TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read a network: {error}") from None
+        given = settings_of(cls.word, settings, "fields", "parents", "prior")
+        parents = given.get("parents", {})
+        listed = isinstance(parents, Mapping) and all(isinstance(above, list) for above in parents.values())
+        if (
+            "fields" not in given
+            or not listed
+            or not all(isinstance(n, str) for above in parents.values() for n in above)
+        ):
+            raise InvalidValue(f'a {cls.word} needs fields, and parents such as {{"wet": ["rain"]}}')
+        return cls(tuple(Field.from_facts(n, facts[n]) for n in given["fields"]), parents, given.get("prior"))
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from sottovoce.facts import Facts
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.readings import ClippedRows, Moments, Rows
 from sottovoce.readings.cells import column_of, table_of
-from sottovoce.readings.rows import span
-from sottovoce.regression.losses import Constants, Loss, positive
+from sottovoce.readings.rows import span, width_of
+from sottovoce.regression.losses import Constants, Logistic, Loss, Poisson, Probit, Squared, positive
 
 __all__ = ["Design", "check_design"]
 
@@ -208,6 +209,48 @@ class Design:
         }
 
     @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Design:
+        """Return the regression of a question: ``features`` and ``label`` by their columns, and the ``family``.
+
+        Numbers are scaled by their bounds, and `data_norm` is what no such row exceeds.
+
+        >>> from sottovoce.facts import Flag
+        >>> facts = Facts(smoker=Flag(), age=Number(0, 110))
+        >>> Design.from_facts({"features": ["age"], "label": "smoker", "family": "logistic"}, facts).terms
+        ['age', 'intercept']
+        """
+        del column
+        given = {
+            name: value for name, value in settings.items() if name not in ("kind", "system") and value is not None
+        }
+        if unknown := set(given) - {"features", "label", "family"}:
+            raise InvalidValue(f"a regression takes features, label and family. Got {', '.join(sorted(unknown))}")
+        features, label, family = given.get("features"), given.get("label"), given.get("family", "logistic")
+        if not isinstance(features, list) or not features or not all(isinstance(n, str) for n in [*features, label]):
+            raise InvalidValue("a regression needs features, a list of columns, and a label, a column")
+        if not isinstance(family, str) or family not in _FAMILIES:
+            raise InvalidValue(f"family must be one of {', '.join(_FAMILIES)}. Got {family!r}")
+        columns = tuple(facts[name] for name in features)
+        loss, fact = _FAMILIES[family](facts[label])
+        norm = math.sqrt(len(columns) / (1 - _INTERCEPT**2))
+        bounded = math.isfinite(loss.constants(math.inf).lipschitz)
+        return cls(
+            loss,
+            sum(map(width_of, columns)) + 1,
+            norm,
+            math.inf if bounded else 3 / norm,
+            intercept=_INTERCEPT * norm,
+            features=columns,
+            label=fact,
+            names=(*features, label),
+        )
+
+    @property
+    def default_mechanism(self) -> str:
+        """The mechanism to take where nobody names one: the squared loss has sufficient statistics."""
+        return "noisy-moments" if isinstance(self.loss, Squared) else "refined"
+
+    @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Design:
         """Read a design from `to_dict`'s form."""
         given = {name: value for name, value in state.items() if name not in ("system", "kind")}
@@ -220,6 +263,38 @@ class Design:
             return cls(**given)
         except (KeyError, TypeError) as error:
             raise InvalidValue(f"cannot read a regression: {error}") from None
+
+
+def _two_classes(loss: Loss, fact: Column) -> tuple[Loss, Column]:
+    if isinstance(fact, Flag):
+        return loss, Category((False, True), fact.missing)
+    if not isinstance(fact, Category) or len(fact.categories) != 2:
+        raise InvalidValue(f"this family's label is a flag, or a category of two values. Got a {fact.word}")
+    return loss, fact
+
+
+def _linear(fact: Column) -> tuple[Loss, Column]:
+    if not isinstance(fact, Number | Count):
+        raise InvalidValue(f"a linear regression's label is a number or a count. Got a {fact.word}")
+    low, high, _ = span(fact)
+    return Squared(1.0), Number(low, high, fact.missing)
+
+
+def _poisson(fact: Column) -> tuple[Loss, Column]:
+    if not isinstance(fact, Count):
+        raise InvalidValue(f"a Poisson regression's label is a count. Got a {fact.word}")
+    return Poisson(float(fact.high)), Number(0.0, float(fact.high), 0.0 if fact.missing is None else fact.missing)
+
+
+_INTERCEPT = 0.3
+"""The intercept's entry beside the norm of a row."""
+_FAMILIES: dict[str, Callable[[Column], tuple[Loss, Column]]] = {
+    "logistic": lambda fact: _two_classes(Logistic(), fact),
+    "probit": lambda fact: _two_classes(Probit(), fact),
+    "linear": _linear,
+    "poisson": _poisson,
+}
+"""For each family its loss and how a label is read, by the facts of the label."""
 
 
 def check_design(design: Any) -> None:

@@ -13,7 +13,7 @@ from sottovoce.ledger import Budget, Ledger
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import Seen
+from sottovoce.readings import ClippedRows, Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
 from sottovoce.tables import open_table
 
@@ -45,7 +45,9 @@ class _Remembered:
         self._checked(getattr(reading, "reading", reading), _key(column), where, missing)
 
     def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
-        return self._known(getattr(reading, "reading", reading), _key(column), where, missing)
+        asked = (getattr(reading, "reading", reading), _key(column), where, missing)
+        # Rows are as large as the table, and are let go after each answer.
+        return self._read(*asked) if isinstance(asked[0], ClippedRows) else self._known(*asked)
 
     def close(self) -> None:
         self._table.close()

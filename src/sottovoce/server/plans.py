@@ -14,7 +14,7 @@ from sottovoce.ledger import Budget
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import price
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import DELTAS, ORDERS
+from sottovoce.mechanisms.choices import DELTAS, ORDERS, forecast_of
 from sottovoce.privacy.composition import ComposedProfile
 from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
@@ -43,11 +43,12 @@ def choice_of(name: str, system: Any, n: int, target: Promise, mean: Any) -> tup
 def _described(mechanism: Mechanism, mean: str) -> str:
     """Return the mechanism, its curves and its forecast as JSON: a text that no caller can change."""
     try:
-        forecast = plain_all(mechanism.forecast(json.loads(mean)).to_dict()) if mechanism.forecasts else None
+        found = forecast_of(mechanism, json.loads(mean))
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError, TypeError):
         raise InvalidValue(f"no forecast can be made for records with a mean of {mean}") from None
+    forecast = None if found is None else plain_all(found.to_dict())
     described = summary(mechanism.profile) | {"curve": _curve(mechanism.profile)}
     return json.dumps({"mechanism": mechanism.to_dict()} | described | {"forecast": forecast})
 

@@ -152,7 +152,8 @@ def _several(kind: str, settings: Mapping[str, Any], dataset: DatasetConfig) -> 
     for name in columns:
         if name not in dataset.columns or isinstance(dataset.columns[name].fact, Person):
             raise NotFound(f"{dataset.name} has no column {name!r}; it has {', '.join(dataset.columns)}")
-    if (cells := system.reading.size) > _MOST_CELLS:
+    readings = (system.reading, getattr(system, "moments", system.reading))
+    if (cells := max(reading.size for reading in readings)) > _MOST_CELLS:
         raise InvalidValue(f"an answer is made of at most {_MOST_CELLS} numbers. Got {cells}")
     return Model(system, columns)
 

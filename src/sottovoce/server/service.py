@@ -17,6 +17,7 @@ from sottovoce.curator import Answer, Draft, Paid
 from sottovoce.ledger import Budget, Entry, Ledger, State
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import what_is_left
+from sottovoce.mechanisms.choices import imagined_mean
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.server.answers import answering
 from sottovoce.server.callers import Caller, caller_of
@@ -169,8 +170,7 @@ class Service:
         dataset = self._dataset(caller, "plan", name)
         model = model_of(question.system, question.column, question.where, dataset.config)
         target = target_of(question.target)
-        imagined = model.system.reading.middle() if mean is None else mean
-        imagined = imagined.tolist() if isinstance(imagined, np.ndarray) else imagined
+        imagined = imagined_mean(model.system) if mean is None else mean
         budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
         spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []

@@ -51,6 +51,8 @@ class Conjugate(ABC):
         "noisy statistics",
     )
     """The mechanisms that serve such a system, by their words."""
+    default_mechanism: ClassVar[str] = "diffused"
+    """The mechanism to take where nobody names one."""
     title: ClassVar[str] = ""
     """What the unknown is, in a few words for a form."""
     settings: ClassVar[Mapping[str, Setting]] = {}
