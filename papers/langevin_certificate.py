@@ -46,7 +46,7 @@ def trace(
     data: Regression, steps: Floats, *, chains: int, seed: int, setting: Setting
 ) -> tuple[list[float], list[Floats], list[Floats]]:
     """Return μ_t of one mechanism, its errors after t steps, and those of a mechanism calibrated for t steps."""
-    d = data.X.shape[1]
+    n, d = data.X.shape
     design, target = Design(Logistic(), dimension=d, data_norm=1.0), GaussianDP(_MU)
     # The weight an exact sample may have: μ = 2ρ/√m.
     m = d / 10.0**2
