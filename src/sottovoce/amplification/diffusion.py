@@ -194,7 +194,7 @@ class OrnsteinUhlenbeck(Mechanism):
 
     def _value(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         start = self.system.value(seen)
-        return self.path(np.tile(start, (draws, 1)), [self.time], rng)[0] + self.system.middle
+        return np.asarray(self.path(np.tile(start, (draws, 1)), [self.time], rng)[0] + self.system.middle)
 
     def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Any]:
         """Return the log-ratio of two Gaussians of one width, up to a constant."""

@@ -216,13 +216,14 @@ class NoisyProjectedSGD(RegressionMechanism):
 
         They are rounded to a public grid, fine beside the noise ησ of the last step.
         """
-        seen = self.reading.check(seen)
+        reading = self.design.reading
+        seen = reading.check(seen)
         rows, labels = seen.X, seen.y
         order = np.tile(np.arange(self.n), self.epochs)
         if self.public_steps:
             if self.public is None:
                 raise InvalidData(f"{self.public_steps} public steps need public records")
-            known = self.reading.check(self.public)
+            known = reading.check(self.public)
             order = np.append(order, self.n + np.arange(self.public_steps) % known.n)
             rows, labels = np.concatenate([rows, known.X]), np.append(labels, known.y)
         with jax.enable_x64(True):

@@ -46,6 +46,12 @@ MECHANISMS = Registry(
         "tempered regression": "sottovoce.regression.tempered:TemperedRegression",
         "noisy projected SGD": "sottovoce.amplification.sgd:NoisyProjectedSGD",
         "Ornstein-Uhlenbeck diffusion": "sottovoce.amplification.diffusion:OrnsteinUhlenbeck",
+        # What regressions were called before they were mechanisms.
+        "refined posterior": "sottovoce.regression.refined:RefinedRegression",
+        "localised posterior": "sottovoce.regression.localised:LocalisedRegression",
+        "diffuse posterior": "sottovoce.regression.posterior:DiffusedRegression",
+        "concentrated Gaussian prior": "sottovoce.regression.posterior:ConcentratedRegression",
+        "noisy quadratic statistics": "sottovoce.regression.noisy_moments:NoisyMoments",
     },
     "sottovoce.mechanisms",
 )

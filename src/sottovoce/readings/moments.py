@@ -98,7 +98,7 @@ class Moments(RowReading):
         """Return moments that n records within the bounds can have."""
         n, total = self._checked_total(statistics)
         gram, moment, ones, square = self.split(total)
-        sizes = np.linalg.norm(gram), np.linalg.norm(moment), np.linalg.norm(ones), abs(square)
+        sizes = [*(float(np.linalg.norm(part)) for part in (gram, moment, ones)), abs(square)]
         if any(size > n * bound * (1 + 1e-9) for size, bound in zip(sizes, self.bounds(), strict=True)):
             raise self._off(n)
         return statistics

@@ -307,7 +307,7 @@ def encoded(column: Column, values: Floats) -> Floats:
     if isinstance(column, Category):
         return np.asarray(np.eye(len(column.categories))[values.astype(np.intp)][:, 1:])
     if isinstance(column, Flag):
-        return (fill(values, float(bool(column.missing))) != 0).astype(np.float64)[:, None]
+        return np.asarray((fill(values, float(bool(column.missing))) != 0).astype(np.float64)[:, None])
     return scaled(column, values)[:, None]
 
 
