@@ -204,6 +204,10 @@ def test_an_estimator_takes_its_columns_from_the_facts_and_is_fitted_by_a_ledger
     with Curator(data, tmp_path / "n.ledger", BUDGET) as curator:
         estimator.keep(curator.release(mechanism))
         assert curator.remaining().epsilon == pytest.approx(96.0)
+    with Curator(data, tmp_path / "f.ledger", BUDGET, facts=FACTS) as curator:
+        other = curator.fit(NaiveBayes(draws=30), ["kind", "age"], "ill", spend=0.04)
+        assert curator.remaining().epsilon == pytest.approx(96.0)
+    assert other.release_.mechanism["scales"] == pytest.approx(estimator.release_.mechanism["scales"])
     table = pq.read_table(data).to_pandas()
     assert isinstance(estimator.model_, ClassPosterior)
     assert estimator.score(table[["kind", "age"]], table["ill"]) > 0.6

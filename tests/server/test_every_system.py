@@ -56,6 +56,23 @@ def test_count_tables_are_asked_charged_and_come_back(client: httpx.Client, ada:
     )
 
 
+LATENT = [
+    {"kind": "naive bayes", "label": "smoker", "features": ["ward", "age"]},
+    {"kind": "Bayesian network", "fields": ["ward", "smoker"], "parents": {"smoker": ["ward"]}},
+]
+
+
+@pytest.mark.parametrize("system", LATENT, ids=lambda system: system["kind"])
+def test_a_latent_model_is_asked_by_the_names_of_its_columns(
+    client: httpx.Client, ada: dict[str, str], system: Any
+) -> None:
+    answer = ask(client, ada, system=system, mechanism="gaussian").json()
+    posterior = Release.from_dict(answer["release"]).value
+    assert posterior.interval().shape == (posterior.mean.size, 2)
+    assert posterior.part("ward").shape[0] == len(posterior)
+    assert 0 < answer["cost"]["yours"] <= 5
+
+
 def test_a_plan_for_count_tables_compares_both_noises(client: httpx.Client, ada: dict[str, str]) -> None:
     plan = client.post("/api/v1/datasets/patients/plan", headers=ada, json={"system": TABLES, "target": "renyi:8,5"})
     assert {choice["name"] for choice in plan.json()["choices"]} == {"laplace", "gaussian"}

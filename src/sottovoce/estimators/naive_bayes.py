@@ -22,6 +22,7 @@ from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
 __all__ = ["NaiveBayes"]
@@ -134,7 +135,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         """Be fitted by a release of the mechanism; nothing but released numbers is used."""
         value: ClassPosterior = release.value
         self._known(value.label, value.fields)
-        self.release_, self.profile_ = release, release.profile
+        self.release_ = release
+        self.profile_: Profile | None = release.profile
         self.convergence_ = value.convergence
         self.model_ = self.draws_ = value
         if value.total is not None and not self.noise_aware:

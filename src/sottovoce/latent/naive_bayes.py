@@ -106,7 +106,7 @@ class NaiveBayesModel:
     @property
     def columns(self) -> list[str]:
         """The columns to read, in order: the class, the categories, the numbers."""
-        return [field.name for field in (self.label, *self.kinds, *self.numbers)]
+        return [self.label.name, *(field.name for field in self.kinds), *(field.name for field in self.numbers)]
 
     @property
     def tables(self) -> CountTables:
