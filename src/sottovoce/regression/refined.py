@@ -140,7 +140,9 @@ class RefinedRegression(RegressionMechanism):
     def example(cls) -> Self:
         """Return three looks at twenty records."""
         shares: dict[str, Any] = {"scales": (2.0,), "statistics": 0.1, "n_steps": 4}
-        return cls.calibrate(Design(Logistic(), dimension=2, data_norm=1.0), 20, GaussianDP(2.0), prior_scale=2.0, **shares)
+        return cls.calibrate(
+            Design(Logistic(), dimension=2, data_norm=1.0), 20, GaussianDP(2.0), prior_scale=2.0, **shares
+        )
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers cannot hold a phase."""
