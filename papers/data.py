@@ -49,8 +49,8 @@ ADULT_BOUNDS = MappingProxyType(
         "hours_per_week": (1, 99),
     }
 )
-"""Adults over 16, ages cut at 90, 16 levels of schooling, a week of two digits; gains and losses cut by choice, in dollars
-of 1994: few have any, and the width of a bound is paid for by all."""
+"""Adults over 16, ages cut at 90, 16 levels of schooling, a week of two digits; gains and losses cut by choice, in
+dollars of 1994: few have any, and the width of a bound is paid for by all."""
 
 PT_DISTRICTS = (
     *("Viana do Castelo", "Braga", "Porto", "Vila Real", "Bragança"),

@@ -21,6 +21,7 @@ from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
 from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise
@@ -81,7 +82,7 @@ def redraw(table: Path, setting: Setting) -> Outcome:
 )
 def run(setting: Setting) -> Outcome:
     """Write the table as CSV and say whether `auto` reaches the best known errors."""
-    import jax  # noqa: PLC0415 - an extra
+    import jax
 
     names = _NAMES[:1] if setting.quick else _NAMES
     promises: list[Promise] = [ApproxDP(e, 1e-5) for e in ((1.0,) if setting.quick else (1.0, 3.0, 0.3, 0.1))]
@@ -122,11 +123,13 @@ def error_table(data: Regression, promise: Promise, *, releases: int, seed: int)
     """Return a row for each mechanism; the papers' prior is β = 1e-3, ours m = d/R² with R = 20."""
     n, d = data.X.shape
     design = Design(Logistic(), dimension=d, data_norm=1.0)
-    beta = {"prior_precision": 1e-3 * n, "samples": 1}
+    beta = {"prior_precision": 1e-3 * n, "draws": 1}
     makers: dict[str, Callable[[], DiffusedRegression | ConcentratedRegression | LocalisedRegression]] = {
         "concentrated, β=1e-3 (Alg. 4)": lambda: ConcentratedRegression.calibrate(design, n, promise, **beta),
         "diffuse, β=1e-3 (Alg. 5)": lambda: DiffusedRegression.calibrate(design, n, promise, **beta),
-        "diffuse, m=d/R²": lambda: DiffusedRegression.calibrate(design, n, promise, prior_scale=20.0, n_steps=_MOST_STEPS),
+        "diffuse, m=d/R²": lambda: DiffusedRegression.calibrate(
+            design, n, promise, prior_scale=20.0, n_steps=_MOST_STEPS
+        ),
         "localised": lambda: LocalisedRegression.calibrate(design, n, promise, scales=(20.0, 10.0, 5.0), n_steps=1000),
     }
     rows = []
@@ -135,7 +138,7 @@ def error_table(data: Regression, promise: Promise, *, releases: int, seed: int)
     noisy = NoisyMoments.calibrate(design, n, promise, prior_precision=d / 30.0**2)
     means = [noisy.release((data.X, data.y), seeded_rng(seed + k)).value.mean for k in range(releases)]
     rows.append(_row(data, promise, "noisy statistics", data.error(np.array(means))))
-    auto = choose("auto", design, n, promise)
+    auto = choose("auto", design, n, promise, precision="float32")
     draws = [_single(auto, data, seed + k) for k in range(releases)]
     rows.append(_row(data, promise, "auto", data.error(np.concatenate(draws))))
     return rows
@@ -156,10 +159,8 @@ def _many(
     return W
 
 
-def _single(mechanism: object, data: Regression, seed: int) -> Floats:
-    place = Placement(precision="float32")
-    release = mechanism.release((data.X, data.y), seeded_rng(seed), placement=place, accept_unproven=True)  # type: ignore[attr-defined]
-    return np.asarray(release.value)
+def _single(mechanism: Mechanism, data: Regression, seed: int) -> Floats:
+    return np.asarray(mechanism.release((data.X, data.y), seeded_rng(seed), accept_unproven=True).value)
 
 
 def _row(data: Regression, promise: Promise, name: str, errors: Floats) -> Row:
@@ -168,7 +169,7 @@ def _row(data: Regression, promise: Promise, name: str, errors: Floats) -> Row:
 
 def _plain(data: Regression) -> Floats:
     """Return the non-private maximum of the posterior under the prior m = d/R²."""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - an extra
+    from sklearn.linear_model import LogisticRegression
 
     strength = 400.0 / data.X.shape[1]
     fitted = LogisticRegression(C=strength, fit_intercept=False, max_iter=2000).fit(data.X, data.y)

@@ -237,8 +237,9 @@ def _score_findings(scores: dict[tuple[str, str], Any], size: Size, per_cell: fl
             f"{at}: {line(HIDDEN, 'laplace')}; {line(HIDDEN, 'tempered')}",
         ),
         Finding(
-            "hidden Markov: Laplace noise beats one tempered sample, taken to have converged, where ε is small (the thesis: "
-            "where a cell holds much data, a median of 972 events in Iraq; level where it holds little, 58 in Afghanistan)",
+            "hidden Markov: Laplace noise beats one tempered sample, taken to have converged, where ε is small "
+            "(the thesis: where a cell holds much data, a median of 972 events in Iraq; level where it holds little, "
+            "58 in Afghanistan)",
             bool(many[0] > one[0]),
             f"a median of {per_cell:.0f} events a cell; {at}: {line(HIDDEN, 'laplace')}; {line(HIDDEN, 'converged')}",
         ),

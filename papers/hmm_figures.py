@@ -37,7 +37,7 @@ def matched(states: Any, reference: HiddenMarkovPosterior, posterior: HiddenMark
 
 def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
     """Draw the state of every district and month, one panel a way of fitting."""
-    from matplotlib.colors import ListedColormap  # noqa: PLC0415 - an extra
+    from matplotlib.colors import ListedColormap
 
     states = max(int(m.max()) for m in maps.values()) + 1
     columns = min(len(maps), 2)
@@ -62,7 +62,7 @@ def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path,
 
 
 def _patch(colour: str) -> Any:
-    from matplotlib.patches import Patch  # noqa: PLC0415
+    from matplotlib.patches import Patch
 
     return Patch(facecolor=colour)
 

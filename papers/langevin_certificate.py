@@ -50,12 +50,12 @@ def trace(
     design, target = Design(Logistic(), dimension=d, data_norm=1.0), GaussianDP(_MU)
     # The weight an exact sample may have: μ = 2ρ/√m.
     m = d / 10.0**2
-    fixed = DiffusedRegression(design, m, _MU * np.sqrt(m) / 2)
+    fixed = DiffusedRegression(design, n, m, _MU * np.sqrt(m) / 2)
     start = np.zeros((chains, d))
     mus, errors, tuned = [], [], []
     for k, t in enumerate(int(t) for t in steps):
         cut = replace(fixed, n_steps=t)
-        own = DiffusedRegression.calibrate(design, target, prior_precision=m, n_steps=t, largest_weight=100.0)
+        own = DiffusedRegression.calibrate(design, n, target, prior_precision=m, n_steps=t, largest_weight=100.0)
         mus.append(cut.chain.mu)
         errors.append(data.error(cut.draw(data.X, data.y, start, seeded_rng(seed + k))))
         tuned.append(data.error(own.draw(data.X, data.y, start, seeded_rng(seed + 1000 + k))))

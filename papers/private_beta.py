@@ -171,7 +171,6 @@ def run_efficiency(setting: Setting) -> Outcome:
     limits = {EXACT: 2.0, f"{LAPLACE}, ε = 0.5": 2.0, f"mean under {LAPLACE}, ε = 0.5": 1.0}
     limits |= {f"{OPS}, T = {T:.1f}": 1 + T for T in temperatures.values()}
     found: dict[str, list[float]] = {name: [] for name in limits}
-    noise: list[float] = []  # the standard error of the difference of the two private ones
     rng = seeded_rng(setting.seed)
     for k, n in enumerate(sizes.tolist()):
         ones = rng.binomial(n, p, repeats).astype(np.float64)

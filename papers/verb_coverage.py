@@ -100,7 +100,8 @@ def _question(cell: Cell) -> Question:
     if by or cell.selected < 1:
         named["group"] = Category(tuple(range(cell.groups)))
     by = ("group",) if "group" in named else ()
-    facts, options = Facts(named), {"by": by, "pool": cell.pool}
+    facts = Facts(named)
+    options: dict[str, Any] = {"by": by, "pool": cell.pool}
     match cell.verb:
         case "proportion" | "difference" | "ratio":
             return Question("proportion", ("yes",), facts, **options)
@@ -150,9 +151,8 @@ def _world(cell: Cell, rng: np.random.Generator) -> tuple[dict[str, Any], Floats
             records["k"] = np.where(gone, np.nan, _whole(cell.shape, group, n, rng))
             truth = _rates(cell.shape, groups)
         case _:
-            shares = [0.98, 0.015, 0.005] if cell.shape == "rare" else [0.6, 0.3, 0.1]
-            part = rng.choice(3, n, p=shares)
-            records["part"] = np.where(gone, None, np.array(["a", "b", "c"], dtype=object)[part])
+            part = rng.choice(3, n, p=[0.98, 0.015, 0.005] if cell.shape == "rare" else [0.6, 0.3, 0.1])
+            records["part"] = [None if g else "abc"[p] for g, p in zip(gone, part, strict=True)]
             kept = (placed >= 0) & ~gone
             truth = np.array([[np.sum(kept & (group == g) & (part == p)) for p in range(3)] for g in range(groups)])
             truth = truth.ravel().astype(float)

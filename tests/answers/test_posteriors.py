@@ -87,11 +87,22 @@ def test_pooled_counts_beat_the_noisy_cells() -> None:
     rng, noise = seeded_rng(1), IntegerNoise("laplace", 20.0)
     truth = rng.negative_binomial(1, 1 / 16, 300).astype(float)
     noisy = noise.add(truth.astype(np.int64), rng).astype(float)
-    pooled = pooled_counts(noisy, noise, int(truth.sum()), 1000, rng)
+    pooled = pooled_counts(noisy, noise, int(truth.sum()), (300,), 1000, rng)
     error, raw = (float(np.sqrt(np.mean((x - truth) ** 2))) for x in (pooled.mean(axis=0), noisy))
     assert error < 0.6 * raw
     low, high = shortest(pooled).T
     assert 0.88 < np.mean((low <= truth) & (truth <= high)) <= 1
+
+
+def test_pooled_tables_learn_from_their_margins() -> None:
+    rng, noise = seeded_rng(1), IntegerNoise("laplace", 20.0)
+    truth = rng.poisson(np.outer(rng.gamma(2, 30, 18), rng.gamma(20, 0.05, 40))).ravel().astype(float)
+    noisy = noise.add(truth.astype(np.int64), rng).astype(float)
+    pooled = pooled_counts(noisy, noise, int(truth.sum()), (18, 40), 1000, rng)
+    error, raw = (float(np.sqrt(np.mean((x - truth) ** 2))) for x in (pooled.mean(axis=0), noisy))
+    assert error < 0.5 * raw
+    low, high = shortest(pooled).T
+    assert 0.9 < np.mean((low <= truth) & (truth <= high)) <= 1
 
 
 @pytest.mark.parametrize(

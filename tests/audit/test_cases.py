@@ -60,8 +60,8 @@ def _half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_temperature(patch: pytest.MonkeyPatch) -> None:
-    honest = TemperedRegression.draw
-    patch.setattr(TemperedRegression, "draw", lambda self, *a, **k: honest(replace(self, data_weight=1.0), *a, **k))
+    honest = TemperedRegression._value
+    patch.setattr(TemperedRegression, "_value", lambda self, *a: honest(replace(self, data_weight=1.0), *a))
     sweep = TemperedHiddenMarkov.sweep
     patch.setattr(TemperedHiddenMarkov, "sweep", lambda self, *a: sweep(replace(self, temperature=1.0), *a))
 

@@ -43,7 +43,7 @@ def joint(posterior):
 
 def simulate(n, seed=1):
     truth = random_posterior(1, seed)
-    return truth, truth.sample(n, seeded_rng(seed))
+    return truth, truth.synthetic(n, seeded_rng(seed))
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ A, B = Field("a", (0, 1)), Field("b", (0, 1))
         (lambda: random_posterior().query("rain", {"rain": 1}), "at once"),
         (lambda: random_posterior().query("rain", {"slip": "maybe"}), "no category"),
         (lambda: random_posterior().interval(1.5, "rain"), "level"),
-        (lambda: random_posterior().sample(0), "count"),
+        (lambda: random_posterior().synthetic(0), "count"),
     ],
 )
 def test_bad_arguments_raise(make, message):

@@ -139,7 +139,7 @@ CELLS = [
 PUBLIC = {"target": GaussianDP(2.0), "data_norm": 1.0, "random_state": 1}
 MODELS = [
     *(kind(**PUBLIC, classes=[0, 1], n_steps=3) for kind in (LogisticRegression, ProbitRegression, LinearSVC)),
-    LogisticRegression(**PUBLIC, classes=["no", "yes"], mechanism="noisy-statistics", missing=[0.1, -0.1]),
+    LogisticRegression(**PUBLIC, classes=["no", "yes"], mechanism="noisy-moments", missing=[0.1, -0.1]),
     LinearRegression(**PUBLIC, response_bound=1e-5),
     LinearRegression(**PUBLIC, response_bound=(3.0, 9.0)),
     PoissonRegression(**PUBLIC, response_bound=3.0, radius=0.5, n_steps=3),

@@ -24,7 +24,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, real
 from sottovoce.privacy.promises import Promise
-from sottovoce.readings import Reading, Statistics
+from sottovoce.readings import ClippedSum, Reading, Statistics
 
 __all__ = ["BoundedMean", "OrnsteinUhlenbeck", "brownian", "calibrated_brownian"]
 
@@ -186,6 +186,11 @@ class OrnsteinUhlenbeck(Mechanism):
         made = replace(made, rate=rate, diffusion=left * sensitivity / mu * stretch)
         # The roundabout way through θ and ρ may have rounded the noise down.
         return made if made.profile.mu <= mu else replace(made, diffusion=made.diffusion * (1 + 1e-14))
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return the mean of four numbers from 0 to 1, pulled to its middle."""
+        return cls(BoundedMean(ClippedSum(0.0, 1.0)), 4, 1.0, 0.8, 0.2)
 
     def _value(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         start = self.system.value(seen)

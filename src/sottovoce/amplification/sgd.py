@@ -27,7 +27,7 @@ from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import Loss, held, positive
+from sottovoce.regression.losses import Logistic, Loss, held, positive
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.systems.naming import system_from
 
@@ -205,6 +205,11 @@ class NoisyProjectedSGD(RegressionMechanism):
         unit = cls(design, n, 1.0, learning_rate, regularisation, epochs, public_steps, box, public)
         noise = unit.profile.mu / mu * (1 + 1e-12)
         return replace(unit, noise=max(noise, _LEAST_NOISE * design.sensitivity(1.0)))
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return one pass over four records."""
+        return cls(Design(Logistic(), dimension=2, data_norm=1.0), 4, noise=1.5, learning_rate=0.5, regularisation=0.4)
 
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return the last iterates of `draws` independent runs, one row each.

@@ -96,9 +96,9 @@ class CellsPosterior:
     def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         if self.question.pool:
             noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64)
-            found = pooled_counts(noisy, self.noises[0], self.n, draws, rng)
+            found = pooled_counts(noisy, self.noises[0], self.n, self.reading.shape, draws, rng)
         else:
-            found = self._counts_of(self.question.prior / 4, draws, rng)[:, :-1]
+            found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
         return found, np.zeros(found.shape[1])
 
     def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -14,10 +14,16 @@ from sottovoce.privacy.numbers import Floats
 
 __all__ = ["pooled_counts", "pooled_means", "pooled_shares"]
 
-_COMMON = 24
+_COMMON = 16
 """Places of the grid for each of the two numbers that groups have in common."""
-_WEIGHED = 1000
+_WEIGHED = 600
 """Draws a group that are weighed anew."""
+_STRAY = np.geomspace(0.05, 2000.0, 16)
+"""How far cells may stray from what their categories suggest: shapes of a negative binomial law."""
+_NODES = 384
+"""At most so many counts are weighed for each cell."""
+_FACTORS = 64
+"""Draws of the factors of all categories; each serves many draws of the counts."""
 
 
 def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Floats:
@@ -66,38 +72,86 @@ def pooled_means(means: Floats, rng: np.random.Generator) -> Floats:
     return np.clip(np.take_along_axis(few, picked, axis=0) + width * rng.normal(size=picked.shape), -1, 1)
 
 
-def pooled_counts(noisy: Floats, noise: IntegerNoise, n: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return draws of true counts, (draws, cells): each cell's negative binomial around a common mean."""
-    deviation = float(np.sqrt(noise.variance))
-    most = float(min(n, max(noisy.max(), 0.0) + 8 * deviation + 10))
-    nodes = np.unique(np.rint(np.concatenate([np.arange(min(most, 200) + 1), np.geomspace(1, max(most, 2), 300)])))
-    nodes = nodes[nodes <= most]
-    widths = np.diff(np.append(nodes, most + 1))
-    mean = float(np.clip(noisy.mean(), 0.01, n))
-    error = deviation / np.sqrt(noisy.size) + np.sqrt(mean / noisy.size)
-    centres = np.geomspace(max(mean - 4 * error, mean / 20, 1e-3), mean + 4 * error, _COMMON)
-    shapes = np.geomspace(0.02, 200.0, _COMMON)
-    likelihood = noise.log_weight(noisy[:, None] - nodes)
-    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-    priors = np.empty((_COMMON, _COMMON, nodes.size))
-    for i, centre in enumerate(centres):
-        for j, shape in enumerate(shapes):
-            log = gammaln(nodes + shape) - gammaln(shape) - gammaln(nodes + 1)
-            log = log + shape * np.log(shape / (shape + centre)) + nodes * np.log(centre / (shape + centre))
-            priors[i, j] = np.exp(log) * widths
-    flat = priors.reshape(-1, nodes.size)
-    log = np.log(np.maximum(flat @ likelihood.T, 1e-300)).sum(axis=1)
-    weights = np.exp(log - log.max())
-    which = rng.choice(weights.size, draws, p=weights / weights.sum())
-    found = np.empty((draws, noisy.size))
-    for common in np.unique(which):
-        rows = np.flatnonzero(which == common)
-        cumulative = np.cumsum(flat[common] * likelihood, axis=1)
-        goal = rng.random((noisy.size, rows.size)) * cumulative[:, -1:]
-        for cell in range(noisy.size):
-            place = np.minimum(np.searchsorted(cumulative[cell], goal[cell], side="right"), nodes.size - 1)
-            found[rows, cell] = nodes[place] + np.floor(rng.random(rows.size) * widths[place])
-    return found
+def pooled_counts(
+    noisy: Floats, noise: IntegerNoise, n: int, shape: tuple[int, ...], draws: int, rng: np.random.Generator
+) -> Floats:
+    """Return draws of true counts, (draws, cells): each cell's negative binomial around what its categories suggest.
+
+    Of one column, all cells have one mean; of several, the mean is a product with a factor for every category. The factors
+    and how far cells stray from the product are averaged over: the factors' posterior by Laplace's method, for each of
+    a grid of spreads.
+    """
+    design, precision = _main_effects(shape)
+    fits = [_fitted(noisy, noise.variance, n, design, precision, spread) for spread in _STRAY]
+    evidence = np.array([fit[0] for fit in fits])
+    weights = np.exp(evidence - evidence.max())
+    nodes, widths = _nodes(noisy, float(np.sqrt(noise.variance)), n)
+    likelihood = noise.log_weight(noisy[:, None] - nodes) - gammaln(nodes + 1) + np.log(widths)
+    each = -(-draws // _FACTORS)
+    found = []
+    picked = rng.choice(weights.size, _FACTORS, p=weights / weights.sum())
+    for common in np.unique(picked):
+        spread, (_, centre, root) = _STRAY[common], fits[common]
+        own = likelihood + gammaln(nodes + spread)
+        for _ in range(int(np.sum(picked == common))):
+            log_mean = np.clip(design @ (centre + root @ rng.normal(size=centre.size)), -7, np.log(n + 1.0))[:, None]
+            log = own + nodes * (log_mean - np.log(spread + np.exp(log_mean)))
+            cumulative = np.cumsum(np.exp(log - log.max(axis=1, keepdims=True)), axis=1)
+            goal = rng.random((noisy.size, each)) * cumulative[:, -1:]
+            place = np.stack([c.searchsorted(g, side="right") for c, g in zip(cumulative, goal, strict=True)])
+            place = np.minimum(place, nodes.shape[1] - 1)
+            drawn = np.take_along_axis(nodes, place, axis=1)
+            found.append(drawn.T + np.floor(rng.random(place.T.shape) * np.take_along_axis(widths, place, axis=1).T))
+    return rng.permutation(np.concatenate(found))[:draws]
+
+
+def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
+    """Return counts to be weighed for each cell, (cells, nodes), and how many counts each of them stands for."""
+    reach = 10 * deviation + 3
+    low = np.clip(np.floor(noisy - reach), 0, max(n - 2 * reach, 0))
+    high = np.clip(np.ceil(noisy + reach), np.minimum(low + reach, n), n)
+    step = np.maximum(1.0, np.ceil((high - low + 1) / _NODES))
+    nodes = low[:, None] + step[:, None] * np.arange(int(np.max((high - low) / step)) + 1)
+    inside = nodes <= high[:, None]
+    return np.where(inside, nodes, high[:, None]), np.where(inside, np.minimum(step[:, None], n + 1 - nodes), 1e-9)
+
+
+def _main_effects(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Return a column for all cells, and one for each category where several columns are crossed, with prior weights."""
+    cells = int(np.prod(shape))
+    places = np.unravel_index(np.arange(cells), shape)
+    crossed = [size for size in shape if size > 1]
+    parts = [np.ones((cells, 1))]
+    if len(crossed) > 1:
+        parts += [np.eye(size)[place] for size, place in zip(shape, places, strict=True) if size > 1]
+    design = np.concatenate(parts, axis=1)
+    return design, np.diag([1e-2] + [0.25] * (design.shape[1] - 1))
+
+
+def _fitted(
+    noisy: Floats, variance: float, n: int, design: Floats, precision: Floats, spread: float
+) -> tuple[float, Floats, Floats]:
+    """Return log evidence, mode and root of the covariance of the logarithms of the factors, given how cells stray."""
+    start = np.zeros(design.shape[1])
+    start[0] = np.log(max(float(noisy.mean()), 0.3))
+    factors, prior = start.copy(), start
+    for _ in range(40):
+        log_mean = np.clip(design @ factors, -7, np.log(n + 1.0))
+        mean = np.exp(log_mean)
+        weight = mean**2 / (mean + mean**2 / spread + variance)
+        step = np.clip((noisy - mean) / mean, -2, 2)
+        curvature = (design.T * weight) @ design + precision
+        moved = np.linalg.solve(curvature, design.T @ (weight * (log_mean + step)) + precision @ prior)
+        done = np.max(np.abs(moved - factors)) < 1e-6
+        factors = factors + 0.7 * (moved - factors)
+        if done:
+            break
+    mean = np.exp(np.clip(design @ factors, -7, np.log(n + 1.0)))
+    total = mean + mean**2 / spread + variance
+    off = factors - prior
+    log = -((noisy - mean) ** 2 / total + np.log(total)).sum() / 2 - off @ precision @ off / 2
+    log -= np.linalg.slogdet(curvature)[1] / 2
+    return float(log), factors, np.linalg.cholesky(np.linalg.inv(curvature))
 
 
 def _common(table: Floats, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sottovoce.answers.answer import Answer
@@ -40,9 +40,8 @@ class Verbs:
         """Return the promise that goes with a share of the budget."""
         raise NotImplementedError
 
-    def draft(self, mechanism: Any, column: Any = None, **options: Any) -> Any:
-        """Reserve and make a release."""
-        raise NotImplementedError
+    draft: Callable[..., Any]
+    """Reserve and make a release."""
 
     def record(self, draft: Any) -> Any:
         """Record a release."""

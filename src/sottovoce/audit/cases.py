@@ -86,7 +86,7 @@ def all_cases() -> dict[str, Case]:
                 raise InvalidValue(
                     f"auditing everything needs more ({error}): pip install 'sottovoce[data,regression]'"
                 ) from None
-    examples = {one.name: one for word in MECHANISMS for one in _examples(word)}
+    examples = {one.name: one for word in MECHANISMS.kinds for one in _examples(word)}
     return examples | _REGISTER
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sottovoce.audit.cases_regression import Linear, chain_moments
 from sottovoce.audit.subject import Subject
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP, PureDP
+from sottovoce.readings import Rows
 from sottovoce.regression import (
     Design,
     DiffusedRegression,
@@ -22,9 +23,6 @@ from sottovoce.regression import (
 )
 
 __all__ = ["tempered_subject"]
-
-_CHAINS = 4096
-"""Chains run at once: always as many, so that one compiled program serves all."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,8 @@ class _LocalisedDraws:
     mechanism: LocalisedRegression
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        many = replace(self.mechanism, draws=_CHAINS)
-        lots = [many.release(*_EQUAL(side), rng).value for _ in range(-(-count // _CHAINS))]
-        return np.concatenate(lots)[:count]
+        rows, labels = _EQUAL(side)
+        return self.mechanism.outputs(Rows(len(labels), rows, labels), rng, count)
 
 
 @case("localised posterior, worst quadratic, 2 phases", tight=True)
@@ -77,7 +74,7 @@ class _RefinedDraws:
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
         rows, labels = self.pair(side)
-        return np.concatenate([self.mechanism.release((rows, labels), rng).value for _ in range(count)])
+        return self.mechanism.outputs(Rows(len(labels), rows, labels), rng, count)
 
 
 @case("refined posterior", slow=True, one_in=100)
@@ -106,8 +103,8 @@ class _TemperedDraws:
     mechanism: TemperedRegression
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        lots = [self.mechanism.draw(*_EQUAL(side), rng, chains=_CHAINS) for _ in range(-(-count // _CHAINS))]
-        return np.concatenate(lots)[:count]
+        rows, labels = _EQUAL(side)
+        return self.mechanism.outputs(Rows(len(labels), rows, labels), rng, count)
 
 
 def tempered_subject(name: str, mechanism: TemperedRegression) -> Subject:

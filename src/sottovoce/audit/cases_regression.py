@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
+from sottovoce.amplification import BoundedMean, NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
 from sottovoce.privacy.promises import ApproxDP
+from sottovoce.readings import ClippedSum
 from sottovoce.regression import Design, DiffusedRegression, Logistic, Loss, NoisyMoments
 from sottovoce.regression.losses import Constants
 from sottovoce.regression.placement import Placement
@@ -94,21 +95,21 @@ def _design(loss: Loss) -> Design:
 @case("Langevin, worst quadratic, 12 steps", tight=True)
 def short_chain() -> Subject:
     """Return a chain stopped long before it has converged."""
-    mechanism = DiffusedRegression(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+    mechanism = DiffusedRegression(_design(Linear()), _N, prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
     return langevin_subject("Langevin, worst quadratic, 12 steps", mechanism)
 
 
 @case("Langevin, worst quadratic, 60 steps", tight=True)
 def long_chain() -> Subject:
     """Return a chain that has all but converged."""
-    mechanism = DiffusedRegression(_design(Linear()), prior_precision=4.0, data_weight=0.5, n_steps=60, step=0.02)
+    mechanism = DiffusedRegression(_design(Linear()), _N, prior_precision=4.0, data_weight=0.5, n_steps=60, step=0.02)
     return langevin_subject("Langevin, worst quadratic, 60 steps", mechanism)
 
 
 @case("Langevin, logistic loss")
 def logistic_chain() -> Subject:
     """Return a chain on the logistic loss, whose gradients differ by half of what any Lipschitz loss may do."""
-    mechanism = DiffusedRegression(_design(Logistic()), prior_precision=4.0, data_weight=0.7, n_steps=20)
+    mechanism = DiffusedRegression(_design(Logistic()), _N, prior_precision=4.0, data_weight=0.7, n_steps=20)
     return langevin_subject("Langevin, logistic loss", mechanism)
 
 
@@ -140,7 +141,9 @@ def _odd(pair: str, precision: str) -> Callable[[], Subject]:
 
     @case(name)
     def build() -> Subject:
-        mechanism = DiffusedRegression(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+        mechanism = DiffusedRegression(
+            _design(Linear()), _N, prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02
+        )
         return Subject(name, _OddDraws(mechanism, ODD[pair], precision), mechanism.profile)
 
     return build
@@ -166,7 +169,7 @@ class _OddSgdDraws:
 def odd_sgd() -> Subject:
     """Return one pass of noisy SGD, held to what it promises the last record."""
     name = "noisy SGD, the largest numbers and no number"
-    mechanism = NoisyProjectedSGD(_design(Linear()), noise=1.5, learning_rate=0.5, regularisation=0.4)
+    mechanism = NoisyProjectedSGD(_design(Linear()), _N, noise=1.5, learning_rate=0.5, regularisation=0.4)
     return Subject(name, _OddSgdDraws(mechanism, ODD["the largest numbers and no number"]), mechanism.profile)
 
 
@@ -184,7 +187,7 @@ class _SgdDraws:
 @case("noisy SGD, first record, 3 steps later", tight=True)
 def sgd() -> Subject:
     """Return one pass of noisy SGD, held to what it promises the first record (amplification by iteration)."""
-    mechanism = NoisyProjectedSGD(_design(Linear()), noise=1.5, learning_rate=0.5, regularisation=0.4)
+    mechanism = NoisyProjectedSGD(_design(Linear()), _N, noise=1.5, learning_rate=0.5, regularisation=0.4)
     kept = mechanism.contraction ** np.arange(_N)
     gap, variance = 2 * mechanism.step * kept[-1], (mechanism.step * mechanism.noise) ** 2 * (kept**2).sum()
     ratio = _shifted(float(gap), float(variance))
@@ -193,29 +196,32 @@ def sgd() -> Subject:
 
 @dataclass(frozen=True, eq=False)
 class _DiffusionDraws:
-    """Independent values of a diffusion, each a coordinate of one path."""
+    """Independent values of a diffusion."""
 
     mechanism: OrnsteinUhlenbeck
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        return self.mechanism.release(np.full(count, float(side)), rng).value[:, None]
+        return self.mechanism.outputs(self.mechanism.worst_pair()[side], rng, count)
+
+
+_ONE = BoundedMean(ClippedSum(0, 1, integer=True))
 
 
 def _diffusion(name: str, mechanism: OrnsteinUhlenbeck) -> Subject:
-    ratio = _shifted(-mechanism.shrinkage, mechanism.noise**2)
+    ratio = mechanism.log_ratio(mechanism.worst_pair())
     return Subject(name, _DiffusionDraws(mechanism), mechanism.profile, ratio)
 
 
 @case("Ornstein-Uhlenbeck diffusion", tight=True)
 def pulled() -> Subject:
     """Return a diffusion that is pulled towards zero."""
-    return _diffusion("Ornstein-Uhlenbeck diffusion", OrnsteinUhlenbeck(1.0, time=1.0, rate=0.8, diffusion=0.9))
+    return _diffusion("Ornstein-Uhlenbeck diffusion", OrnsteinUhlenbeck(_ONE, 1, time=1.0, rate=0.8, diffusion=0.9))
 
 
 @case("Brownian diffusion", tight=True)
 def free() -> Subject:
     """Return a diffusion that is not."""
-    return _diffusion("Brownian diffusion", brownian(1.0, 4.0))
+    return _diffusion("Brownian diffusion", brownian(_ONE, 1, 4.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,13 +229,9 @@ class _MomentDraws:
     """Noisy X'X and X'y of a table of one record, flat."""
 
     mechanism: NoisyMoments
-    records: tuple[Any, Any]
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        row, label = self.records[side]
-        gram, moment = np.outer(row, row), row * label
-        drawn = (self.mechanism.noisy_moments(gram, moment, row, rng) for _ in range(count))
-        return np.array([np.append(m.gram.ravel(), m.moment) for m in drawn])
+        return self.mechanism.outputs(self.mechanism.worst_pair()[side], rng, count)
 
 
 @case("noisy quadratic statistics", tight=True, slow=True)
@@ -238,21 +240,10 @@ def quadratic() -> Subject:
     mechanism = NoisyMoments.calibrate(
         Design(Logistic(), dimension=2, data_norm=1.0), 1, ApproxDP(1.0, 1e-3), prior_precision=1.0
     )
-    fit, balance = mechanism.fit, mechanism.balance
-    response = fit.largest(mechanism.design.loss)
-    inner = min((balance * response) ** 2 / 2, 1.0)
-    rows = np.array([1.0, 0.0]), np.array([inner, math.sqrt(1 - inner**2)])
-    records = (rows[0], 1.0), (rows[1], -1.0)
-    noise = mechanism.noisy_moments(np.eye(2), rows[0], rows[0], np.random.default_rng(0)).noise
-    towards = []
-    for row, label in records:
-        pull = fit.offset * row + fit.slope * row * label
-        towards.append(np.append(np.outer(row, row).ravel(), balance**2 * pull))
-    slope = (towards[0] - towards[1]) / noise**2
     return Subject(
         "noisy quadratic statistics",
-        _MomentDraws(mechanism, records),
+        _MomentDraws(mechanism),
         mechanism.profile,
-        lambda outputs: np.asarray(outputs) @ slope,
+        mechanism.log_ratio(mechanism.worst_pair()),
         block=1 << 12,
     )

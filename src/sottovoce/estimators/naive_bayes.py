@@ -217,7 +217,7 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return np.asarray(special.logsumexp(self.model_.predictive(coded), axis=1))
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
-        """Return the ends between which Pr[class | record] lies with probability `level`, by class, (low, high) last."""
+        """Return the ends (low, high), last, between which Pr[class | record] lies with probability `level`."""
         coded = self._coded(X)
         return np.moveaxis(self.draws_.quantiles(coded, tails(level)), 0, -1)
 

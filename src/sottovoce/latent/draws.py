@@ -54,7 +54,7 @@ class NamedDraws(ABC):
         return np.asarray(self._all.std(axis=0))
 
     def interval(self, level: float = 0.95, name: str | None = None) -> Floats:
-        """Return equal-tailed intervals, (low, high) last: of every entry, or of the part called `name` in its shape."""
+        """Return equal-tailed intervals, (low, high) last: of every entry, or of the part `name` in its shape."""
         return ends_of(self._all if name is None else self.part(name), level)
 
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
@@ -67,7 +67,9 @@ class NamedDraws(ABC):
         """Return every entry with its mean and interval, a line each."""
         width = max(map(len, self.labels))
         lines = zip(self.labels, self.mean, self.interval(level), strict=True)
-        return "\n".join(f"{label:<{width}}  {mean:.4g}  ({low:.4g} to {high:.4g})" for label, mean, (low, high) in lines)
+        return "\n".join(
+            f"{label:<{width}}  {mean:.4g}  ({low:.4g} to {high:.4g})" for label, mean, (low, high) in lines
+        )
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

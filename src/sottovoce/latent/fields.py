@@ -18,7 +18,7 @@ from sottovoce.readings.class_moments import centred
 from sottovoce.readings.columns import as_codes
 from sottovoce.readings.grid import check_span
 
-__all__ = ["Bounded", "ChainGrid", "Field", "field_from", "field_of", "fields_of"]
+__all__ = ["Bounded", "ChainGrid", "Field", "field_from", "field_of", "fields_of", "settings_of"]
 
 Integers = NDArray[np.int64]
 _SHORT = 1000
@@ -178,8 +178,10 @@ def _are_names(value: Any) -> bool:
 def field_of(name: str, column: Column) -> Field | Bounded:
     """Return a column of a table's facts as a field: categories, yes and no; numbers and counts between their bounds.
 
-    >>> field_of("smoker", Flag()), field_of("visits", Count(20))
-    (Field(name='smoker', categories=(False, True), other=None), Bounded(name='visits', low=0.0, high=20.0, missing=None))
+    >>> field_of("smoker", Flag())
+    Field(name='smoker', categories=(False, True), other=None)
+    >>> field_of("visits", Count(20))
+    Bounded(name='visits', low=0.0, high=20.0, missing=None)
     """
     match column:
         case Category(categories, missing):

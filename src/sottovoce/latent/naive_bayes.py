@@ -57,7 +57,8 @@ class NaiveBayesModel:
     >>> model = NaiveBayesModel(Field("ill", (False, True)), (Field("cough", (0, 1)), Bounded("age", 0, 100)))
     >>> rng = seeded_rng(1)
     >>> ill = rng.random(3000) < 0.3
-    >>> records = {"ill": ill, "cough": rng.random(3000) < 0.2 + 0.6 * ill, "age": 40 + 20 * ill + rng.normal(0, 9, 3000)}
+    >>> cough, age = rng.random(3000) < 0.2 + 0.6 * ill, 40 + 20 * ill + rng.normal(0, 9, 3000)
+    >>> records = {"ill": ill, "cough": cough, "age": age}
     >>> mech = NoisyStatistics.calibrate(model, n=3000, target=PureDP(1.0))
     >>> posterior = mech.release(records, rng).value
     >>> posterior.part("age").mean(axis=0)[:, 0].round(-1)
@@ -145,7 +146,7 @@ class NaiveBayesModel:
     def through_blocks(
         self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator
     ) -> ClassPosterior:
-        """Return draws that count the true tables and sums as unknown; unless `noise_aware` says to take them as they are."""
+        """Return draws that count the true tables and sums as unknown, or take them at their word (`noise_aware`)."""
         if not self.noise_aware or n == 0:
             return self.plain(total, rng)
         tables, sums = self.reading.split(np.rint(total).astype(np.int64))

@@ -76,9 +76,7 @@ class NetworkPosterior(NamedDraws):
         """Return the posterior mean of Pr[target | given], one number a category."""
         return np.asarray(self.query_draws(target, given).mean(axis=0))
 
-    def query_interval(
-        self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95
-    ) -> Floats:
+    def query_interval(self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Floats:
         """Return equal-tailed intervals of Pr[target | given], one (low, high) a category."""
         return ends_of(self.query_draws(target, given), level)
 

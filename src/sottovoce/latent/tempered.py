@@ -22,7 +22,14 @@ from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
-__all__ = ["TemperedUpdates", "check_floor", "draw_floored_dirichlet", "draw_tempered", "log_ratio_bound", "released_tables"]
+__all__ = [
+    "TemperedUpdates",
+    "check_floor",
+    "draw_floored_dirichlet",
+    "draw_tempered",
+    "log_ratio_bound",
+    "released_tables",
+]
 
 
 @dataclass(frozen=True)

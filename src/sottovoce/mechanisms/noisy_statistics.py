@@ -357,7 +357,7 @@ def _check_kind(noise: NoiseKind, movement: Movement) -> None:
 
 
 def _moved(noise: NoiseKind, movement: Movement) -> float:
-    """Return how far one record moves a block, in its own unit: half of L1, or L2 over √2; one for a table of counts."""
+    """Return how far one record moves a block, in its own unit: half of L1, or L2 over √2; for a table, one."""
     if noise == "gaussian":
         return float(movement.grid * np.sqrt(movement.squares / 2))
     return movement.grid * (movement.cells * movement.width if movement.cells else float(movement.total or 0)) / 2

@@ -11,7 +11,6 @@ from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
-from sottovoce.readings import Statistics
 from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.system import System
 
@@ -98,7 +97,7 @@ class StatisticalQuery(PosteriorSample):
         weight = largest_keeping(lambda w: fractional.profile(n, w, 1.0), target, high=1.0, name="data_weight")
         return cls(fractional, n, predicate, weight)
 
-    def _statistics(self, records: Any) -> Statistics:
+    def _statistics(self, records: Any) -> Any:
         if isinstance(self.predicate, str):
             raise InvalidValue(f"only the name of {self.predicate!r} is known here; build the query with the function")
         if self.predicate is None:

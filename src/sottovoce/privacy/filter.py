@@ -38,7 +38,7 @@ def renyi_allowance(budget: Promise, order: float) -> float:
     """
     match budget:
         case MaxSuccess(success, baseline):
-            return _coins(success, baseline, order) * (1 - 1e-9)
+            return float(_coins(success, baseline, order)) * (1 - 1e-9)
         case MaxAdvantage(advantage):
             chance = np.linspace(0.0, 1 - advantage, 4001)[1:-1]
             return float(np.min(_coins(chance + advantage, chance, order))) * (1 - 1e-5)

@@ -75,6 +75,7 @@ class ClassMoments(Reading):
             0 <= o < len(values) for o, values in zip(self.others, lists, strict=True)
         ):
             raise InvalidValue("others must say, by position, what a value of no known class or category counts as")
+
     @property
     def counts(self) -> CrossCounts:
         """The tables (class, category); of the classes alone where there is no category."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -107,7 +107,11 @@ class Moments(RowReading):
         """Return each of the four scaled down to what n records can have."""
         sizes = np.cumsum([len(self.places), self.dimension, self.dimension])
         parts = np.split(np.asarray(total, dtype=np.float64), sizes)
-        return np.concatenate([_within(part, n * bound) for part, bound in zip(parts, self.bounds(), strict=True)])
+        lengths = [
+            float(np.linalg.norm(part)) for part in (self.split(total)[0], *parts[1:])
+        ]  # X'X with both triangles
+        most = [n * bound for bound in self.bounds()]
+        return np.concatenate([p * min(1.0, m / max(size, m)) for p, size, m in zip(parts, lengths, most, strict=True)])
 
     def sensitivity(self) -> float:
         """Return how far one replaced record moves them all, in Euclidean norm, X'X counted with both triangles.
@@ -132,6 +136,11 @@ class Moments(RowReading):
     def _fits(self, mean: Floats) -> tuple[bool, str]:
         fits = mean.shape == (self.size,) and np.array_equal(self.project(1, mean), mean)
         return bool(fits), f"{self.size} moments of records within the bounds"
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return two numbers and one to be explained."""
+        return cls(2, 1.0, binary=False)
 
     def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
         """Return the two records that are farthest apart, the others zero."""
@@ -177,8 +186,3 @@ def _totals(bound: float, exponent: int, columns: list[Floats]) -> Floats:
     grid, most = Grid.covering(bound), 1 << 52
     scale = Fraction(2) ** exponent / grid.unit
     return np.array([float(exact_sum(grid.steps(column, -most, most)) * scale) for column in columns])
-
-
-def _within(part: Floats, most: float) -> Floats:
-    length = float(np.linalg.norm(part))
-    return part if length <= most else part * (most / length)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -94,6 +95,16 @@ class RowReading(Reading):
     def inputs(self) -> int:
         """How many columns the features are read from."""
         return len(self.features) or self.dimension - bool(self.intercept)
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return numbers within, at and beyond the bound or the facts of each feature, and the ends of the labels."""
+        c = self.data_norm
+        rows = [_values(fact) for fact in self.features] or [(0.0, c, -c, 0.3 * c, 1e150)] * self.inputs
+        return (*rows, self.labels if self.label is None else _values(self.label))
+
+    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+        """Return (X, y): the last cell of a record is its label."""
+        return [list(record[:-1]) for record in records], [record[-1] for record in records]
 
     @property
     def neutral(self) -> float:
@@ -216,6 +227,11 @@ class ClippedRows(RowReading):
             rows, marks = np.where(kept[:, None], rows, 0.0), np.where(kept, marks, self.neutral)
         return Rows(len(rows), rows, marks)
 
+    @classmethod
+    def example(cls) -> Self:
+        """Return two numbers and a label."""
+        return cls(2, 1.0)
+
     def check(self, rows: Any) -> Any:
         """Return rows and labels brought within their bounds again."""
         X, y = self._checked(rows.X, rows.y)
@@ -259,6 +275,13 @@ class ClippedRows(RowReading):
     @staticmethod
     def _no_sum() -> InvalidValue:
         return InvalidValue("this mechanism sees rows, which have no sum to put noise on or to forecast from")
+
+
+def _values(column: Any) -> tuple[Any, ...]:
+    """Return some values of a column whose facts are known."""
+    if isinstance(column, Category):
+        return tuple(column.categories)
+    return (False, True) if isinstance(column, Flag) else (column.low, column.high, 3 * column.high)
 
 
 def width_of(column: Column) -> int:

@@ -16,6 +16,7 @@ from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.losses import Logistic
 from sottovoce.regression.placement import current
 from sottovoce.regression.posterior import DiffusedRegression, RegressionMechanism, check_precision
 from sottovoce.systems.naming import system_from
@@ -123,6 +124,12 @@ class LocalisedRegression(RegressionMechanism):
     def profile(self) -> GaussianProfile:
         """What all phases and draws cost."""
         return GaussianProfile(total_mu(self.phases, self.draws), basis=check_precision(self.phases[0].precision))
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return two phases of a logistic regression of four records."""
+        phase = DiffusedRegression(Design(Logistic(), dimension=2, data_norm=1.0), 4, 4.0, 0.4, n_steps=12)
+        return cls(phase.design, 4, (phase, phase))
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers cannot hold a phase."""

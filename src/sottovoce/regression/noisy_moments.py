@@ -28,7 +28,7 @@ from sottovoce.readings import Moments, Statistics
 from sottovoce.readings.moments import joint_sensitivity
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.losses import Loss, Squared, positive
+from sottovoce.regression.losses import Logistic, Loss, Squared, positive
 from sottovoce.regression.posterior import RegressionMechanism, prior_of
 
 __all__ = ["NoisyMoments", "Perturbed", "QuadraticFit", "quadratic_fit"]
@@ -188,6 +188,11 @@ class NoisyMoments(RegressionMechanism):
     def noise(self) -> float:
         """The standard deviation of the noise on the diagonal of X'X."""
         return joint_sensitivity(self.design.data_norm, self.fit.largest(self.design.loss), self.balance) / self.mu
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return the moments of four records."""
+        return cls(Design(Logistic(), dimension=2, data_norm=1.0), 4, 1.0, 1.0)
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""

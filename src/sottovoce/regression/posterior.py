@@ -20,7 +20,7 @@ from sottovoce.readings import Rows
 from sottovoce.regression.certificate import Chain, mixing_steps
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.langevin import check_range, run_chains
-from sottovoce.regression.losses import positive
+from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.placement import Placement, Progress, current
 
 __all__ = ["ConcentratedRegression", "DiffusedRegression", "RegressionMechanism", "default_precision", "prior_of"]
@@ -70,7 +70,7 @@ class RegressionMechanism(Mechanism):
         return super().see(records)
 
     def check_numbers(self) -> None:
-        """Raise `InvalidValue` where the range of floating-point numbers could not hold a release, by public numbers."""
+        """Raise `InvalidValue` where floating-point numbers could not hold a release, by public numbers alone."""
 
     def _statistics(self, records: Any) -> Any:
         return self.reading.read(records)
@@ -145,6 +145,11 @@ class _Chains(RegressionMechanism):
         """What exact samples would cost: μ = s/√m (Gopi, Lee and Liu 2022); the chains never cost more."""
         mu = self.design.sensitivity(self.data_weight) / math.sqrt(self.prior_precision)
         return GaussianProfile(mu * math.sqrt(self.draws), basis=Basis.BOUND)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return twelve steps of a logistic regression of four records."""
+        return cls(Design(Logistic(), dimension=2, data_norm=1.0), 4, 4.0, 0.7, n_steps=12)
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers of this precision cannot hold the chain, whatever the records are."""

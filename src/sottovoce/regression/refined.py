@@ -13,11 +13,11 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.localised import check_phases, phases_from, plan_phases, run_phases, total_mu
-from sottovoce.regression.losses import ComplementaryLogLog, Poisson, positive
+from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, positive
 from sottovoce.regression.noisy_moments import NoisyMoments
 from sottovoce.regression.posterior import (
     DiffusedRegression,
@@ -135,6 +135,12 @@ class RefinedRegression(RegressionMechanism):
         looks = [self.flattening.mu, total_mu(self.phases, self.draws)]
         looks += [self.statistics.mu] if self.statistics else []
         return GaussianProfile(math.hypot(*looks) * (1 + 1e-13), basis=check_precision(self.phases[0].precision))
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return three looks at twenty records."""
+        shares: dict[str, Any] = {"scales": (2.0,), "statistics": 0.1, "n_steps": 4}
+        return cls.calibrate(Design(Logistic(), dimension=2, data_norm=1.0), 20, GaussianDP(2.0), prior_scale=2.0, **shares)
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers cannot hold a phase."""

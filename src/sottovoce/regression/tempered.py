@@ -17,7 +17,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import positive
+from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.posterior import DiffusedRegression, RegressionMechanism, prior_of
 
 __all__ = ["TemperedRegression"]
@@ -77,6 +77,12 @@ class TemperedRegression(RegressionMechanism):
         """What an exact sample costs."""
         width = 2 * self.data_weight * self.design.constants.spread
         return BoundedRangeProfile(width, basis=Basis.CONVERGENCE)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return forty steps on a ball, of four records."""
+        design = Design(Logistic(), dimension=2, data_norm=1.0, radius=5.0)
+        return cls(design, 4, 0.1, 0.1, n_steps=40)
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers cannot hold the chain."""

@@ -46,8 +46,8 @@ class BetaBernoulli(Conjugate):
     >>> system = BetaBernoulli(alpha=6, beta=12)
     >>> system.posterior(system.statistics([0, 1, 1]))
     Beta(alpha=8.0, beta=13.0)
-    >>> round(system.profile(n=100).renyi(2), 10)
-    0.1912902268
+    >>> round(system.profile(n=100).renyi(2), 4)
+    0.1913
     """
 
     word: ClassVar[str] = "beta-bernoulli"

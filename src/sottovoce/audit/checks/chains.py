@@ -59,9 +59,9 @@ class _Script:
         return out
 
 
-def _posterior(n_steps: int, step: float | None = None, samples: int = 1) -> DiffusedRegression:
+def _posterior(n_steps: int, step: float | None = None, draws: int = 1) -> DiffusedRegression:
     design = Design(Logistic(), dimension=2, data_norm=1.0)
-    return DiffusedRegression(design, _N, _M, _RHO, samples, n_steps, step)
+    return DiffusedRegression(design, _N, _M, _RHO, draws, n_steps, step)
 
 
 def _records(last: tuple[float, float], fill: tuple[float, float] = (0.0, 0.0)) -> tuple[Floats, Floats]:
@@ -148,7 +148,7 @@ def certificates() -> tuple[bool, str]:
 def chain_noise() -> tuple[bool, str]:
     """Without data the last iterates are N(0, 2hΣa^2k), independent in every coordinate and chain."""
     posterior = _posterior(7, draws=8000)
-    draws = posterior.release(*_records((0.0, 0.0)), seeded_rng(4)).value
+    draws = posterior.release(_records((0.0, 0.0)), seeded_rng(4)).value
     h = posterior.chain.step
     variance = 2 * h * sum((1 - h * _M) ** (2 * k) for k in range(7))
     u = stats.norm.cdf(draws, scale=math.sqrt(variance))
@@ -188,7 +188,7 @@ def quadratic_noise() -> tuple[bool, str]:
     d = 40
     mechanism = NoisyMoments(Design(Logistic(), dimension=d, data_norm=1.0), 2, 0.5, 0.1)
     largest = mechanism.fit.largest(mechanism.design.loss)
-    clipped = mechanism.design.clipped(np.array([[_FAR, *[0.0] * (d - 1)]] * 2))
+    clipped = mechanism.design.clip(np.array([[_FAR, *[0.0] * (d - 1)]] * 2))
     angle = np.linspace(0, np.pi, 2001)
     # Two rows at an angle, their responses opposite: the square of how far (X'X, α·X'y) moves.
     norm = float(np.linalg.norm(clipped[0]))
@@ -196,7 +196,7 @@ def quadratic_noise() -> tuple[bool, str]:
     moment = 2 * (mechanism.balance * largest * norm) ** 2 * (1 + np.cos(angle))
     moved = math.sqrt(float(np.max(gram + moment)))
     zeros = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-    noisy = mechanism.noisy_moments(*zeros, rng)
+    noisy = mechanism.perturbed(*zeros, rng)
     noise, root = moved / mechanism.mu, math.sqrt(2)
     above = noisy.gram[np.triu_indices(d, 1)] / noise * root
     parts = (above, np.append(np.diag(noisy.gram), noisy.moment * mechanism.balance) / noise)
@@ -215,8 +215,8 @@ def refined_design() -> tuple[bool, str]:
     first = honest.statistics
     if first is None:
         return False, "statistics are never taken"
-    other = replace(first, design=replace(first.design, data_norm=first.design.data_norm / 2))
-    phase = replace(honest.phases[0], design=replace(honest.phases[0].design, n=2000))
+    other = replace(first, system=replace(first.design, data_norm=first.design.data_norm / 2))
+    phase = replace(honest.phases[0], n=2000)
     problems = []
     for name, change in (("statistics", {"statistics": other}), ("phases", {"phases": (phase,)})):
         try:
@@ -235,7 +235,7 @@ def regression_grids() -> tuple[bool, str]:
     design = posterior.design
     sgd = NoisyProjectedSGD(design, _N, noise=1.5)
     quadratic = NoisyMoments(design, _N, 0.5, 0.1)
-    moments = quadratic.noisy_moments(X.T @ X, X.T @ y, X.sum(axis=0), seeded_rng(3))
+    moments = quadratic.perturbed(X.T @ X, X.T @ y, X.sum(axis=0), seeded_rng(3))
     shown = [
         ("a chain", posterior.release((X, y), seeded_rng(1)).value, math.sqrt(2 * posterior.chain.step)),
         ("SGD", sgd.run(X, y, seeded_rng(2), chains=200), sgd.step * sgd.noise),

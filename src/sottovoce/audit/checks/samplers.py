@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from sottovoce.amplification.diffusion import OrnsteinUhlenbeck
+from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
 from sottovoce.audit.cases_conjugate import Small, small_cases, stated
 from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov, uniforms
 from sottovoce.audit.checks.quadrature import nodes
@@ -13,6 +13,7 @@ from sottovoce.audit.checks.result import check, verdict
 from sottovoce.audit.low_bits import lowest_bit
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import ClippedSum
 from sottovoce.systems.distributions import Dirichlet, NormalVector
 
 __all__ = ["grids", "samplers"]
@@ -66,7 +67,7 @@ def grids() -> tuple[bool, str]:
         values = np.asarray(case.mechanism.release(case.large, seeded_rng(2), draws=_SOME).value)
         if not np.array_equal(values, values.astype(np.float32)):  # a single holds exactly 24 bits
             problems.append(f"{case.name}: samples carry more than 24 significant bits")
-    walk = OrnsteinUhlenbeck(1.0, 1.0, 0.5, 1.0)
+    walk = OrnsteinUhlenbeck(BoundedMean(ClippedSum(0, 1)), 1, 1.0, 0.5, 1.0)
     path = walk.path(np.full(_SOME, 0.1), [1.0], seeded_rng(3))
     if lowest_bit(path).min() < np.log2(walk.noise) - 22:
         problems.append("a diffused value carries bits far below its noise")
