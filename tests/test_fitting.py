@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import sottovoce as sv
 from sottovoce.curator import Curator
 from sottovoce.facts import Category, Facts, Flag, Number
+from sottovoce.ledger import State
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, StatisticalQuery
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.promises import ApproxDP, PureDP, RenyiDP
@@ -97,6 +100,49 @@ def test_facts_give_a_csv_its_types_and_name_only_columns_that_are_there(tmp_pat
         assert dict(curator.budget.schema) == {"age": "float64", "ward": "string"}
     with pytest.raises(InvalidValue, match="not there: height"):
         Curator(DATA, tmp_path / "m", PureDP(1.0), facts=Facts(height=Number(0, 3)), dataset="p")
+
+
+BUDGET = ApproxDP(20.0, 1e-5)
+ESTIMATORS = {
+    "logistic": lambda: sv.LogisticRegression(mechanism="noisy-moments"),
+    "chain": lambda: sv.LogisticRegression(mechanism="diffused", n_steps=20),
+    "naive bayes": lambda: sv.NaiveBayes(),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+class TestEstimators:
+    """Each charged, retried under a key, killed in the middle."""
+
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> Any:
+        with Curator(DATA, tmp_path / "l", BUDGET, facts=FACTS, dataset="p") as curator:
+            yield curator
+
+    def test_a_retry_is_charged_once_and_fits_the_same(self, table: Curator, name: str) -> None:
+        asked: Any = {"features": ["risk"], "label": "smoker", "spend": ApproxDP(2.0, 1e-6)}
+        fits = [table.fit(ESTIMATORS[name](), **asked, idempotency_key="k") for _ in range(2)]
+        assert fits[0].release_.to_json() == fits[1].release_.to_json()
+        assert np.all(np.isfinite(fits[0].predict_proba(pd.DataFrame({"risk": [0.5, 1.0]}))))
+        (entry,) = table.history()
+        assert entry.state is State.COMMITTED and entry.request["column"] is not None
+        table._ledger.verify()
+
+    def test_what_fails_in_the_middle_is_spent_and_tells_nothing(
+        self, table: Curator, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        estimator = ESTIMATORS[name]()
+        kind = type(estimator.mechanism_for(N, ApproxDP(2.0, 1e-6), FACTS, ["risk", "ward"], "smoker"))
+
+        def killed(*_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(kind, "_value", killed)
+        with pytest.raises(KeyboardInterrupt):
+            table.fit(estimator, ["risk", "ward"], "smoker", spend=ApproxDP(2.0, 1e-6))
+        (entry,) = table.history()
+        assert (entry.state, entry.release) == (State.LOST, None)
+        assert table._ledger.spent(table.budget) > 0
 
 
 class TestStatisticalQueries:

@@ -233,7 +233,7 @@ class TestTiming:
 
         reads: list[str] = []
         real = Table.read
-        monkeypatch.setattr(Table, "statistics", lambda *a, **k: reads.append("read") or real(*a, **k))
+        monkeypatch.setattr(Table, "read", lambda *a, **k: reads.append("read") or real(*a, **k))
         with Service(write_office(tmp_path)) as service:
             caller = service.authenticate(token_for(service.config))
             assert reads == []  # nothing is read before it is paid for

@@ -225,8 +225,10 @@ class Design:
         }
         if unknown := set(given) - {"features", "label", "family"}:
             raise InvalidValue(f"a regression takes features, label and family. Got {', '.join(sorted(unknown))}")
-        features, label, family = given.get("features"), given.get("label"), given.get("family", "logistic")
-        if not isinstance(features, list) or not features or not all(isinstance(n, str) for n in [*features, label]):
+        features: Any = given.get("features")
+        label, family = given.get("label"), given.get("family", "logistic")
+        listed = isinstance(features, list) and bool(features) and all(isinstance(name, str) for name in features)
+        if not listed or not isinstance(label, str):
             raise InvalidValue("a regression needs features, a list of columns, and a label, a column")
         if not isinstance(family, str) or family not in _FAMILIES:
             raise InvalidValue(f"family must be one of {', '.join(_FAMILIES)}. Got {family!r}")
