@@ -122,7 +122,7 @@ class TestEstimators:
     def test_a_retry_is_charged_once_and_fits_the_same(self, table: Curator, name: str) -> None:
         asked: Any = {"features": ["risk"], "label": "smoker", "spend": ApproxDP(2.0, 1e-6)}
         fits = [table.fit(ESTIMATORS[name](), **asked, idempotency_key="k") for _ in range(2)]
-        assert fits[0].release_.to_json() == fits[1].release_.to_json()
+        assert fits[0].release_.to_dict() == fits[1].release_.to_dict()
         assert np.all(np.isfinite(fits[0].predict_proba(pd.DataFrame({"risk": [0.5, 1.0]}))))
         (entry,) = table.history()
         assert entry.state is State.COMMITTED and entry.request["column"] is not None
