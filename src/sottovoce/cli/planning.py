@@ -70,7 +70,7 @@ def plan(
 
 def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:
     console.print(f"[bold]{system.to_dict()['system']}[/], n = {n}, promise [bold]{promise}[/]\n")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for c in found:
         if c.mechanism is None:
             rows.append((c.name, "out of reach", "", "", "", ""))

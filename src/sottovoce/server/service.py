@@ -248,6 +248,7 @@ class Service:
     def _reserve(
         self, caller: Caller, dataset: Dataset, part: Budget, question: Question, key: str | None, prepared: Prepared
     ) -> Paid | Answer:
+        query = prepared.query
         return dataset.curator.reserve(
             prepared.mechanism,
             prepared.columns,
@@ -258,7 +259,7 @@ class Service:
             accept_unproven=dataset.config.accept_unproven,
             part=part,
             about={"query": question.query, "target": str(target_of(question.target))},
-            then=prepared.query and answering(prepared.query, question.query, prepared.mechanism.system),
+            then=None if query is None else answering(query, question.query, prepared.mechanism.system),
             who=caller.analyst,
         )
 

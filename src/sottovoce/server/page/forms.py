@@ -174,7 +174,7 @@ def prior_fields() -> list[dict[str, Any]]:
 
 def prior_values(column: Mapping[str, Any] | None) -> dict[str, str]:
     """Return a prior that says little, for each field of any system of a column; made of public facts only."""
-    values = {}
+    values: dict[str, str] = {}
     for word in [likely_system(None)] if column is None else column["systems"]:
         kind = column_systems()[word]
         usual = kind.usual(None if column is None else Column.from_dict(column["facts"])) or {}
