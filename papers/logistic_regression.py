@@ -5,8 +5,8 @@ certified chains: they keep (λ, ε)-RDP after any number of steps. OPS is one s
 keeps pure ε, and in a second line only the same Rényi promise; its privacy rests on convergence, so its chain takes
 eight times shorter steps. Solid lines have our constants: a certified chain of finite length needs less of a prior
 than an exact sample, and OPS only half of the printed 4ρ/β. Dashed lines have the printed ones: m = 2λ/ε,
-ρ² = εnβ/(2λ), ρ = εβ/4. The paper drew all three by slice sampling and read the scales off the data; here the bounds are fixed in
-advance.
+ρ² = εnβ/(2λ), ρ = εβ/4.
+The paper drew all three by slice sampling and read the scales off the data; here the bounds are fixed in advance.
 """
 
 from __future__ import annotations
