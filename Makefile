@@ -1,10 +1,10 @@
-# Sottovoce: make demo, make test, make lint, make bench, make docs
+# Sottovoce: make demo, make test, make lint, make papers, make bench, make docs
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint papers bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+papers: $(VENV)/.dev
+	$(BIN)/python -m papers all --quick
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

@@ -130,6 +130,7 @@ def _findings(mean: dict[str, float], coin: dict[str, float]) -> tuple[Finding, 
             mean[EXACT] > slope and own > rule,
             f"β up to {mean[EXACT]:.3e}·n instead of {slope:.2e}·n, n = {math.ceil(1 / mean[EXACT])} is enough; "
             f"in Example 17 β = {own:.4f} instead of {rule:.4f} if it is known that only y can change; by the "
-            f"library's own route, a certified chain for n = 1000 rows of norm 1 whose x may change too, β = {routed_beta():.4f}",
+            f"library's own route, a certified chain for n = 1000 rows of norm 1 whose x may change too, β = "
+            f"{routed_beta():.4f}",
         ),
     )

@@ -4,9 +4,9 @@ The prior is N(0, I/(nβ)) with β = 1e-3, rows have norm 1; λ ∈ {1, 10, 100}
 certified chains: they keep (λ, ε)-RDP after any number of steps. OPS is one sample on the ball of radius 1/β that
 keeps pure ε, and in a second line only the same Rényi promise; its privacy rests on convergence, so its chain takes
 eight times shorter steps. Solid lines have our constants: a certified chain of finite length needs less of a prior
-than an exact sample, and OPS only half of the printed 4ρ/β. Dashed lines have the printed ones: m = 2λ/ε, ρ² = εnβ/(2λ),
-ρ = εβ/4. The paper drew all three by slice sampling and read the scales off the data; here the bounds are fixed in
-advance.
+than an exact sample, and OPS only half of the printed 4ρ/β. Dashed lines have the printed ones: m = 2λ/ε,
+ρ² = εnβ/(2λ), ρ = εβ/4.
+The paper drew all three by slice sampling and read the scales off the data; here the bounds are fixed in advance.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def run(setting: Setting) -> Outcome:
 def mechanism_for(
     mechanism: str, design: Design, n: int, target: RenyiDP
 ) -> DiffusedRegression | ConcentratedRegression:
-    """Return the chain of a mechanism: certified for Algorithms 4 and 5, finely stepped for OPS and printed constants."""
+    """Return the chain of a mechanism: certified for Algorithms 4 and 5, else finely stepped."""
     m = BETA * n
     if mechanism == FOUR:
         return ConcentratedRegression.calibrate(design, n, target, prior_precision=m)
