@@ -57,7 +57,7 @@ class NoisyCells(Mechanism):
     --------
     >>> from sottovoce.facts import Category, Facts, Flag
     >>> from sottovoce.privacy.promises import PureDP
-    >>> question = Question("proportion", ("smoker",), Facts(smoker=Flag(), ward=Category("AB")), by=("ward",))
+    >>> question = Question("proportion", ("smoker",), Facts(smoker=Flag(), ward=Category(["A", "B"])), by=("ward",))
     >>> mech = NoisyCells.calibrate(question, n=100, target=PureDP(0.5))
     >>> mech.noise, round(mech.scale, 6)
     ('laplace', 4.0)

@@ -205,8 +205,8 @@ class PrivacyFilter:
     def share(self, fraction: float) -> Promise:
         """Return the promise that costs this fraction of the budget as it was opened, in the notion it is counted in.
 
-        >>> PrivacyFilter(PureDP(2.0)).share(0.1)
-        PureDP(epsilon=0.2)
+        >>> PrivacyFilter(PureDP(2.0)).share(0.25)
+        PureDP(epsilon=0.5)
         """
         part = real("a share", fraction, 0.0)
         if not 0 < part <= 1:
