@@ -39,4 +39,4 @@ docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf $(VENV) .venv-peers site demo-output reproduce-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-peers site demo-output papers-output .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -34,7 +34,7 @@ def passes(quick: bool) -> None:
         rng = seeded_rng(0)
         X = rng.standard_normal((n, d)) / np.sqrt(2 * d)
         y = np.where(X[:, 0] > 0, 1.0, -1.0)
-        sgd = NoisyProjectedSGD(Design(Logistic(), n, d, 1.0), noise=1.0, learning_rate=0.01)
+        sgd = NoisyProjectedSGD(Design(Logistic(), d, 1.0), n, noise=1.0, learning_rate=0.01)
         ours = best(lambda sgd=sgd, X=X, y=y: sgd.run(X, y, secure_rng()), repeats=3)
         theirs = best(lambda sgd=sgd, X=X, y=y: bare_loop(sgd, X, y), repeats=3)
         rows.append([f"n = {n:,}, d = {d}", f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms", f"{ours / theirs:.2f}"])
@@ -44,7 +44,7 @@ def passes(quick: bool) -> None:
 def curves(quick: bool) -> None:
     """Time what the guarantees cost to compute."""
     size = 10**5 if quick else 10**6
-    sgd = NoisyProjectedSGD(Design(Logistic(), size, 10, 1.0), noise=1.0, learning_rate=0.01, epochs=3)
+    sgd = NoisyProjectedSGD(Design(Logistic(), 10, 1.0), size, noise=1.0, learning_rate=0.01, epochs=3)
     index = np.arange(1, size + 1)
     shifts = np.zeros(size // 10)
     shifts[:: size // 100] = 1.0

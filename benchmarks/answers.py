@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
+from papers.data import adult
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import best, show
@@ -16,7 +17,6 @@ from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.promises import PureDP
 from sottovoce.readings import Statistics
 from sottovoce.systems import DirichletCategorical, NormalMean
-from sottovoce.tables import bundled
 
 EDGES = np.arange(0, 101, 5)
 EPSILON = 0.1
@@ -46,7 +46,7 @@ def main(quick: bool = False) -> None:
     """Print the table."""
     dp.enable_features("contrib")
     repeats = {"mean": 400, "histogram": 5 if quick else 20}  # every histogram has twenty cells
-    ages = bundled.adult().column("age").to_numpy().astype(np.int64)
+    ages = adult().column("age").to_numpy().astype(np.int64)
     n, counts = ages.size, np.histogram(ages, EDGES)[0]
     truth = {"mean": ages.mean(), "histogram": counts}
     mean = NoisyStatistics.calibrate(NormalMean(100.0, 1e4, bounds=(0, 100)), n, PureDP(EPSILON))

@@ -29,8 +29,8 @@ from sottovoce.regression.choose import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.langevin import _gradient
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.placement import Placement, placed
+from sottovoce.regression.posterior import DiffusedRegression
 
 
 def fastest(work: Callable[[], Any], *, repeats: int) -> float:
@@ -67,10 +67,10 @@ def adult_release(mechanism: str) -> tuple[float, int]:
     """Return the seconds of one secure release on Adult at (1, 1e-5), compiled beforehand, and the chain's steps."""
     data = load_regression("adult")
     n, d = data.X.shape
-    design = Design(Logistic(), n=n, dimension=d, data_norm=1.0)
-    made = choose(mechanism, design, ApproxDP(1.0, 1e-5), prior_scale=20.0)
+    design = Design(Logistic(), dimension=d, data_norm=1.0)
+    made = choose(mechanism, design, n, ApproxDP(1.0, 1e-5), prior_scale=20.0)
     phases = getattr(made, "phases", (made,))
-    seconds = fastest(lambda: made.release(data.X, data.y, secure_rng()).value, repeats=1)
+    seconds = fastest(lambda: made.release((data.X, data.y), secure_rng()).value, repeats=1)
     return seconds, sum(phase.chain.n_steps for phase in phases)
 
 
@@ -79,13 +79,13 @@ def step_seconds(n: int, d: int, precision: str, steps: int) -> float:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32) / np.float32(math.sqrt(d))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    place = Placement(precision=precision, chunk_rows=n)
     timed = {}
     for count in (1, steps + 1):
-        made = DiffusePosterior(Design(Logistic(), n, d, 1.0), 1.0, 0.1, n_steps=count)
-        timed[count] = fastest(
-            lambda m=made: m.release(X, y, seeded_rng(0), placement=place, accept_unproven=True).value, repeats=2
-        )  # type: ignore[misc]
+        made = DiffusedRegression(Design(Logistic(), d, 1.0), n, 1.0, 0.1, n_steps=count, precision=precision)
+        with placed(Placement(chunk_rows=n)):
+            timed[count] = fastest(
+                lambda m=made: m.release((X, y), seeded_rng(0), accept_unproven=True).value, repeats=2
+            )  # type: ignore[misc]
     return (timed[steps + 1] - timed[1]) / steps
 
 
@@ -94,9 +94,10 @@ def shared_rows() -> tuple[int, float]:
     rng = seeded_rng(2)
     X = rng.standard_normal((20_001, 50)) / 7
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    made = DiffusePosterior(Design(Logistic(), 20_001, 50, 1.0), 1.0, 0.1, samples=2, n_steps=50)
-    one = made.release(X, y, seeded_rng(3)).value
-    all_ = made.release(X, y, seeded_rng(3), placement=Placement(devices=tuple(jax.devices()))).value
+    made = DiffusedRegression(Design(Logistic(), 50, 1.0), 20_001, 1.0, 0.1, draws=2, n_steps=50)
+    one = made.release((X, y), seeded_rng(3)).value
+    with placed(Placement(devices=tuple(jax.devices()))):
+        all_ = made.release((X, y), seeded_rng(3)).value
     return len(jax.devices()), float(np.abs(one - all_).max())
 
 
@@ -113,8 +114,8 @@ def adult_statistics() -> float:
     """Return the seconds of one noisy-statistics release on Adult."""
     data = load_regression("adult")
     n, d = data.X.shape
-    made = choose("noisy-statistics", Design(Logistic(), n=n, dimension=d, data_norm=1.0), ApproxDP(1.0, 1e-5))
-    return fastest(lambda: made.release(data.X, data.y, secure_rng()).value.mean, repeats=3)
+    made = choose("noisy-moments", Design(Logistic(), dimension=d, data_norm=1.0), n, ApproxDP(1.0, 1e-5))
+    return fastest(lambda: made.release((data.X, data.y), secure_rng()).value.mean, repeats=3)
 
 
 def nuts_seconds(draws: int) -> tuple[float, float, int]:
@@ -126,8 +127,8 @@ def nuts_seconds(draws: int) -> tuple[float, float, int]:
     data = load_regression("abalone")
     n, d = data.X.shape
     weight, m = 0.1, 1e-3 * n
-    made = DiffusePosterior(Design(Logistic(), n, d, 1.0), m, weight, draws)
-    ours = fastest(lambda: made.release(data.X, data.y, secure_rng()).value, repeats=3)
+    made = DiffusedRegression(Design(Logistic(), d, 1.0), n, m, weight, draws)
+    ours = fastest(lambda: made.release((data.X, data.y), secure_rng()).value, repeats=3)
     X, y = jnp.asarray(data.X), jnp.asarray(data.y)
 
     def model() -> None:
@@ -163,7 +164,7 @@ def gradients(quick: bool) -> None:
 def releases(quick: bool) -> None:
     """Show one release on Adult by each mechanism, and many samples beside NUTS."""
     rows = [["noisy statistics", "0", f"{adult_statistics():.3f} s"]]
-    for mechanism in () if quick else ("auto", "diffuse"):
+    for mechanism in () if quick else ("auto", "diffused"):
         seconds, steps = adult_release(mechanism)
         rows.append([mechanism, f"{steps:,}", f"{seconds:.3f} s"])
     show("One release on Adult at (1, 1e-5)", ["mechanism", "steps", "time"], rows)

@@ -48,7 +48,7 @@ def main(quick: bool = False) -> None:
         rows = []
         for epsilon in epsilons:
             auto = ours(data, epsilon, "auto", releases)
-            quickest = ours(data, epsilon, "noisy-statistics", releases)
+            quickest = ours(data, epsilon, "noisy-moments", releases)
             row = [f"ε = {epsilon:g}"]
             row += [f"{mean:.3f} ± {spread:.3f} ({1e3 * seconds:.0f} ms)" for mean, spread, seconds in (auto, quickest)]
             theirs = peer.get(str(epsilon))

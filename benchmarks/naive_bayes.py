@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
+from papers import data
 from sottovoce.latent import Bounded, Field, NaiveBayes
-from sottovoce.tables import bundled
 
 EPSILONS = (0.01, 0.1, 1.0)
 SEXES = ("Female", "Male")
@@ -23,8 +23,8 @@ MARITAL = (
 
 def adult(part: str) -> tuple[np.ndarray, np.ndarray]:
     """Return five numbers and two categories a person, and whether the income is over 50K."""
-    X, y = bundled.adult_numbers(part)  # type: ignore[arg-type]
-    table = bundled.adult(part)  # type: ignore[arg-type]
+    X, y = data.adult_numbers(part)  # type: ignore[arg-type]
+    table = data.adult(part)  # type: ignore[arg-type]
     categories = [np.array(table[name].to_pylist(), dtype=object) for name in ("sex", "marital_status")]
     return np.column_stack([X.astype(object), *categories]), y
 
@@ -33,7 +33,7 @@ def ours(
     train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray], epsilon: float, fits: int, columns: int
 ) -> tuple[float, float, float]:
     """Return mean and standard deviation of the test error over so many fits, and the seconds of the fastest."""
-    numbers = [Bounded(name, 0, 1) for name in bundled.ADULT_BOUNDS]
+    numbers = [Bounded(name, 0, 1) for name in data.ADULT_BOUNDS]
     features = [*numbers, Field("sex", SEXES), Field("marital", MARITAL)][:columns]
     errors, seconds = [], []
     for _ in range(fits):

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.timing import show
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Moments
 from sottovoce.tables import Table, open_table
 
 ROWS, QUICK_ROWS = 50_000_000, 2_000_000
@@ -63,9 +63,7 @@ CASES: dict[str, tuple[Callable[[Table], Any], str]] = {
         f"SELECT count(*), sum(u * s), sum(v * s) FROM {SHRUNK}",
     ),
     "X'X and X'y, 2 columns": (
-        lambda table: table.quadratic_statistics(
-            ["u", "v"], "income", data_norm=1.0, target_bounds=(0, 80), intercept=False
-        ),
+        lambda table: table.read(Moments(2, 1.0, (0, 80), binary=False), ["u", "v", "income"]),
         "SELECT count(*), sum(u * s * u * s), sum(u * s * v * s), sum(v * s * v * s), "
         f"sum(u * s * y), sum(v * s * y) FROM {SHRUNK}",
     ),

@@ -153,8 +153,8 @@ def _edges(points: Sequence[float]) -> Floats:
 
 
 def _draw(maps: dict[Any, Floats], sizes: list[int], epsilons: list[float]) -> Any:
-    from matplotlib.colors import ListedColormap  # noqa: PLC0415 - an extra
-    from matplotlib.patches import Patch  # noqa: PLC0415
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
 
     names = list(WAYS)
     shades = ("#222222", *COLOURS[:5])

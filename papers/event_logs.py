@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.data import PT_DISTRICTS, pt_fires
 from sottovoce.latent import ChainGrid, CountTables, Field, HiddenMarkovModel
-from sottovoce.tables.bundled import HK_DISTRICTS, PT_DISTRICTS, hk_collisions, pt_fires
+from sottovoce.tables.bundled import HK_DISTRICTS, hk_collisions
 
 __all__ = ["HONG_KONG", "PORTUGAL", "EventLog"]
 

@@ -16,7 +16,6 @@ from papers.event_logs import EventLog
 from sottovoce.latent import (
     HiddenMarkovModel,
     HiddenMarkovPosterior,
-    NoisyCounts,
     NoisyTables,
     TemperedHiddenMarkov,
     TemperedUpdates,
@@ -26,6 +25,7 @@ from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.latent.tempered import draw_tempered, log_ratio_bound
 from sottovoce.latent.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -60,7 +60,7 @@ def target(noise: str, epsilon: float) -> Promise:
 @cache
 def noisy_scales(log: EventLog, noise: Any, epsilon: float) -> tuple[float, ...]:
     """Return the scale of the noise on each field's table; it depends on the number of fields alone."""
-    mech = NoisyCounts.calibrate(log.corpus, 1, target(noise, epsilon), noise)
+    mech = NoisyStatistics.calibrate(log.corpus, 1, target(noise, epsilon), noise)
     return tuple(mech.scales)
 
 

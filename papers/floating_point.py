@@ -25,7 +25,7 @@ from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.systems import BetaBernoulli, NormalMean
 
 __all__ = ["run", "shares"]
@@ -72,15 +72,15 @@ def _attacks() -> list[tuple[str, Callable[..., Any], tuple[Any, Any], PureDP | 
     count = NoisyStatistics(BetaBernoulli(1, 1), _N, "laplace", 1.0)
     mean = NormalMean(1.0, 1.0, bounds=(-1.0, 1.0))
     sample = DirectPosterior(mean, _N)
-    design = Design(Logistic(), n=_N, dimension=1, data_norm=1.0)
-    chain = DiffusePosterior(design, 1.0, 0.5, n_steps=1)
+    design = Design(Logistic(), dimension=1, data_norm=1.0)
+    chain = DiffusedRegression(design, _N, 1.0, 0.5, n_steps=1)
     even, odd = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, -1.0, 1.0, 1.0])
 
     def naive(data: Any, rng: np.random.Generator, draws: int) -> Floats:
         return naive_laplace(float(np.sum(data)), 1.0, draws, rng)
 
     def discrete(data: Any, rng: np.random.Generator, draws: int) -> Floats:
-        return count.noisy_totals(count._read(data), rng, draws)[:, 0]
+        return count.outputs(count.see(data), rng, draws)[:, 0]
 
     def raw_sample(data: Any, rng: np.random.Generator, draws: int) -> Any:
         return mean.posterior(mean.statistics(data)).sample(draws, rng)

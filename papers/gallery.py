@@ -96,7 +96,7 @@ def _outcome(record: Record, output: Path, folder: Path) -> dict[str, Any]:
 
 def _small_png(source: Path, target: Path) -> None:
     """Copy a figure with 128 colours, a quarter of the size and the same to the eye."""
-    from PIL import Image  # noqa: PLC0415 - comes with matplotlib, an extra
+    from PIL import Image
 
     with Image.open(source) as image:
         small = image.convert("RGB").quantize(128, dither=Image.Dither.NONE)

@@ -21,17 +21,18 @@ from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
 from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.choose import choose
 from sottovoce.regression.design import Design
-from sottovoce.regression.localised import LocalisedPosterior
+from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic
-from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePosterior
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.noisy_moments import NoisyMoments
+from sottovoce.regression.placement import Placement
+from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 
 __all__ = ["Row", "draw", "error_table", "redraw"]
 
@@ -81,7 +82,7 @@ def redraw(table: Path, setting: Setting) -> Outcome:
 )
 def run(setting: Setting) -> Outcome:
     """Write the table as CSV and say whether `auto` reaches the best known errors."""
-    import jax  # noqa: PLC0415 - an extra
+    import jax
 
     names = _NAMES[:1] if setting.quick else _NAMES
     promises: list[Promise] = [ApproxDP(e, 1e-5) for e in ((1.0,) if setting.quick else (1.0, 3.0, 0.3, 0.1))]
@@ -121,28 +122,30 @@ def _outcome(rows: list[Row], setting: Setting) -> Outcome:
 def error_table(data: Regression, promise: Promise, *, releases: int, seed: int) -> list[Row]:
     """Return a row for each mechanism; the papers' prior is β = 1e-3, ours m = d/R² with R = 20."""
     n, d = data.X.shape
-    design = Design(Logistic(), n=n, dimension=d, data_norm=1.0)
-    beta = {"prior_precision": 1e-3 * n, "samples": 1}
-    makers: dict[str, Callable[[], DiffusePosterior | ConcentratedGaussianPrior | LocalisedPosterior]] = {
-        "concentrated, β=1e-3 (Alg. 4)": lambda: ConcentratedGaussianPrior.calibrate(design, promise, **beta),
-        "diffuse, β=1e-3 (Alg. 5)": lambda: DiffusePosterior.calibrate(design, promise, **beta),
-        "diffuse, m=d/R²": lambda: DiffusePosterior.calibrate(design, promise, prior_scale=20.0, n_steps=_MOST_STEPS),
-        "localised": lambda: LocalisedPosterior.calibrate(design, promise, scales=(20.0, 10.0, 5.0), n_steps=1000),
+    design = Design(Logistic(), dimension=d, data_norm=1.0)
+    beta = {"prior_precision": 1e-3 * n, "draws": 1}
+    makers: dict[str, Callable[[], DiffusedRegression | ConcentratedRegression | LocalisedRegression]] = {
+        "concentrated, β=1e-3 (Alg. 4)": lambda: ConcentratedRegression.calibrate(design, n, promise, **beta),
+        "diffuse, β=1e-3 (Alg. 5)": lambda: DiffusedRegression.calibrate(design, n, promise, **beta),
+        "diffuse, m=d/R²": lambda: DiffusedRegression.calibrate(
+            design, n, promise, prior_scale=20.0, n_steps=_MOST_STEPS
+        ),
+        "localised": lambda: LocalisedRegression.calibrate(design, n, promise, scales=(20.0, 10.0, 5.0), n_steps=1000),
     }
     rows = []
     for name, make in makers.items():
         rows.append(_row(data, promise, name, data.error(_many(make(), data, releases, seed))))
-    noisy = NoisyQuadratic.calibrate(design, promise, prior_precision=d / 30.0**2)
-    means = [noisy.release(data.X, data.y, seeded_rng(seed + k)).value.mean for k in range(releases)]
+    noisy = NoisyMoments.calibrate(design, n, promise, prior_precision=d / 30.0**2)
+    means = [noisy.release((data.X, data.y), seeded_rng(seed + k)).value.mean for k in range(releases)]
     rows.append(_row(data, promise, "noisy statistics", data.error(np.array(means))))
-    auto = choose("auto", design, promise)
+    auto = choose("auto", design, n, promise, precision="float32")
     draws = [_single(auto, data, seed + k) for k in range(releases)]
     rows.append(_row(data, promise, "auto", data.error(np.concatenate(draws))))
     return rows
 
 
 def _many(
-    mechanism: DiffusePosterior | ConcentratedGaussianPrior | LocalisedPosterior,
+    mechanism: DiffusedRegression | ConcentratedRegression | LocalisedRegression,
     data: Regression,
     count: int,
     seed: int,
@@ -150,16 +153,14 @@ def _many(
     """Return `count` independent releases at once: a chain never meets another."""
     rng, place = seeded_rng(seed), Placement(precision="float32")
     W = np.zeros((count, data.X.shape[1]))
-    phases = mechanism.phases if isinstance(mechanism, LocalisedPosterior) else (mechanism,)
+    phases = mechanism.phases if isinstance(mechanism, LocalisedRegression) else (mechanism,)
     for phase in phases:
         W = phase.draw(data.X, data.y, W, rng, placement=place)
     return W
 
 
-def _single(mechanism: object, data: Regression, seed: int) -> Floats:
-    place = Placement(precision="float32")
-    release = mechanism.release(data.X, data.y, seeded_rng(seed), placement=place, accept_unproven=True)  # type: ignore[attr-defined]
-    return np.asarray(release.value)
+def _single(mechanism: Mechanism, data: Regression, seed: int) -> Floats:
+    return np.asarray(mechanism.release((data.X, data.y), seeded_rng(seed), accept_unproven=True).value)
 
 
 def _row(data: Regression, promise: Promise, name: str, errors: Floats) -> Row:
@@ -168,7 +169,7 @@ def _row(data: Regression, promise: Promise, name: str, errors: Floats) -> Row:
 
 def _plain(data: Regression) -> Floats:
     """Return the non-private maximum of the posterior under the prior m = d/R²."""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - an extra
+    from sklearn.linear_model import LogisticRegression
 
     strength = 400.0 / data.X.shape[1]
     fitted = LogisticRegression(C=strength, fit_intercept=False, max_iter=2000).fit(data.X, data.y)

@@ -81,7 +81,11 @@ def _study(log: EventLog, name: str, setting: Setting) -> Outcome:
     scores = _scores(log, size, setting.seed, lambda f: setting.advance(0.2 + 0.8 * f))
     files += draw_held_out(size.epsilons, scores, log.name, setting.output / f"{name}-held-out")
     files.append(_table(scores, size, setting.output / f"{name}-held-out.csv"))
-    findings = (*_map_findings(maps, log), _states_in_use(log, size, setting.seed), *_score_findings(scores, size))
+    findings = (
+        *_map_findings(maps, log),
+        _states_in_use(log, size, setting.seed),
+        *_score_findings(scores, size, float(np.median(log.counts()[0].sum(axis=-1)))),
+    )
     return Outcome(tuple(files), findings)
 
 
@@ -210,7 +214,7 @@ def _map_findings(maps: dict[str, Any], log: EventLog) -> tuple[Finding, ...]:
     )
 
 
-def _score_findings(scores: dict[tuple[str, str], Any], size: Size) -> tuple[Finding, ...]:
+def _score_findings(scores: dict[tuple[str, str], Any], size: Size, per_cell: float) -> tuple[Finding, ...]:
     mean = {key: table.mean(axis=1) for key, table in scores.items()}
 
     def line(model: str, route: str) -> str:
@@ -233,9 +237,11 @@ def _score_findings(scores: dict[tuple[str, str], Any], size: Size) -> tuple[Fin
             f"{at}: {line(HIDDEN, 'laplace')}; {line(HIDDEN, 'tempered')}",
         ),
         Finding(
-            "hidden Markov: Laplace noise beats one tempered sample, taken to have converged, where ε is small",
+            "hidden Markov: Laplace noise beats one tempered sample, taken to have converged, where ε is small "
+            "(the thesis: where a cell holds much data, a median of 972 events in Iraq; level where it holds little, "
+            "58 in Afghanistan)",
             bool(many[0] > one[0]),
-            f"{at}: {line(HIDDEN, 'laplace')}; {line(HIDDEN, 'converged')}",
+            f"a median of {per_cell:.0f} events a cell; {at}: {line(HIDDEN, 'laplace')}; {line(HIDDEN, 'converged')}",
         ),
         Finding(
             "given 10 states, the private model predicts as well as the one without a promise at the largest ε",

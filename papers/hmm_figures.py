@@ -37,7 +37,7 @@ def matched(states: Any, reference: HiddenMarkovPosterior, posterior: HiddenMark
 
 def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
     """Draw the state of every district and month, one panel a way of fitting."""
-    from matplotlib.colors import ListedColormap  # noqa: PLC0415 - an extra
+    from matplotlib.colors import ListedColormap
 
     states = max(int(m.max()) for m in maps.values()) + 1
     columns = min(len(maps), 2)
@@ -62,7 +62,7 @@ def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path,
 
 
 def _patch(colour: str) -> Any:
-    from matplotlib.patches import Patch  # noqa: PLC0415
+    from matplotlib.patches import Patch
 
     return Patch(facecolor=colour)
 
@@ -75,7 +75,7 @@ def draw_profiles(log: EventLog, posterior: HiddenMarkovPosterior, path: Path) -
     width = 0.8 / states
     for axis, field in zip(np.ravel(axes), log.fields, strict=False):
         mean = posterior.emission(field.name).mean(axis=0)
-        low, high = posterior.interval(field.name)
+        low, high = np.moveaxis(posterior.interval(name=field.name), -1, 0)
         at = np.arange(field.size)
         for s in range(states):
             shift = at + (s - (states - 1) / 2) * width

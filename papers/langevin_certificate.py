@@ -19,7 +19,7 @@ from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.posterior import DiffusedRegression
 
 __all__ = ["trace"]
 
@@ -47,15 +47,15 @@ def trace(
 ) -> tuple[list[float], list[Floats], list[Floats]]:
     """Return μ_t of one mechanism, its errors after t steps, and those of a mechanism calibrated for t steps."""
     n, d = data.X.shape
-    design, target = Design(Logistic(), n=n, dimension=d, data_norm=1.0), GaussianDP(_MU)
+    design, target = Design(Logistic(), dimension=d, data_norm=1.0), GaussianDP(_MU)
     # The weight an exact sample may have: μ = 2ρ/√m.
     m = d / 10.0**2
-    fixed = DiffusePosterior(design, m, _MU * np.sqrt(m) / 2)
+    fixed = DiffusedRegression(design, n, m, _MU * np.sqrt(m) / 2)
     start = np.zeros((chains, d))
     mus, errors, tuned = [], [], []
     for k, t in enumerate(int(t) for t in steps):
         cut = replace(fixed, n_steps=t)
-        own = DiffusePosterior.calibrate(design, target, prior_precision=m, n_steps=t, largest_weight=100.0)
+        own = DiffusedRegression.calibrate(design, n, target, prior_precision=m, n_steps=t, largest_weight=100.0)
         mus.append(cut.chain.mu)
         errors.append(data.error(cut.draw(data.X, data.y, start, seeded_rng(seed + k))))
         tuned.append(data.error(own.draw(data.X, data.y, start, seeded_rng(seed + 1000 + k))))

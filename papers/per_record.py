@@ -69,12 +69,12 @@ def _span(ours: Floats, theirs: Floats) -> str:
 
 
 def _mechanism() -> Any:
-    from sottovoce.amplification.sgd import NoisyProjectedSGD  # noqa: PLC0415 - JAX is an extra
-    from sottovoce.regression.design import Design  # noqa: PLC0415
-    from sottovoce.regression.losses import SmoothedHinge  # noqa: PLC0415
+    from sottovoce.amplification.sgd import NoisyProjectedSGD
+    from sottovoce.regression.design import Design
+    from sottovoce.regression.losses import SmoothedHinge
 
-    design = Design(SmoothedHinge(0.5), _N, 2, 1.0)
-    return NoisyProjectedSGD(design, noise=1.0, learning_rate=0.2, regularisation=0.25)
+    design = Design(SmoothedHinge(0.5), 2, 1.0)
+    return NoisyProjectedSGD(design, _N, noise=1.0, learning_rate=0.2, regularisation=0.25)
 
 
 def curve() -> tuple[Floats, Floats, Floats, float]:
@@ -122,9 +122,9 @@ def public_steps(steps: tuple[int, ...], *, chains: int, setting: Setting) -> tu
     The full solve minimises over all records at once and adds Gaussian noise for the sensitivity 2Bc/(nρ) of the
     minimiser (Chaudhuri, Monteleoni and Sarwate 2011).
     """
-    from sottovoce.amplification.sgd import NoisyProjectedSGD  # noqa: PLC0415
-    from sottovoce.regression.design import Design  # noqa: PLC0415
-    from sottovoce.regression.losses import Logistic  # noqa: PLC0415
+    from sottovoce.amplification.sgd import NoisyProjectedSGD
+    from sottovoce.regression.design import Design
+    from sottovoce.regression.losses import Logistic
 
     n, d, rho = 20_000, 10, 0.02
     rng = seeded_rng(setting.seed)
@@ -148,12 +148,17 @@ def public_steps(steps: tuple[int, ...], *, chains: int, setting: Setting) -> tu
     noise = 2 / (n * rho * _MU)
     full = float(np.mean(risk(solved + noise * rng.standard_normal((100, d)), ours))) - best
     for k, count in enumerate(steps):
+        design, theirs = Design(Logistic(), d, 1.0), slice(n, n + count)
         sgd = NoisyProjectedSGD.calibrate(
-            Design(Logistic(), n, d, 1.0), GaussianDP(_MU), learning_rate=0.005, regularisation=rho, public_steps=count
+            design,
+            n,
+            GaussianDP(_MU),
+            learning_rate=0.005,
+            regularisation=rho,
+            public_steps=count,
+            public=design.reading.read((X[theirs], y[theirs])) if count else None,
         )
-        theirs = slice(n, n + count)
-        known = (X[theirs], y[theirs]) if count else None
-        W = sgd.run(X[ours], y[ours], seeded_rng(setting.seed + k), public=known, chains=chains)
+        W = sgd.run(X[ours], y[ours], seeded_rng(setting.seed + k), chains=chains)
         alone = fit(theirs) if count else np.zeros(d)
         out.append(Tally(count, sgd.noise, risk(W, ours) - best, float(risk(alone, ours)[0]) - best))
         setting.advance(0.3 + 0.7 * (k + 1) / len(steps))

@@ -77,7 +77,7 @@ def _run(setting: Setting, size: int) -> Outcome:
 
 
 def _draw(path: Path, size: int, epsilons: Floats, seen: dict[str, Floats]) -> tuple[Path, ...]:
-    import matplotlib as mpl  # noqa: PLC0415 - an extra
+    import matplotlib as mpl
 
     drawing, axes = figure(3, width=3.5)
     colours = mpl.colormaps["viridis"](np.linspace(0.05, 0.9, size))

@@ -6,13 +6,12 @@ each row is then scaled to norm 1, which needs no other row.
 
 from __future__ import annotations
 
-import gzip
-import os
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
+from papers.data import ADULT_BOUNDS, adult, data_path
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
@@ -22,20 +21,20 @@ __all__ = ["Regression", "load_regression"]
 _ABALONE = ((0.0, 0.9), (0.0, 0.7), (0.0, 0.3), (0.0, 3.0), (0.0, 1.5), (0.0, 0.8), (0.0, 1.0))
 """Lengths in units of 200 mm, weights of 200 g: no abalone is longer than 18 cm or heavier than 600 g."""
 
-_ADULT_NUMBERS = {0: (17, 90), 4: (1, 16), 10: (0, 20000), 11: (0, 3000), 12: (1, 99)}
 _ADULT_CHOICES = {
-    1: "Private|Self-emp-not-inc|Self-emp-inc|Federal-gov|Local-gov|State-gov|Without-pay|Never-worked",
-    3: "Bachelors|Some-college|11th|HS-grad|Prof-school|Assoc-acdm|Assoc-voc|9th|7th-8th|12th|Masters|1st-4th|10th"
-    "|Doctorate|5th-6th|Preschool",
-    5: "Married-civ-spouse|Divorced|Never-married|Separated|Widowed|Married-spouse-absent|Married-AF-spouse",
-    6: "Tech-support|Craft-repair|Other-service|Sales|Exec-managerial|Prof-specialty|Handlers-cleaners"
+    "workclass": "Private|Self-emp-not-inc|Self-emp-inc|Federal-gov|Local-gov|State-gov|Without-pay|Never-worked",
+    "education": "Bachelors|Some-college|11th|HS-grad|Prof-school|Assoc-acdm|Assoc-voc|9th|7th-8th|12th|Masters"
+    "|1st-4th|10th|Doctorate|5th-6th|Preschool",
+    "marital_status": "Married-civ-spouse|Divorced|Never-married|Separated|Widowed|Married-spouse-absent"
+    "|Married-AF-spouse",
+    "occupation": "Tech-support|Craft-repair|Other-service|Sales|Exec-managerial|Prof-specialty|Handlers-cleaners"
     "|Machine-op-inspct|Adm-clerical|Farming-fishing|Transport-moving|Priv-house-serv|Protective-serv|Armed-Forces",
-    7: "Wife|Own-child|Husband|Not-in-family|Other-relative|Unmarried",
-    8: "White|Asian-Pac-Islander|Amer-Indian-Eskimo|Other|Black",
-    9: "Female|Male",
-    13: "United-States|Cambodia|England|Puerto-Rico|Canada|Germany|Outlying-US(Guam-USVI-etc)|India|Japan|Greece"
-    "|South|China|Cuba|Iran|Honduras|Philippines|Italy|Poland|Jamaica|Vietnam|Mexico|Portugal|Ireland|France"
-    "|Dominican-Republic|Laos|Ecuador|Taiwan|Haiti|Columbia|Hungary|Guatemala|Nicaragua|Scotland|Thailand"
+    "relationship": "Wife|Own-child|Husband|Not-in-family|Other-relative|Unmarried",
+    "race": "White|Asian-Pac-Islander|Amer-Indian-Eskimo|Other|Black",
+    "sex": "Female|Male",
+    "native_country": "United-States|Cambodia|England|Puerto-Rico|Canada|Germany|Outlying-US(Guam-USVI-etc)|India"
+    "|Japan|Greece|South|China|Cuba|Iran|Honduras|Philippines|Italy|Poland|Jamaica|Vietnam|Mexico|Portugal|Ireland"
+    "|France|Dominican-Republic|Laos|Ecuador|Taiwan|Haiti|Columbia|Hungary|Guatemala|Nicaragua|Scotland|Thailand"
     "|Yugoslavia|El-Salvador|Trinadad&Tobago|Peru|Hong|Holand-Netherlands",
 }
 
@@ -55,20 +54,12 @@ class Regression:
         return np.asarray(np.mean((self.X_test @ np.atleast_2d(W).T > 0) != (self.y_test[:, None] > 0), axis=0))
 
 
-def load_regression(name: str, folder: Path | None = None) -> Regression:
+def load_regression(name: str) -> Regression:
     """Return ``abalone`` (2784 + 1393 rows, d = 9), ``adult`` (32561 + 16281, 104) or ``mnist`` (7988 + 3994, 784)."""
     readers = {"abalone": _abalone, "adult": _adult, "mnist": _mnist}
     if name not in readers:
         raise InvalidValue(f"no regression is called {name!r}; known: {', '.join(readers)}")
-    return readers[name](folder or _data_folder())
-
-
-def _data_folder() -> Path:
-    given = os.environ.get("SOTTOVOCE_DATA")
-    for folder in [Path(given)] if given else [parent / "data" for parent in Path(__file__).resolve().parents]:
-        if (folder / "abalone.data").exists():
-            return folder
-    raise InvalidValue("no data: set SOTTOVOCE_DATA to the repository's folder data/, or run from a checkout")
+    return readers[name]()
 
 
 def _scaled(columns: Floats, bounds: Floats) -> Floats:
@@ -86,30 +77,28 @@ def _split(name: str, X: Floats, y: Floats, train: int) -> Regression:
     return Regression(name, X[:train], y[:train], X[train:], y[train:])
 
 
-def _abalone(folder: Path) -> Regression:
-    table = np.loadtxt(folder / "abalone.data", delimiter=",", dtype=str)
+def _abalone() -> Regression:
+    table = np.loadtxt(data_path("abalone.data"), delimiter=",", dtype=str)
     numbers = _scaled(table[:, 1:8].astype(np.float64), np.array(_ABALONE))
     sex = np.stack([table[:, 0] == "M", table[:, 0] == "F"], axis=1) - 0.5
     labels = np.where(table[:, 8].astype(int) < 10, 1.0, -1.0)
     return _split("abalone", np.hstack([numbers, sex]), labels, 2784)
 
 
-def _adult(folder: Path) -> Regression:
-    parts = [_adult_part(folder / f"adult.{part}.gz") for part in ("data", "test")]
-    return Regression("adult", *parts[0], *parts[1])
+def _adult() -> Regression:
+    return Regression("adult", *_adult_part("train"), *_adult_part("test"))
 
 
-def _adult_part(path: Path) -> tuple[Floats, Floats]:
-    with gzip.open(path, "rt") as file:
-        lines = [line.strip().rstrip(".").split(", ") for line in file if line.count(",") == 14]
-    table = np.array(lines)
-    columns = list(_ADULT_NUMBERS)
-    numbers = _scaled(table[:, columns].astype(np.float64), np.array([_ADULT_NUMBERS[c] for c in columns]))
-    choices = [table[:, [c]] == np.array(text.split("|")) for c, text in _ADULT_CHOICES.items()]
-    return _unit(np.hstack([numbers, *[c - 0.5 for c in choices]])), np.where(table[:, 14] == ">50K", 1.0, -1.0)
+def _adult_part(part: Literal["train", "test"]) -> tuple[Floats, Floats]:
+    table = adult(part).to_pandas()
+    numbers = _scaled(table[list(ADULT_BOUNDS)].to_numpy(np.float64), np.array(list(ADULT_BOUNDS.values())))
+    choices = [
+        table[[name]].fillna("").to_numpy(object) == np.array(text.split("|")) for name, text in _ADULT_CHOICES.items()
+    ]
+    return _unit(np.hstack([numbers, *[c - 0.5 for c in choices]])), np.where(table["income"] == ">50K", 1.0, -1.0)
 
 
-def _mnist(folder: Path) -> Regression:
-    with np.load(folder / "mnist38_train.npz") as file:
+def _mnist() -> Regression:
+    with np.load(data_path("mnist38_train.npz")) as file:
         images, labels = file["images"], file["labels"]
     return _split("mnist", images / 255.0 - 0.5, np.where(labels == 3, 1.0, -1.0), 7988)

@@ -19,10 +19,10 @@ __all__ = ["reproduce"]
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment, `all`, or `list`.")] = "list",
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments, `all`, or `list`.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small run that shows the same.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of the experiment.")] = 0,
-    output: Annotated[Path, typer.Option(help="Where to write figures and tables.")] = Path("reproduce-output"),
+    output: Annotated[Path, typer.Option(help="Where to write figures and tables.")] = Path("papers-output"),
     jobs: Annotated[int, typer.Option(min=1, help="How many processes may work at once.")] = os.cpu_count() or 1,
     again: Annotated[bool, typer.Option("--again", help="Run even what was run before.")] = False,
     drawn_from: Annotated[
@@ -33,20 +33,21 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment and write its figure (PNG, SVG) and its numbers (CSV).
+    """Run experiments and write their figures (PNG, SVG) and numbers (CSV).
 
     What is done is kept under OUTPUT/.cache: a run that was stopped goes on where it stood.
     """
     try:
         known = all_experiments()
     except ImportError as error:
-        raise InvalidValue(f"experiments need more than the core ({error}): pip install 'sottovoce[dev]'") from None
-    if name == "list":
+        raise InvalidValue(f"experiments need more than the core ({error}): pip install -e '.[dev]'") from None
+    asked = names or ["list"]
+    if asked == ["list"]:
         _list(known, as_json=as_json)
         return
-    if name == "all" and drawn_from:
+    chosen = list(known) if asked == ["all"] else [find(name).name for name in asked]
+    if drawn_from and len(chosen) > 1:
         raise InvalidValue("--table belongs to one experiment: name it")
-    chosen = list(known) if name == "all" else [find(name).name]
     request = Request(output, quick, seed, jobs, again, drawn_from)
     results = _with_progress(chosen, known, request, silent=as_json)
     if gallery:

@@ -57,7 +57,7 @@ def _imports(module: str) -> frozenset[str]:
 
 
 def _file(module: str) -> Path | None:
-    place = _PLACES.get(module.split(".")[0])
+    place = _PLACES.get(module.split(".", maxsplit=1)[0])
     if place is None:
         return None
     base = place.joinpath(*module.split("."))

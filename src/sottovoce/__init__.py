@@ -6,10 +6,10 @@ The names here are what most people need; the rest is reached by room, such as `
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sottovoce.answers.explaining import explain
     from sottovoce.curator import Curator
     from sottovoce.estimators.linear import (
         LinearRegression,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sottovoce.privacy import (
         ApproxDP,
         GaussianDP,
+        MaxAdvantage,
+        MaxSuccess,
         PureDP,
         RenyiDP,
         SottovoceError,
@@ -47,12 +49,10 @@ if TYPE_CHECKING:
     from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
     from sottovoce.tables import open_table
 
-try:
-    __version__ = version("sottovoce")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+    __version__: str
 
 _ROOMS = {
+    "answers.explaining": ("explain",),
     "curator": ("Curator",),
     "estimators": (
         *("LinearRegression", "LinearSVC", "LogisticRegression", "NaiveBayes", "PoissonRegression"),
@@ -66,7 +66,8 @@ _ROOMS = {
         *("Release", "StatisticalQuery", "TemperedPosterior"),
     ),
     "privacy": (
-        *("ApproxDP", "GaussianDP", "PureDP", "RenyiDP", "SottovoceError", "ZeroConcentratedDP"),
+        *("ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "RenyiDP", "SottovoceError"),
+        "ZeroConcentratedDP",
         *("compose", "parse_promise", "secure_rng"),
     ),
     "systems": ("BetaBernoulli", "DirichletCategorical", "GammaExponential", "GammaPoisson", "NormalMean"),
@@ -101,6 +102,8 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Mechanism",
     "NaiveBayes",
     "NoisyStatistics",
@@ -119,6 +122,7 @@ __all__ = [
     "TemperedPosterior",
     "ZeroConcentratedDP",
     "compose",
+    "explain",
     "open_table",
     "parse_promise",
     "private_pipeline",
@@ -127,11 +131,22 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _OPEN:
         return importlib.import_module(f"sottovoce.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
     return getattr(importlib.import_module(f"sottovoce.{_LAZY[name]}"), name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - reads mail headers, of all things
+
+    try:
+        return version("sottovoce")
+    except PackageNotFoundError:  # a source tree that was never installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -346,6 +346,7 @@ class Curator(Verbs):
         Follow it with `make` and `record`, or with `give_up`.
         """
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
+        missing = self._missing(column) if missing is None else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
@@ -373,12 +374,55 @@ class Curator(Verbs):
 
         return Paid(granted, make)
 
+    def fit(
+        self,
+        estimator: Any,
+        features: Sequence[str],
+        label: str | None = None,
+        *,
+        spend: Promise | float | None = None,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Any:
+        """Fit an estimator to the table: one release of its mechanism, charged as every other is.
+
+        Parameters
+        ----------
+        estimator
+            What has ``mechanism_for(n, promise, facts=, features=, label=)`` and ``keep(release)``, as every estimator
+            of `sottovoce.estimators` has. Bounds and classes that it was not given come from the facts.
+        features, label
+            The columns.
+        spend
+            The promise, or a share of the budget (or of the part); left out, the estimator's own promise.
+        part
+            The budget to charge: a part of the data set's.
+        options
+            As in `release`: ``where``, ``missing``, ``rng``, ``idempotency_key``, ``accept_unproven``.
+        """
+        if not (hasattr(estimator, "mechanism_for") and hasattr(estimator, "keep")):
+            raise InvalidValue(f"a curator fits estimators of sottovoce. Got a {type(estimator).__name__}")
+        names = [features] if isinstance(features, str) else list(features)
+        mechanism = estimator.mechanism_for(
+            self.budget.n, self.promise(spend, part), facts=self.facts, features=names, label=label
+        )
+        columns = mechanism.columns or [*names, *([] if label is None else [label])]
+        columns = columns[0] if len(columns) == 1 else columns
+        made = self.draft(mechanism, columns, part=part, **options)
+        return estimator.keep((self.record(made) if isinstance(made, Draft) else made).release)
+
     def promise(self, spend: Promise | float | None, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget, or of a part, as opened; a promise as it is."""
+        """Return the promise that goes with a share of the budget, or of a part, as it was opened."""
         if spend is None or isinstance(spend, Promise):
             return spend
         budget = self.budget if part is None else self._part(part)
         return PrivacyFilter.from_dict(budget.filter).share(spend)
+
+    def _missing(self, column: str | Sequence[str] | None) -> Any:
+        """Return what the facts say that a missing value of a column counts as."""
+        named = self.facts is not None and isinstance(column, str) and column in self.facts
+        value = getattr(self.facts[column], "missing", None) if named else None  # type: ignore[index]
+        return int(value) if isinstance(value, bool) else value
 
     def make(self, paid: Paid) -> Draft:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
@@ -423,8 +467,11 @@ class Curator(Verbs):
             raise InvalidValue("a release takes secure randomness; leave rng out, or give secure_rng()")
         if not isinstance(mechanism, Mechanism):
             raise InvalidValue(f"a curator releases what a mechanism says. Got a {type(mechanism).__name__}")
-        if isinstance(mechanism, StatisticalQuery):
-            raise InvalidValue("a table answers no Python predicate; use DiffusedPosterior with where=... instead")
+        if isinstance(mechanism, StatisticalQuery) and mechanism.predicate is not None:
+            raise InvalidValue(
+                "a table answers no Python predicate; leave it out, and name a column of numbers from 0 to 1 or a "
+                "condition (where=...)"
+            )
         if mechanism.n != self.budget.n:
             raise InvalidValue(
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} has {self.budget.n} records; "
@@ -511,7 +558,7 @@ def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opene
 
 
 def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
-    if facts is not None and (unknown := [name for name in facts if name not in schema]):
+    if facts is not None and (unknown := [name for name in facts.types if name not in schema]):
         raise InvalidValue(
             f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
         )

@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from sottovoce.estimators.linear import EveryFitSpends
 from sottovoce.estimators.sgd import SGDLogisticRegression
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -28,7 +28,7 @@ DEPENDS_ON_RECORDS = {"check_complex_data", "check_dtype_object", "check_classif
 GENEROUS = Declared(target=GaussianDP(1e5), data_norm=12.0, learning_rate=0.02, epochs=20)
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.base.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [
@@ -81,7 +81,8 @@ def test_a_clone_warns_that_every_fit_spends():
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
-        ({"epsilon": 1.0}, InvalidValue, "a promise is missing"),
+        ({"delta": 1e-6}, InvalidValue, "a promise is missing"),
+        ({"epsilon": 1.0, "data_norm": 1.0, "classes": ["ill", "well"]}, PromiseUnreachable, "another kind of promise"),
         ({"epsilon": 1.0, "delta": 1e-6}, InvalidValue, "data_norm is missing"),
         ({"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0}, InvalidValue, "classes is missing"),
         (

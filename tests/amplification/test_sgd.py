@@ -1,5 +1,7 @@
 """Noisy projected SGD: the algorithm against a plain loop, the guarantee against exact laws and an attack."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,12 +54,14 @@ def plain_loop(sgd, X, y, noise, public=None):
 def test_the_algorithm_is_the_plain_loop(radius, more):
     X, y = data(20, 3)
     public = data(5, 3, seed=9) if more.get("public_steps") else None
-    sgd = NoisyProjectedSGD(Design(Logistic(), 20, 3, 1.5, radius), noise=0.5, **more)
-    release = sgd.release(X, y, seeded_rng(4), public=public)
+    design = Design(Logistic(), 3, 1.5, radius)
+    known = None if public is None else design.reading.read(public)
+    sgd = NoisyProjectedSGD(design, 20, noise=0.5, **more, public=known)
+    release = sgd.release((X, y), seeded_rng(4))
     padded = 1 << (sgd.n_steps - 1).bit_length()
     noise = seeded_rng(4).standard_normal((padded, 1, 3))[: sgd.n_steps, 0]
     expected = to_grid(plain_loop(sgd, X, y, noise, public), sgd.step * sgd.noise)
-    assert release.value == pytest.approx(expected, abs=1e-12)
+    assert release.value[0] == pytest.approx(expected, abs=1e-12)
     assert release.reproducible
     assert release.profile == sgd.profile
     assert release.mechanism["epochs"] == sgd.epochs
@@ -70,7 +74,7 @@ def test_the_algorithm_is_the_plain_loop(radius, more):
 )
 def test_every_loss_takes_its_own_slope(loss):
     """One step without regularisation undoes to the gradient: w₁ = −η(ℓ'(0, y)·x + σξ)."""
-    sgd = NoisyProjectedSGD(Design(loss, 1, 2, 1.0, 2.0), noise=0.1, regularisation=0.0, learning_rate=0.05)
+    sgd = NoisyProjectedSGD(Design(loss, 2, 1.0, 2.0), 1, noise=0.1, regularisation=0.0, learning_rate=0.05)
     x, y = np.array([[0.6, -0.5]]), np.array([1.0])
     w = sgd.run(x, y, seeded_rng(3))[0]
     noise = seeded_rng(3).standard_normal(2)
@@ -84,7 +88,7 @@ def test_every_loss_takes_its_own_slope(loss):
 
 def test_long_runs_go_block_by_block(monkeypatch):
     X, y = data(300, 2)
-    sgd = NoisyProjectedSGD(Design(Logistic(), 300, 2, 1.0), noise=0.5)
+    sgd = NoisyProjectedSGD(Design(Logistic(), 2, 1.0), 300, noise=0.5)
     monkeypatch.setattr("sottovoce.amplification.sgd._BLOCK", 128)
     noise = seeded_rng(4).standard_normal((320, 1, 2))[:300, 0]
     expected = to_grid(plain_loop(sgd, X, y, noise), sgd.step * sgd.noise)
@@ -93,15 +97,15 @@ def test_long_runs_go_block_by_block(monkeypatch):
 
 def linear(n, epochs=1):
     """Return SGD that is linear with Gaussian law: rows of zeros, but for one far record with a constant slope."""
-    design = Design(Huber(largest=1e4, threshold=1.0), n, 1, 1.0)
-    return NoisyProjectedSGD(design, noise=0.8, learning_rate=0.5, regularisation=0.3, epochs=epochs)
+    design = Design(Huber(largest=1e4, threshold=1.0), 1, 1.0)
+    return NoisyProjectedSGD(design, n, noise=0.8, learning_rate=0.5, regularisation=0.3, epochs=epochs)
 
 
 def exact_law(sgd, index):
     """Return gap and standard deviation of the last iterate on the two neighbours, from the recursion."""
     L, gap, variance = 1 - sgd.step * sgd.regularisation, 0.0, 0.0
-    for step in range(sgd.epochs * sgd.design.n):
-        gap = L * gap + (2 * sgd.step if step % sgd.design.n == index - 1 else 0.0)
+    for step in range(sgd.epochs * sgd.n):
+        gap = L * gap + (2 * sgd.step if step % sgd.n == index - 1 else 0.0)
         variance = L**2 * variance + (sgd.step * sgd.noise) ** 2
     return gap, np.sqrt(variance)
 
@@ -129,7 +133,7 @@ def test_linear_sgd_has_the_law_we_say_and_bounds_hold(epochs):
 def test_bounds_hold_for_the_law_of_a_curved_loss(epochs, radius):
     """Logistic SGD in one dimension: both laws followed on a grid, for neighbours at every place."""
     n = 4
-    sgd = NoisyProjectedSGD(Design(Logistic(), n, 1, 2.0, radius), 1.2, 0.9, 0.1, epochs)
+    sgd = NoisyProjectedSGD(Design(Logistic(), 1, 2.0, radius), n, 1.2, 0.9, 0.1, epochs)
     grid = np.linspace(-9, 9, 801)
     h = grid[1] - grid[0]
     edges = np.concatenate([[-np.inf], grid[:-1] + h / 2, [np.inf]])
@@ -169,7 +173,7 @@ def test_an_attack_never_beats_the_claim():
     """Logistic loss, the record flips its label; the attacker knows all else and looks at the last iterate."""
     n, d = 24, 3
     X, y = data(n, d, seed=5)
-    sgd = NoisyProjectedSGD(Design(Logistic(), n, d, 1.0), noise=1.0, learning_rate=0.5, regularisation=0.2)
+    sgd = NoisyProjectedSGD(Design(Logistic(), d, 1.0), n, noise=1.0, learning_rate=0.5, regularisation=0.2)
     found = []
     for index in (n, n - 2, n // 2):
         X[index - 1] = np.eye(d)[0]
@@ -195,10 +199,10 @@ def test_audit_would_catch_a_claim_too_small():
 
 
 def test_per_record_curve_is_below_the_thesis_at_every_index():
-    design = Design(Logistic(), 500, 4, 1.0)
+    design = Design(Logistic(), 4, 1.0)
     index = np.arange(1, 501)
     for rate, rho in ((0.1, 0.05), (1.0, 0.5), (None, 0.1), (0.5, 0.0)):
-        sgd = NoisyProjectedSGD(design, 2.0, rate, rho)
+        sgd = NoisyProjectedSGD(design, 500, 2.0, rate, rho)
         ours, theirs = sgd.mu_at(index), sgd.thesis_mu_at(index)
         assert np.all(ours <= theirs * (1 + 1e-12) + 1e-140)
         assert np.all(np.diff(ours) >= 0)
@@ -209,10 +213,10 @@ def test_per_record_curve_is_below_the_thesis_at_every_index():
 def test_contraction_holds_for_gradients_of_the_loss():
     """|ψ(w) − ψ(v)| ≤ L|w − v| for random parameters and records, at the longest step too."""
     rng = seeded_rng(8)
-    design = Design(Logistic(), 10, 3, 2.0)
+    design = Design(Logistic(), 3, 2.0)
     longest = 2 / (2 * 0.3 + 4 * 0.25)
     for rate in (0.2, longest):
-        sgd = NoisyProjectedSGD(design, 1.0, rate, 0.3)
+        sgd = NoisyProjectedSGD(design, 10, 1.0, rate, 0.3)
         w, v, x = rng.standard_normal((3, 5000, 3)) * 3
         x *= np.minimum(1.0, 2 / np.linalg.norm(x, axis=1))[:, None]
         moved = [a - rate * (-special.expit(-np.sum(a * x, 1))[:, None] * x + 0.3 * a) for a in (w, v)]
@@ -224,10 +228,10 @@ def test_contraction_holds_for_gradients_of_the_loss():
 @pytest.mark.parametrize("target", [GaussianDP(0.5), ApproxDP(1.0, 1e-6), RenyiDP(8, 0.4)])
 @pytest.mark.parametrize("more", [{}, {"public_steps": 20}, {"epochs": 4}])
 def test_calibration_keeps_the_promise_with_little_to_spare(target, more):
-    design = Design(Logistic(), 200, 4, 1.0)
-    sgd = NoisyProjectedSGD.calibrate(design, target, regularisation=0.05, learning_rate=0.2, **more)
+    design = Design(Logistic(), 4, 1.0)
+    sgd = NoisyProjectedSGD.calibrate(design, 200, target, regularisation=0.05, learning_rate=0.2, **more)
     assert sgd.profile.satisfies(target)
-    quieter = NoisyProjectedSGD(design, sgd.noise * 0.999, 0.2, 0.05, **more)
+    quieter = NoisyProjectedSGD(design, 200, sgd.noise * 0.999, 0.2, 0.05, **more)
     assert not quieter.profile.satisfies(target)
 
 
@@ -242,11 +246,12 @@ def test_public_steps_cut_the_noise_and_the_error():
 
     risks, noises = [], []
     for steps in (0, 4, 64):
+        design = Design(Logistic(), d, 1.0)
+        options = {"public_steps": steps, "public": None if steps == 0 else design.reading.read(public)}
         sgd = NoisyProjectedSGD.calibrate(
-            Design(Logistic(), n, d, 1.0), GaussianDP(0.5), learning_rate=0.05, regularisation=0.05, public_steps=steps
+            design, n, GaussianDP(0.5), learning_rate=0.05, regularisation=0.05, **options
         )
-        known = None if steps == 0 else public
-        risks.append(risk(sgd.run(X, y, seeded_rng(steps), public=known, chains=100)))
+        risks.append(risk(sgd.run(X, y, seeded_rng(steps), chains=100)))
         noises.append(sgd.noise)
     assert noises[0] > 2 * noises[1] > 4 * noises[2]
     assert risks[0] > risks[1] > risks[2]
@@ -254,31 +259,32 @@ def test_public_steps_cut_the_noise_and_the_error():
 
 def test_secure_by_default_and_floored_noise():
     X, y = data(10, 2)
-    sgd = NoisyProjectedSGD.calibrate(Design(Logistic(), 10, 2, 1.0), GaussianDP(1.0), public_steps=2000)
+    design = Design(Logistic(), 2, 1.0)
+    known = design.reading.read((X, y))
+    sgd = NoisyProjectedSGD.calibrate(design, 10, GaussianDP(1.0), public_steps=2000, public=known)
     assert sgd.noise == pytest.approx(2e-6)
-    release = sgd.release(X, y, public=(X, y))
-    assert not release.reproducible
-    assert sgd.run(X, y, secure_rng(), public=(X, y), chains=3).shape == (3, 2)
+    assert not sgd.release((X, y)).reproducible
+    assert sgd.run(X, y, secure_rng(), chains=3).shape == (3, 2)
 
 
-DESIGN = Design(Logistic(), 10, 2, 1.0)
+DESIGN = Design(Logistic(), 2, 1.0)
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: NoisyProjectedSGD(DESIGN, 0.0), "noise"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0, learning_rate=6.0), r"2/\(β\+ρ\)"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0, learning_rate=-0.1), "learning_rate"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0, regularisation=-1.0), "regularisation"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0, epochs=0), "epochs"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0, public_steps=-1), "public_steps"),
-        (lambda: NoisyProjectedSGD(Design(Squared(), 10, 2, 1.0, 1.0), 1.0, box=1.0), "leaves the ball"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0, box=-1.0), "box"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0).mu_at(0), "from 1 to n = 10"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0).mu_at(1.5), "whole number"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0, epochs=2).thesis_mu_at(1), "one pass only"),
-        (lambda: NoisyProjectedSGD(DESIGN, 1.0).run(*data(10, 2), seeded_rng(0), public=data(3, 2)), "public_steps"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 0.0), "noise"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, learning_rate=6.0), r"2/\(β\+ρ\)"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, learning_rate=-0.1), "learning_rate"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, regularisation=-1.0), "regularisation"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, epochs=0), "epochs"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, public_steps=-1), "public_steps"),
+        (lambda: NoisyProjectedSGD(Design(Squared(), 2, 1.0, 1.0), 10, 1.0, box=1.0), "leaves the ball"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, box=-1.0), "box"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0).mu_at(0), "from 1 to n = 10"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0).mu_at(1.5), "whole number"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, epochs=2).thesis_mu_at(1), "one pass only"),
+        (lambda: NoisyProjectedSGD(DESIGN, 10, 1.0, public=DESIGN.reading.read(data(3, 2))), "public_steps"),
     ],
 )
 def test_bad_input_is_refused(make, says):
@@ -287,10 +293,10 @@ def test_bad_input_is_refused(make, says):
 
 
 def test_bad_records_are_refused():
-    sgd = NoisyProjectedSGD(DESIGN, 1.0, public_steps=3)
+    sgd = NoisyProjectedSGD(DESIGN, 10, 1.0, public_steps=3)
     with pytest.raises(InvalidData, match="need public records"):
-        sgd.release(*data(10, 2))
-    with pytest.raises(InvalidData, match="no record"):
-        sgd.release(*data(10, 2), public=(np.empty((0, 2)), np.empty(0)))
-    with pytest.raises(InvalidData, match="n = 10 rows"):
-        sgd.release(*data(9, 2), public=data(3, 2))
+        sgd.release(data(10, 2))
+    with pytest.raises(InvalidData, match="none"):
+        replace(sgd, public=DESIGN.reading.read((np.empty((0, 2)), np.empty(0))))
+    with pytest.raises(InvalidData, match="n=10 records"):
+        replace(sgd, public=DESIGN.reading.read(data(3, 2))).release(data(9, 2))

@@ -14,7 +14,7 @@ from sottovoce.audit.survey import survey
 from sottovoce.latent import TemperedHiddenMarkov
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Basis
-from sottovoce.regression import Design, Logistic, TemperedGLM, langevin
+from sottovoce.regression import Design, Logistic, TemperedRegression, langevin
 
 CASES = all_cases()
 
@@ -60,8 +60,8 @@ def _half_the_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_temperature(patch: pytest.MonkeyPatch) -> None:
-    honest = TemperedGLM.draw
-    patch.setattr(TemperedGLM, "draw", lambda self, *a, **k: honest(replace(self, data_weight=1.0), *a, **k))
+    honest = TemperedRegression._value
+    patch.setattr(TemperedRegression, "_value", lambda self, *a: honest(replace(self, data_weight=1.0), *a))
     sweep = TemperedHiddenMarkov.sweep
     patch.setattr(TemperedHiddenMarkov, "sweep", lambda self, *a: sweep(replace(self, temperature=1.0), *a))
 
@@ -93,8 +93,8 @@ def test_a_ball_shorter_than_a_step_breaks_what_only_an_exact_sample_keeps() -> 
     """Why a claim that rests on convergence is no proof: such a chain jumps from end to end of the ball."""
 
     def attack(radius: float) -> AuditReport:
-        design = Design(Logistic(), n=4, dimension=2, data_norm=1.0, radius=radius)
-        return audit(tempered_subject("tempered", TemperedGLM(design, 1.0, 1.0)), draws=50_000)
+        design = Design(Logistic(), dimension=2, data_norm=1.0, radius=radius)
+        return audit(tempered_subject("tempered", TemperedRegression(design, 4, 1.0, 1.0)), draws=50_000)
 
     short, long = attack(0.2), attack(4.0)
     assert short.claim.basis is Basis.CONVERGENCE

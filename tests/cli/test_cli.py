@@ -148,7 +148,7 @@ def test_every_system_and_mechanism_releases(patients: Path) -> None:
         (("--target", "nonsense"), 2, "cannot read the promise"),
         (("--target", "pure:0.1", "--column", "nope"), 2, "nope"),
         (("--target", "pure:0.1", "--column", "name"), 2, "name"),
-        (("--target", "pure:0.1", "--mechanism", "magic"), 2, "no mechanism is called"),
+        (("--target", "pure:0.1", "--mechanism", "magic"), 2, "no mechanism for this is called"),
         (("--target", "pure:0.1", "--mechanism", "diffused"), 7, "never gives that kind of privacy"),
         (("--target", "pure:0.1", "--budget", "pure:2"), 2, "never changes"),
         (("--target", "pure:0.1", "--where", "__import__('os')"), 2, ""),
@@ -273,21 +273,9 @@ def test_export_and_open(patients: Path, tmp_path: Path) -> None:
 
 def test_help_names_every_command_and_exit_code() -> None:
     text = run("--help").stdout
-    for word in ("plan", "release", "ledger", "reproduce", "demo", "Exit codes"):
+    for word in ("facts", "plan", "release", "ledger", "audit", "serve", "demo", "Exit codes"):
         assert word in text
     assert run("--version").stdout.startswith("sottovoce ")
-
-
-def test_reproduce_lists_and_runs(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
-    names = [e["name"] for e in json.loads(run("reproduce", "list", "--json").stdout)]
-    assert "conversions" in names
-    answer = run("reproduce", "conversions", "--quick", "--output", tmp_path, "--json")
-    assert answer.returncode == 0, answer.stderr
-    outcome = json.loads(answer.stdout)["conversions"]
-    assert all(f["holds"] for f in outcome["findings"])
-    assert all(Path(f).exists() for f in outcome["files"])
-    assert run("reproduce", "nothing").returncode == 2
 
 
 def test_the_demo_tells_its_story_and_writes_its_page(tmp_path: Path) -> None:

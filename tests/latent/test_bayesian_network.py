@@ -43,7 +43,7 @@ def joint(posterior):
 
 def simulate(n, seed=1):
     truth = random_posterior(1, seed)
-    return truth, truth.sample(n, seeded_rng(seed))
+    return truth, truth.synthetic(n, seeded_rng(seed))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_long_chain_is_eliminated_node_by_node():
 
 def test_synthetic_records_follow_the_joint_law():
     posterior = random_posterior(1, seed=4)
-    records = posterior.sample(60_000, seeded_rng(1))
+    records = posterior.synthetic(60_000, seeded_rng(1))
     codes = [f.codes(records[f.name]) for f in FIELDS]
     counts = np.bincount(np.ravel_multi_index(codes, (3, 2, 2, 3, 2)), minlength=72)
     assert stats.chisquare(counts, 60_000 * joint(posterior).ravel()).pvalue > 1e-3
@@ -246,8 +246,8 @@ A, B = Field("a", (0, 1)), Field("b", (0, 1))
         (lambda: random_posterior().query("colour"), "no node"),
         (lambda: random_posterior().query("rain", {"rain": 1}), "at once"),
         (lambda: random_posterior().query("rain", {"slip": "maybe"}), "no category"),
-        (lambda: random_posterior().interval("rain", 1.5), "level"),
-        (lambda: random_posterior().sample(0), "count"),
+        (lambda: random_posterior().interval(1.5, "rain"), "level"),
+        (lambda: random_posterior().synthetic(0), "count"),
     ],
 )
 def test_bad_arguments_raise(make, message):

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts, TemperedHiddenMarkov
-from sottovoce.latent.floored import draw_floored_dirichlet
 from sottovoce.latent.latent_counts import CellSizes
 from sottovoce.latent.sweeps import ChainState, gibbs_sweep, noisy_sweep
+from sottovoce.latent.tempered import draw_floored_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
 

@@ -107,7 +107,8 @@ def test_intervals_that_know_of_the_noise_are_honest() -> None:
         for aware in (True, False):
             posterior = model.fit(tables, sweeps=400, burn_in=120, noise_aware=aware, rng=seeded_rng(seed))
             for field, truth in zip(FIELDS, EMISSIONS, strict=True):
-                theta, (low, high) = posterior.emission(field.name), posterior.interval(field.name)
+                theta, ends = posterior.emission(field.name), posterior.interval(name=field.name)
+                low, high = ends[..., 0], ends[..., 1]
                 errors[aware].append(((theta.mean(axis=0) - truth[order]) / theta.std(axis=0)).ravel())
                 inside[aware].append(((low <= truth[order]) & (truth[order] <= high)).ravel())
     aware, plug_in = (np.sqrt(np.mean(np.concatenate(errors[key]) ** 2)) for key in (True, False))
@@ -213,7 +214,7 @@ def test_a_fit_draws_securely_unless_told_otherwise() -> None:
         ),
         (lambda m, c: m.counts({"region": [7], "month": [0], "kind": ["a"]}), InvalidData, "'hurt'"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).emission("x"), InvalidValue, "no field"),
-        (lambda m, c: m.fit(c, sweeps=6, burn_in=1).interval("kind", 1.0), InvalidValue, "level"),
+        (lambda m, c: m.fit(c, sweeps=6, burn_in=1).interval(1.0, "kind"), InvalidValue, "level"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).after(7), InvalidValue, "burn_in"),
         (lambda m, c: m.fit(c, sweeps=6, burn_in=1).log_likelihood(c[:1]), InvalidData, "for each field"),
         (

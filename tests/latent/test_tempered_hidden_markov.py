@@ -9,8 +9,8 @@ from scipy import integrate, special, stats
 
 from sottovoce.curator import Curator
 from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, HiddenMarkovPosterior, TemperedHiddenMarkov
-from sottovoce.latent.floored import draw_floored_dirichlet
 from sottovoce.latent.sweeps import ChainState
+from sottovoce.latent.tempered import draw_floored_dirichlet
 from sottovoce.latent.tempered_hidden_markov import log_ranges
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue

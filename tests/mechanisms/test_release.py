@@ -218,7 +218,7 @@ def test_queries_see_one_record_at_a_time_and_clip():
     assert query.see(["a", "b", "c"]).total[0] == 1.25
     assert seen == ["a", "b", "c"]
     for bad in (lambda _: np.nan, lambda _: None, lambda _: "x", lambda r: r.missing):
-        assert StatisticalQuery(BetaBernoulli(1, 1), 3, bad)._read(["a", "b", "c"]) == Statistics(3, [0.0])
+        assert StatisticalQuery(BetaBernoulli(1, 1), 3, bad).see(["a", "b", "c"]) == Statistics(3, [0.0])
     for names in ({"a": 1, "b": 2, "c": 3}, "abc", pd.DataFrame({"a": [1], "b": [2], "c": [3]})):
         with pytest.raises(InvalidData, match="one by one"):
             query.release(names)
@@ -239,7 +239,7 @@ def test_queries_see_one_record_at_a_time_and_clip():
         lambda: NoisyStatistics(BetaBernoulli(1, 1), 10, "cauchy", 1.0),
         lambda: NoisyStatistics(BetaBernoulli(1, 1), 10, "laplace", 0.0),
         lambda: NoisyStatistics(NormalMean(1, 1, radius=1, dimension=2), 10, "laplace", 1.0),
-        lambda: StatisticalQuery(BetaBernoulli(1, 1), 10, "not callable"),
+        lambda: StatisticalQuery(BetaBernoulli(1, 1), 10, 3.5),
         lambda: Release.from_json("[]"),
         lambda: Release.from_json("{"),
         lambda: Release.from_dict({"value": 1}),

@@ -6,7 +6,7 @@ import csv
 import math
 
 import pytest
-from papers.logistic_regression import FIVE, FOUR, OPS, OPS_RENYI, mechanism_for
+from papers.logistic_regression import FIVE, FOUR, OPS, OPS_RENYI, PRINTED, mechanism_for
 from papers.registry import Setting, find
 
 from sottovoce.privacy.promises import RenyiDP
@@ -21,7 +21,7 @@ def test_what_the_paper_saw_is_seen_here(tmp_path):
     assert seen[-1] == 1.0
     with (tmp_path / "logistic-regression.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {row["mechanism"] for row in rows} >= {OPS, OPS_RENYI, FOUR, FIVE}
+    assert {row["mechanism"] for row in rows} >= {OPS, OPS_RENYI, FOUR, FIVE, *PRINTED.values()}
 
     again = tmp_path / "again"
     redrawn = find("logistic-regression").redraw(tmp_path / "logistic-regression.csv", Setting(again))
@@ -33,9 +33,9 @@ def test_what_the_paper_saw_is_seen_here(tmp_path):
 
 @pytest.mark.parametrize("order", [1, 100])
 def test_each_mechanism_keeps_its_promise_and_wastes_nothing(order):
-    design = Design(Logistic(), n=3000, dimension=9, data_norm=1.0)
+    design = Design(Logistic(), dimension=9, data_norm=1.0)
     target = RenyiDP(order, 0.05)
-    four, five = (mechanism_for(name, design, target) for name in (FOUR, FIVE))
+    four, five = (mechanism_for(name, design, 3000, target) for name in (FOUR, FIVE))
     for chain in (four, five):
         assert chain.profile.renyi(order) == pytest.approx(0.05, rel=1e-6)
         assert chain.profile.renyi(order) <= 0.05
@@ -43,6 +43,11 @@ def test_each_mechanism_keeps_its_promise_and_wastes_nothing(order):
     # The paper's own rules hold for exact samples; a certified chain may use a little more of the data.
     assert five.data_weight == pytest.approx(math.sqrt(0.05 * 3.0 / (2 * order)), rel=0.35)
     assert five.data_weight >= math.sqrt(0.05 * 3.0 / (2 * order))
-    ops = mechanism_for(OPS, design, target)
+    ops = mechanism_for(OPS, design, 3000, target)
     assert ops.design.radius == 1000.0
     assert 2 * ops.data_weight * 1000.0 == pytest.approx(0.05)
+    # As printed: what the same formulas (2ρ²λ/m and 4ρ/β) say, solved for the constant.
+    printed = {name: mechanism_for(PRINTED[name], design, 3000, target) for name in (OPS, FOUR, FIVE)}
+    for name in (FOUR, FIVE):
+        assert 2 * printed[name].data_weight ** 2 * order / printed[name].prior_precision == pytest.approx(0.05)
+    assert 4 * printed[OPS].data_weight / 1e-3 == pytest.approx(0.05)

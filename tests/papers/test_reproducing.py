@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,31 @@ from sottovoce.privacy.errors import InvalidValue
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 
-TABLE = Path(__file__).parents[2] / "docs" / "figures" / "glm-error.csv"
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "docs" / "figures" / "glm-error.csv"
+
+
+def papers(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "papers", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_lists_runs_and_refuses_in_one_line(tmp_path):
+    assert "conversions" in [e["name"] for e in json.loads(papers("list", "--json").stdout)]
+    answer = papers("conversions", "--quick", "--output", tmp_path, "--json")
+    assert answer.returncode == 0, answer.stderr
+    outcome = json.loads(answer.stdout)["conversions"]
+    assert all(f["holds"] for f in outcome["findings"])
+    assert all(Path(f).exists() for f in outcome["files"])
+    refused = papers("nothing")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 def test_a_second_run_is_answered_from_the_first(tmp_path, capsys):
     for expected in (False, True):
-        reproduce("profile-couplet", quick=True, output=tmp_path, jobs=1, as_json=True)
+        reproduce(["profile-couplet"], quick=True, output=tmp_path, jobs=1, as_json=True)
         assert json.loads(capsys.readouterr().out)["profile-couplet"]["cached"] is expected
-    reproduce("profile-couplet", quick=True, output=tmp_path, jobs=1)
+    reproduce(["profile-couplet"], quick=True, output=tmp_path, jobs=1)
     told = " ".join(capsys.readouterr().out.split())
     assert "done before" in told
     assert "seen" in told
@@ -30,13 +49,13 @@ def test_a_second_run_is_answered_from_the_first(tmp_path, capsys):
 
 def test_a_figure_is_drawn_again_from_a_table_and_taken_into_a_gallery(tmp_path, capsys):
     gallery = tmp_path / "gallery"
-    reproduce("glm-error", output=tmp_path / "out", jobs=1, drawn_from=TABLE, gallery=gallery, as_json=True)
+    reproduce(["glm-error"], output=tmp_path / "out", jobs=1, drawn_from=TABLE, gallery=gallery, as_json=True)
     answer = json.loads(capsys.readouterr().out)["glm-error"]
     assert "Drawn from the table of an earlier run" in answer["notes"]
     assert (gallery / "figures" / "glm-error.png").exists()
     assert "#glm-error" in (gallery / "posterior-sampling.md").read_text()
     with pytest.raises(InvalidValue, match="name it"):
-        reproduce("all", output=tmp_path, jobs=1, drawn_from=TABLE)
+        reproduce(["all"], output=tmp_path, jobs=1, drawn_from=TABLE)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -44,6 +63,6 @@ def test_a_failure_is_told_in_one_line_and_ends_with_1(tmp_path, capsys, monkeyp
     fails = {"conversions": Failure("conversions", "ValueError: no [numbers]")}
     monkeypatch.setattr(reproducing, "run_experiments", lambda names, request, report: fails)
     with pytest.raises(typer.Exit) as raised:
-        reproduce("conversions", output=tmp_path, jobs=1, as_json=as_json)
+        reproduce(["conversions"], output=tmp_path, jobs=1, as_json=as_json)
     assert raised.value.exit_code == 1
     assert "ValueError: no [numbers]" in capsys.readouterr().out

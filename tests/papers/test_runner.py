@@ -193,8 +193,10 @@ def test_the_version_follows_what_is_imported(tmp_path, monkeypatch):
     behind = modules_behind("papers.coverage")
     assert "sottovoce.privacy.promises" in behind
     assert not any(name.startswith(("sottovoce.server", "sottovoce.ledger")) for name in behind)
-    shutil.copytree(Path(registry.__file__).parents[1], tmp_path / "sottovoce")
-    monkeypatch.setattr("papers.version._ROOT", tmp_path)
+    papers = Path(registry.__file__).parent
+    shutil.copytree(papers, tmp_path / "papers")
+    shutil.copytree(papers.parent / "src/sottovoce", tmp_path / "sottovoce")
+    monkeypatch.setattr("papers.version._PLACES", {"sottovoce": tmp_path, "papers": tmp_path})
     before = code_version("papers.coverage")
     (tmp_path / "sottovoce/ledger/store.py").write_text("# changed")
     assert code_version("papers.coverage") == before

@@ -11,7 +11,7 @@ from papers.regression_data import load_regression
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.posterior import DiffusedRegression
 
 numpyro = pytest.importorskip("numpyro", reason="NumPyro is a development dependency")
 
@@ -21,12 +21,12 @@ def test_mean_and_covariance_on_abalone():
     data = load_regression("abalone")
     n, d = data.X.shape
     weight, m, chains = 0.1, 1e-3 * n, 300
-    plain = DiffusePosterior(Design(Logistic(), n, d, 1.0), m, weight)
+    plain = DiffusedRegression(Design(Logistic(), d, 1.0), n, m, weight)
     short = plain.chain.step / 4  # a shorter step than privacy needs, for a smaller discretisation bias
-    chain = DiffusePosterior(
-        Design(Logistic(), n, d, 1.0), m, weight, chains, n_steps=plain.chain.n_steps * 5, step=short
+    chain = DiffusedRegression(
+        Design(Logistic(), d, 1.0), n, m, weight, chains, n_steps=plain.chain.n_steps * 5, step=short
     )
-    draws = chain.release(data.X, data.y, seeded_rng(1)).value
+    draws = chain.release((data.X, data.y), seeded_rng(1)).value
 
     def model():
         w = numpyro.sample("w", numpyro.distributions.Normal(jnp.zeros(d), 1 / math.sqrt(m)).to_event(1))

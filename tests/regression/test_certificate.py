@@ -54,8 +54,8 @@ def propagate(step, force, n_steps, grid, radius):
 def test_logistic_chain_is_never_less_private_than_certified(n_steps, radius):
     m, weight = 0.3, 0.8
     records = [(1.0, 1.0), (1.0, -1.0), (-0.4, 1.0)]
-    design = Design(Logistic(), n=3, dimension=1, data_norm=1.0, radius=radius)
-    M = design.smoothness(weight, m)
+    design = Design(Logistic(), dimension=1, data_norm=1.0, radius=radius)
+    M = design.smoothness(3, weight, m)
     chain = Chain(m, M, design.sensitivity(weight), step=1 / M, n_steps=n_steps)
     reach = min(radius, 12.0)
     grid = np.linspace(-reach, reach, 802)[:-1] + reach / 801  # midpoints

@@ -61,7 +61,7 @@ class GaussianResponses(PoissonRegression):
         return tags
 
 
-GENEROUS = {"target": GaussianDP(400.0), "data_norm": 12.0, "mechanism": "noisy-statistics"}
+GENEROUS = {"target": GaussianDP(400.0), "data_norm": 12.0, "mechanism": "noisy-moments"}
 CHECKED = [
     DeclaredLogistic(**GENEROUS),
     DeclaredProbit(**GENEROUS),
@@ -80,7 +80,7 @@ DEPENDS_ON_RECORDS = {
 """Checks that demand an error because of what stands in a cell: a record would then be seen in whether a fit fails."""
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.base.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [
@@ -95,11 +95,11 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.base.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize("check", [check_fit_idempotent, check_methods_subset_invariance, check_dict_unchanged])
 def test_scikit_learn_checks_of_a_chain(check):
     # One compilation a shape makes chains slow to check; the checks that concern the randomness are run on them too.
-    model = DeclaredLogistic(target=GaussianDP(400.0), data_norm=12.0, n_steps=60, mechanism="diffuse")
+    model = DeclaredLogistic(target=GaussianDP(400.0), data_norm=12.0, n_steps=60, mechanism="diffused")
     check("DeclaredLogistic", model)
 
 
@@ -114,11 +114,11 @@ PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 1}
 
 
 @pytest.mark.parametrize("kind", [LogisticRegression, ProbitRegression, LinearSVC])
-@pytest.mark.parametrize("mechanism", ["auto", "noisy-statistics"])
+@pytest.mark.parametrize("mechanism", ["auto", "noisy-moments"])
 def test_classifiers_learn_and_keep_the_promise(kind, mechanism, people):
     X, t = people
     y = np.where(t > 0, "yes", "no")
-    model = kind(**PUBLIC, classes=["no", "yes"], mechanism=mechanism, samples=2).fit(X, y)
+    model = kind(**PUBLIC, classes=["no", "yes"], mechanism=mechanism, draws=2).fit(X, y)
     assert model.score(X, y) > 0.85
     assert model.profile_.satisfies(ApproxDP(2.0, 1e-6))
     assert model.release_.reproducible
@@ -132,7 +132,7 @@ def test_classifiers_learn_and_keep_the_promise(kind, mechanism, people):
 @pytest.mark.filterwarnings("ignore:\\nArviZ is undergoing:FutureWarning")
 def test_samples_go_to_arviz(people):
     X, t = people
-    model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-statistics").fit(X, (t > 0).astype(int))
+    model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-moments").fit(X, (t > 0).astype(int))
     exported = model.to_arviz()
     assert exported.posterior["w"].shape == (1, *model.samples_.shape)
     assert exported.attrs["reproducible"] == 1
@@ -140,7 +140,7 @@ def test_samples_go_to_arviz(people):
 
 def test_probabilities_average_the_samples(people):
     X, t = people
-    model = LogisticRegression(**PUBLIC, classes=[0, 1], samples=3).fit(X, (t > 0).astype(int))
+    model = LogisticRegression(**PUBLIC, classes=[0, 1], draws=3).fit(X, (t > 0).astype(int))
     linear = X[:5] @ model.samples_[:, :3].T + model.samples_[:, 3]
     np.testing.assert_allclose(model.predict_proba(X[:5])[:, 1], (1 / (1 + np.exp(-linear))).mean(axis=1))
 
@@ -164,7 +164,7 @@ def test_regressions_learn(people):
     [
         (LogisticRegression(1.0, 1e-6, classes=[0, 1]), "data_norm"),
         (LogisticRegression(1.0, 1e-6, data_norm=1.0), "classes"),
-        (LogisticRegression(1.0, data_norm=1.0, classes=[0, 1]), "delta"),
+        (LogisticRegression(delta=1e-6, data_norm=1.0, classes=[0, 1]), "promise is missing"),
         (LogisticRegression(1.0, 1e-6, target=GaussianDP(1.0), data_norm=1.0, classes=[0, 1]), "once"),
         (LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1, 2]), "binary"),
         (LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], mechanism="magic"), "magic"),
@@ -182,7 +182,7 @@ def test_missing_public_knowledge_is_an_error_never_a_guess(model, word):
 def test_pipelines_work_and_searches_warn_that_every_fit_spends(people):
     X, t = people
     y = (t > 0).astype(int)
-    model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-statistics")
+    model = LogisticRegression(**PUBLIC, classes=[0, 1], mechanism="noisy-moments")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert make_pipeline(FunctionTransformer(np.tanh), model).fit(X, y).score(X, y) > 0.8
@@ -193,7 +193,7 @@ def test_pipelines_work_and_searches_warn_that_every_fit_spends(people):
 
 def test_secure_randomness_is_the_default(people):
     X, t = people
-    model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], mechanism="noisy-statistics")
+    model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], mechanism="noisy-moments")
     assert not model.fit(X, (t > 0).astype(int)).release_.reproducible
 
 

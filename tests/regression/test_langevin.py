@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic, Probit, Squared
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.placement import Placement, placed
+from sottovoce.regression.posterior import DiffusedRegression
 
 
 def clip(X, c):
@@ -24,9 +25,9 @@ def clip(X, c):
 
 def test_chain_is_the_recursion_written_out_in_numpy(records):
     X, y = records
-    design = Design(Logistic(), n=600, dimension=4, data_norm=0.8, radius=0.5)
-    mechanism = DiffusePosterior(design, prior_precision=2.0, data_weight=0.3, samples=3, n_steps=7)
-    got = mechanism.release(X, y, seeded_rng(11)).value
+    design = Design(Logistic(), dimension=4, data_norm=0.8, radius=0.5)
+    mechanism = DiffusedRegression(design, 600, prior_precision=2.0, data_weight=0.3, draws=3, n_steps=7)
+    got = mechanism.release((X, y), seeded_rng(11)).value
     rows, noise = clip(X, 0.8), seeded_rng(11).standard_normal((7, 3, 4))
     h, W = mechanism.chain.step, np.zeros((3, 4))
     for k in range(7):
@@ -39,9 +40,9 @@ def test_chain_is_the_recursion_written_out_in_numpy(records):
 def test_gaussian_target_has_the_right_mean_and_covariance():
     rng = seeded_rng(5)
     X, y = clip(rng.standard_normal((40, 2)), 1.0), np.clip(rng.standard_normal(40), -1, 1)
-    design = Design(Squared(largest=1.0), n=40, dimension=2, data_norm=1.0, radius=50.0)
-    mechanism = DiffusePosterior(design, prior_precision=2.0, data_weight=0.5, samples=4000, step=0.002, n_steps=1500)
-    draws = mechanism.release(X, y, seeded_rng(6)).value
+    design = Design(Squared(largest=1.0), dimension=2, data_norm=1.0, radius=50.0)
+    mechanism = DiffusedRegression(design, 40, 2.0, 0.5, draws=4000, step=0.002, n_steps=1500)
+    draws = mechanism.release((X, y), seeded_rng(6)).value
     H = 0.5 * X.T @ X + 2.0 * np.eye(2)
     # The chain's own stationary covariance, exact for a quadratic: 2h(I - (I - hH)²)⁻¹.
     A = np.eye(2) - 0.002 * H
@@ -57,20 +58,21 @@ def test_gaussian_target_has_the_right_mean_and_covariance():
 )
 def test_chunks_and_streams_change_nothing(records, placement):
     X, y = records
-    design = Design(Logistic(), n=600, dimension=4, data_norm=1.0)
-    mechanism = DiffusePosterior(design, prior_precision=1.0, data_weight=0.2, samples=2, n_steps=25)
-    plain = mechanism.release(X, y, seeded_rng(1)).value
-    np.testing.assert_allclose(mechanism.release(X, y, seeded_rng(1), placement=placement).value, plain, atol=1e-11)
+    design = Design(Logistic(), dimension=4, data_norm=1.0)
+    mechanism = DiffusedRegression(design, 600, prior_precision=1.0, data_weight=0.2, draws=2, n_steps=25)
+    plain = mechanism.release((X, y), seeded_rng(1)).value
+    with placed(placement):
+        np.testing.assert_allclose(mechanism.release((X, y), seeded_rng(1)).value, plain, atol=1e-11)
 
 
 def test_single_precision_is_close_and_says_so(records):
     X, y = records
-    mechanism = DiffusePosterior(Design(Logistic(), 600, 4, 1.0), 1.0, 0.2, n_steps=25)
-    plain = mechanism.release(X, y, seeded_rng(1))
-    place = Placement(precision="float32")
-    with pytest.raises(UnprovenPrivacy, match="single precision"):
-        mechanism.release(X, y, placement=place)
-    rough = mechanism.release(X, y, seeded_rng(1), placement=place, accept_unproven=True)
+    mechanism = DiffusedRegression(Design(Logistic(), 4, 1.0), 600, 1.0, 0.2, n_steps=25)
+    plain = mechanism.release((X, y), seeded_rng(1))
+    single = replace(mechanism, precision="float32")
+    with pytest.raises(UnprovenPrivacy):
+        single.release((X, y))
+    rough = single.release((X, y), seeded_rng(1), accept_unproven=True)
     assert (plain.profile.basis, rough.profile.basis) == (Basis.BOUND, Basis.CONVERGENCE)
     assert 0 < np.abs(plain.value - rough.value).max() < 1e-4
     assert (plain.mechanism["precision"], rough.mechanism["precision"]) == ("float64", "float32")
@@ -80,16 +82,17 @@ _SHARDED = """
 import sys, numpy as np, jax
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.posterior import DiffusedRegression
+from sottovoce.regression.placement import Placement, placed
 from sottovoce.privacy.randomness import seeded_rng
 assert len(jax.devices()) == 4, jax.devices()
 rng = seeded_rng(2)
 X = rng.standard_normal((601, 5))
 y = np.where(X[:, 0] > 0, 1.0, -1.0)
-mechanism = DiffusePosterior(Design(Logistic(), 601, 5, 1.0), 1.0, 0.3, samples=3, n_steps=40)
-one = mechanism.release(X, y, seeded_rng(3)).value
-four = mechanism.release(X, y, seeded_rng(3), placement=Placement(devices=tuple(jax.devices()), chunk_rows=300)).value
+mechanism = DiffusedRegression(Design(Logistic(), 5, 1.0), 601, 1.0, 0.3, draws=3, n_steps=40)
+one = mechanism.release((X, y), seeded_rng(3)).value
+with placed(Placement(devices=tuple(jax.devices()), chunk_rows=300)):
+    four = mechanism.release((X, y), seeded_rng(3)).value
 print(np.abs(one - four).max())
 """
 
@@ -105,25 +108,26 @@ def test_four_devices_give_the_numbers_of_one():
 
 def test_progress_runs_to_one_and_releases_know_their_randomness(records):
     X, y = records
-    mechanism = DiffusePosterior(Design(Logistic(), 600, 4, 1.0), 1.0, 0.2, n_steps=5)
+    mechanism = DiffusedRegression(Design(Logistic(), 4, 1.0), 600, 1.0, 0.2, n_steps=5)
     seen = []
-    assert mechanism.release(X, y, seeded_rng(1), progress=seen.append).reproducible
+    with placed(progress=seen.append):
+        assert mechanism.release((X, y), seeded_rng(1)).reproducible
     assert seen[-1] == 1.0
-    secure = mechanism.release(X, y)
+    secure = mechanism.release((X, y))
     assert not secure.reproducible
-    assert not np.array_equal(secure.value, mechanism.release(X, y, secure_rng()).value)
+    assert not np.array_equal(secure.value, mechanism.release((X, y), secure_rng()).value)
 
 
 def test_tables_of_another_shape_are_refused(records):
     X, y = records
-    mechanism = DiffusePosterior(Design(Logistic(), 600, 4, 1.0), 1.0, 0.2, n_steps=2)
+    mechanism = DiffusedRegression(Design(Logistic(), 4, 1.0), 600, 1.0, 0.2, n_steps=2)
     for bad_X, bad_y in [(X[:-1], y), (X[:, :3], y), (X, y[:-1]), (X[0], y), (X, X)]:
         with pytest.raises(InvalidData):
-            mechanism.release(bad_X, bad_y)
+            mechanism.release((bad_X, bad_y))
 
 
 def test_unbounded_loss_without_ball_and_long_step_are_refused():
     with pytest.raises(InvalidValue, match="radius"):
-        Design(Probit(), 10, 2, 1.0)
+        Design(Probit(), 2, 1.0)
     with pytest.raises(InvalidValue, match="step"):
-        DiffusePosterior(Design(Logistic(), 600, 4, 1.0), 1.0, 0.2, step=0.1, n_steps=5)
+        DiffusedRegression(Design(Logistic(), 4, 1.0), 600, 1.0, 0.2, step=0.1, n_steps=5)

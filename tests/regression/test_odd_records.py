@@ -17,14 +17,15 @@ from sottovoce.estimators.sgd import SGDLogisticRegression
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings.cells import class_places, table_of
+from sottovoce.readings.moments import joint_sensitivity
 from sottovoce.regression.design import Design
-from sottovoce.regression.localised import LocalisedPosterior
+from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, Squared
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic, joint_sensitivity
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.reading import class_places, table_of
-from sottovoce.regression.refined import RefinedPosterior
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.noisy_moments import NoisyMoments
+from sottovoce.regression.placement import Placement, placed
+from sottovoce.regression.posterior import DiffusedRegression
+from sottovoce.regression.refined import RefinedRegression
 
 ODD = [0.0, 5e-324, -1e-310, 1e-40, 0.3, -1.0, 3.4e38, -3.5e38, 1e155, 1.7e308, -1.7e308, math.nan, math.inf, -math.inf]
 ROWS = list(product(ODD, [0.0, 1.0, -3.5e38, 1.7e308, math.nan]))
@@ -38,7 +39,7 @@ def exactly(vector):
 @pytest.mark.parametrize("norm", [1e-6, 1.0, 3.7, 1e9])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_odd_row_is_inside_its_bound_as_an_exact_fraction(norm, dtype):
-    clipped = Design(Logistic(), len(ROWS), 2, norm).clip(ROWS, dtype).astype(dtype)
+    clipped = Design(Logistic(), 2, norm).clip(ROWS, dtype).astype(dtype)
     assert all(sum(v * v for v in exactly(row)) <= Fraction(norm) ** 2 for row in clipped)
     long = [k for k, row in enumerate(ROWS) if all(map(math.isfinite, row)) and max(map(abs, row)) > 2 * norm]
     lengths = np.linalg.norm(clipped[long].astype(float), axis=1)
@@ -46,9 +47,9 @@ def test_every_odd_row_is_inside_its_bound_as_an_exact_fraction(norm, dtype):
 
 
 def test_moments_and_sums_of_odd_neighbours_move_no_further_than_claimed():
-    design = Design(Squared(1.0), len(ROWS), 2, 1.5, radius=2.0)
-    mechanism = NoisyQuadratic(design, 1.0, 1.0)
-    x, y = design.clipped(ROWS), design.responses(np.resize(LABELS, len(ROWS)))
+    design = Design(Squared(1.0), 2, 1.5, radius=2.0)
+    mechanism = NoisyMoments(design, len(ROWS), 1.0, 1.0)
+    x, y = design.clip(ROWS), design.responses(np.resize(LABELS, len(ROWS)))
     balance = mechanism.balance
     claim = joint_sensitivity(1.5, mechanism.fit.largest(design.loss), balance)
     looks = np.array(
@@ -73,8 +74,8 @@ def test_one_step_moves_odd_neighbours_no_further_than_hs(loss, precision, centr
         def standard_normal(self, shape):
             return np.zeros(shape)
 
-    design = Design(loss, 2, 2, 1.0, radius=1.6)
-    one = DiffusePosterior(design, 2.0, 0.5, n_steps=1)
+    design = Design(loss, 2, 1.0, radius=1.6)
+    one = DiffusedRegression(design, 2, 2.0, 0.5, n_steps=1)
     place, ends = Placement(precision=precision), []
     for k, row in enumerate(ROWS):
         y = [1.0, LABELS[k % len(LABELS)]]
@@ -84,24 +85,25 @@ def test_one_step_moves_odd_neighbours_no_further_than_hs(loss, precision, centr
     assert moved <= one.chain.step * one.chain.sensitivity + 4 * 2.0**-16 * math.sqrt(2 * one.chain.step)
 
 
-DESIGN = Design(Logistic(), 20, 2, 1.0)
+DESIGN = Design(Logistic(), 2, 1.0)
 
 
 @pytest.mark.parametrize(
     "mechanism",
     [
-        DiffusePosterior.calibrate(DESIGN, GaussianDP(1.0), prior_scale=2.0, n_steps=5),
-        LocalisedPosterior.calibrate(DESIGN, GaussianDP(1.0), scales=(2.0, 1.0), n_steps=5),
-        RefinedPosterior.calibrate(DESIGN, GaussianDP(1.0), n_steps=5),
-        RefinedPosterior.calibrate(DESIGN, GaussianDP(1.0), statistics=0.0, n_steps=5),
+        DiffusedRegression.calibrate(DESIGN, 20, GaussianDP(1.0), prior_scale=2.0, n_steps=5),
+        LocalisedRegression.calibrate(DESIGN, 20, GaussianDP(1.0), scales=(2.0, 1.0), n_steps=5),
+        RefinedRegression.calibrate(DESIGN, 20, GaussianDP(1.0), n_steps=5),
+        RefinedRegression.calibrate(DESIGN, 20, GaussianDP(1.0), statistics=0.0, n_steps=5),
     ],
     ids=lambda m: type(m).__name__,
 )
-@pytest.mark.parametrize("place", [Placement(precision="float32"), Placement(stream=True)], ids=["float32", "stream"])
-def test_releases_of_odd_records_are_numbers(mechanism, place):
+@pytest.mark.parametrize("stream", [False, True])
+def test_releases_of_odd_records_are_numbers(mechanism, stream):
     X = np.full((20, 2), 0.1)
     X[:4] = [[3.5e38, 1.0], [math.nan, math.inf], [5e-324, -1.7e308], [-3.5e38, 3.5e38]]
-    value = mechanism.release(X, np.ones(20), seeded_rng(1), placement=place, accept_unproven=True).value
+    with placed(Placement(stream=stream)):
+        value = mechanism.release((X, np.ones(20)), seeded_rng(1)).value
     assert np.isfinite(value).all()
 
 
@@ -110,9 +112,9 @@ def test_a_chain_that_its_numbers_cannot_hold_is_refused_by_public_numbers_alone
         def __array__(self, *_, **__):
             raise AssertionError("a record was read")
 
-    mechanism = DiffusePosterior(Design(Logistic(), 20, 2, 1e12), 1e-9, 1.0, n_steps=5)
+    mechanism = DiffusedRegression(Design(Logistic(), 2, 1e12), 20, 1e-9, 1.0, n_steps=5, precision="float32")
     with pytest.raises(InvalidValue, match="float32 cannot hold this chain"):
-        mechanism.release(Untouchable(), Untouchable(), placement=Placement(precision="float32"), accept_unproven=True)
+        mechanism.release((Untouchable(), Untouchable()), accept_unproven=True)
 
 
 class Awkward:
@@ -137,7 +139,7 @@ CELLS = [
 PUBLIC = {"target": GaussianDP(2.0), "data_norm": 1.0, "random_state": 1}
 MODELS = [
     *(kind(**PUBLIC, classes=[0, 1], n_steps=3) for kind in (LogisticRegression, ProbitRegression, LinearSVC)),
-    LogisticRegression(**PUBLIC, classes=["no", "yes"], mechanism="noisy-statistics", missing=[0.1, -0.1]),
+    LogisticRegression(**PUBLIC, classes=["no", "yes"], mechanism="noisy-moments", missing=[0.1, -0.1]),
     LinearRegression(**PUBLIC, response_bound=1e-5),
     LinearRegression(**PUBLIC, response_bound=(3.0, 9.0)),
     PoissonRegression(**PUBLIC, response_bound=3.0, radius=0.5, n_steps=3),
@@ -145,7 +147,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.refits.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("place", ["X", "y", "row"])
 def test_an_odd_cell_an_odd_label_or_a_ragged_row_changes_no_other_record(model, place):
@@ -199,7 +201,7 @@ def test_sgd_of_odd_neighbours_moves_no_further_than_its_step():
         def standard_normal(self, shape):
             return np.zeros(shape)
 
-    sgd = NoisyProjectedSGD(Design(Logistic(), 2, 2, 1.0), noise=1.0, learning_rate=0.5)
+    sgd = NoisyProjectedSGD(Design(Logistic(), 2, 1.0), 2, noise=1.0, learning_rate=0.5)
     ends = np.array(
         [sgd.run([[0.2, 0.2], row], [1.0, LABELS[k % 6]], Silent())[0] for k, row in enumerate(ROWS)]  # type: ignore[arg-type]
     )

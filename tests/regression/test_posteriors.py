@@ -10,14 +10,14 @@ from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.design import Design
-from sottovoce.regression.localised import LocalisedPosterior
+from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import Huber, Logistic, Probit
-from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePosterior
-from sottovoce.regression.refined import RefinedPosterior
+from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
+from sottovoce.regression.refined import RefinedRegression
 from sottovoce.regression.row_maps import Flattening
-from sottovoce.regression.tempered import TemperedGLM
+from sottovoce.regression.tempered import TemperedRegression
 
-DESIGN = Design(Logistic(), n=600, dimension=4, data_norm=1.0)
+DESIGN = Design(Logistic(), dimension=4, data_norm=1.0)
 PROMISES = [ApproxDP(1.0, 1e-5), RenyiDP(10, 0.5), ZeroConcentratedDP(0.1), GaussianDP(0.4)]
 
 
@@ -25,10 +25,10 @@ PROMISES = [ApproxDP(1.0, 1e-5), RenyiDP(10, 0.5), ZeroConcentratedDP(0.1), Gaus
 @pytest.mark.parametrize("samples", [1, 3])
 def test_every_mechanism_keeps_its_promise_and_hardly_more(target, samples):
     mechanisms = [
-        DiffusePosterior.calibrate(DESIGN, target, prior_scale=8.0, samples=samples),
-        ConcentratedGaussianPrior.calibrate(DESIGN, target, prior_scale=8.0, samples=samples),
-        LocalisedPosterior.calibrate(DESIGN, target, samples=samples),
-        RefinedPosterior.calibrate(DESIGN, target, samples=samples),
+        DiffusedRegression.calibrate(DESIGN, 600, target, prior_scale=8.0, draws=samples),
+        ConcentratedRegression.calibrate(DESIGN, 600, target, prior_scale=8.0, draws=samples),
+        LocalisedRegression.calibrate(DESIGN, 600, target, draws=samples),
+        RefinedRegression.calibrate(DESIGN, 600, target, draws=samples),
     ]
     for mechanism in mechanisms:
         assert mechanism.profile.satisfies(target)
@@ -41,25 +41,27 @@ def test_every_mechanism_keeps_its_promise_and_hardly_more(target, samples):
 def test_long_chains_agree_with_the_papers_closed_forms():
     # Algorithm 5: ρ = min(1, √(ε n β/(2c²B²λ))); Algorithm 4: nβ = max(nβ₀, 2c²B²λ/ε).
     order, epsilon, nbeta = 10.0, 0.5, 0.6
-    design = Design(Logistic(), n=600, dimension=4, data_norm=0.7)
-    diffuse = DiffusePosterior.calibrate(design, RenyiDP(order, epsilon), prior_precision=nbeta, n_steps=10**7)
+    design = Design(Logistic(), dimension=4, data_norm=0.7)
+    diffuse = DiffusedRegression.calibrate(design, 600, RenyiDP(order, epsilon), prior_precision=nbeta, n_steps=10**7)
     paper = math.sqrt(epsilon * nbeta / (2 * 0.7**2 * order))
     assert paper <= diffuse.data_weight <= paper * 1.04  # discretisation alone makes the chain a little cheaper
     assert diffuse.exact_profile.renyi(order) >= epsilon
-    narrow = ConcentratedGaussianPrior.calibrate(design, RenyiDP(order, epsilon), prior_precision=nbeta, n_steps=10**7)
+    narrow = ConcentratedRegression.calibrate(
+        design, 600, RenyiDP(order, epsilon), prior_precision=nbeta, n_steps=10**7
+    )
     assert narrow.prior_precision == pytest.approx(2 * 0.7**2 * order / epsilon, rel=0.1)
     loose = RenyiDP(1.0, 1e3)
-    assert DiffusePosterior.calibrate(design, loose, prior_precision=nbeta).data_weight == 1.0
-    assert ConcentratedGaussianPrior.calibrate(design, loose, prior_precision=nbeta).prior_precision == nbeta
+    assert DiffusedRegression.calibrate(design, 600, loose, prior_precision=nbeta).data_weight == 1.0
+    assert ConcentratedRegression.calibrate(design, 600, loose, prior_precision=nbeta).prior_precision == nbeta
 
 
 @pytest.mark.parametrize(
     "mechanism",
     [
-        DiffusePosterior.calibrate(DESIGN, GaussianDP(0.5), prior_scale=8.0, n_steps=20),
-        LocalisedPosterior.calibrate(DESIGN, GaussianDP(0.5), scales=(8, 4), n_steps=20),
-        RefinedPosterior.calibrate(DESIGN, GaussianDP(0.5), n_steps=20),
-        RefinedPosterior.calibrate(DESIGN, GaussianDP(0.5), statistics=0.0, n_steps=20),
+        DiffusedRegression.calibrate(DESIGN, 600, GaussianDP(0.5), prior_scale=8.0, n_steps=20),
+        LocalisedRegression.calibrate(DESIGN, 600, GaussianDP(0.5), scales=(8, 4), n_steps=20),
+        RefinedRegression.calibrate(DESIGN, 600, GaussianDP(0.5), n_steps=20),
+        RefinedRegression.calibrate(DESIGN, 600, GaussianDP(0.5), statistics=0.0, n_steps=20),
     ],
     ids=lambda m: type(m).__name__,
 )
@@ -68,57 +70,59 @@ def test_a_row_beyond_its_bound_counts_as_one_on_it(mechanism, records):
     clipped = X * np.minimum(1, 1 / np.linalg.norm(X, axis=1, keepdims=True))
     wild = np.where(np.linalg.norm(X, axis=1, keepdims=True) > 1, 50 * X, X)
     assert (wild != X).any()
-    a, b = (mechanism.release(rows, y, seeded_rng(1)).value for rows in (clipped, wild))
+    a, b = (mechanism.release((rows, y), seeded_rng(1)).value for rows in (clipped, wild))
     np.testing.assert_allclose(a, b, atol=1e-7)
 
 
 def test_samples_come_from_chains_of_their_own(records):
-    draws = RefinedPosterior.calibrate(DESIGN, GaussianDP(1.0), samples=5).release(*records, seeded_rng(3)).value
+    draws = RefinedRegression.calibrate(DESIGN, 600, GaussianDP(1.0), draws=5).release(records, seeded_rng(3)).value
     assert draws.shape == (5, 4)
     assert np.linalg.matrix_rank(draws - draws.mean(axis=0)) == 4
 
 
 def test_refined_learns(records):
     X, y = records
-    mechanism = RefinedPosterior.calibrate(DESIGN, GaussianDP(3.0), samples=1)
-    w = np.mean([mechanism.release(X, y, seeded_rng(s)).value[0] for s in range(6)], axis=0)
+    mechanism = RefinedRegression.calibrate(DESIGN, 600, GaussianDP(3.0), draws=1)
+    w = np.mean([mechanism.release((X, y), seeded_rng(s)).value[0] for s in range(6)], axis=0)
     clipped = X * np.minimum(1, 1 / np.linalg.norm(X, axis=1, keepdims=True))
     assert np.mean(np.sign(clipped @ w) == y) > np.mean(np.sign(clipped @ [3.0, -2.0, 1.0, 0.0]) == y) - 0.03
 
 
 def test_refined_takes_statistics_only_where_they_rise_above_their_noise():
-    big = RefinedPosterior.calibrate(Design(Logistic(), 8000, 784, 1.0), ApproxDP(1.0, 1e-5))
-    small = RefinedPosterior.calibrate(Design(Logistic(), 3000, 9, 1.0), ApproxDP(1.0, 1e-5))
+    big = RefinedRegression.calibrate(Design(Logistic(), 784, 1.0), 8000, ApproxDP(1.0, 1e-5))
+    small = RefinedRegression.calibrate(Design(Logistic(), 9, 1.0), 3000, ApproxDP(1.0, 1e-5))
     assert big.statistics is None
     assert small.statistics is not None
 
 
-@pytest.mark.parametrize("design", [Design(Probit(), 600, 4, 2.0, radius=1.5), Design(Huber(), 600, 4, 1.0)], ids=str)
+@pytest.mark.parametrize(
+    "design", [Design(Probit(), 4, 2.0, radius=1.5), Design(Huber(), 4, 1.0)], ids=lambda d: d.loss.name
+)
 def test_refined_works_on_balls_and_other_losses(design, records):
     X, y = records
-    release = RefinedPosterior.calibrate(design, GaussianDP(2.0), samples=2).release(X, y, seeded_rng(1))
+    release = RefinedRegression.calibrate(design, 600, GaussianDP(2.0), draws=2).release((X, y), seeded_rng(1))
     assert np.mean(np.sign(X @ release.value[0]) == y) > 0.6
-    assert release.to_dict()["mechanism"]["mechanism"] == "refined posterior"
+    assert release.to_dict()["mechanism"]["mechanism"] == "refined regression"
 
 
 def test_tempered_is_pure_but_refused_until_accepted(records):
-    design = Design(Logistic(), 600, 4, 1.0, radius=3.0)
-    mechanism = TemperedGLM.calibrate(design, PureDP(2.0), prior_precision=1.0)
+    design = Design(Logistic(), 4, 1.0, radius=3.0)
+    mechanism = TemperedRegression.calibrate(design, 600, PureDP(2.0), prior_precision=1.0)
     assert mechanism.profile.satisfies(PureDP(2.0))
     assert mechanism.profile.basis is Basis.CONVERGENCE
     with pytest.raises(UnprovenPrivacy):
-        mechanism.release(*records)
-    value = mechanism.release(*records, seeded_rng(1), accept_unproven=True).value
+        mechanism.release(records)
+    value = mechanism.release(records, seeded_rng(1), accept_unproven=True).value
     assert value.shape == (1, 4)
     assert np.linalg.norm(value) <= 3.0 + 1e-12
     with pytest.raises(InvalidValue, match="radius"):
-        TemperedGLM(DESIGN, 1.0, 0.1)
+        TemperedRegression(DESIGN, 600, 1.0, 0.1)
 
 
 def test_tempered_claim_against_exact_normalised_posteriors():
     # One dimension, two records: every posterior on a grid of the ball, every neighbouring pair.
-    design = Design(Logistic(), 2, 1, 1.0, radius=3.0)
-    mechanism = TemperedGLM(design, prior_precision=0.5, data_weight=0.4)
+    design = Design(Logistic(), 1, 1.0, radius=3.0)
+    mechanism = TemperedRegression(design, 2, prior_precision=0.5, data_weight=0.4)
     w = np.linspace(-3, 3, 2001)
     records = [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (0.3, 1.0)]
 
@@ -130,10 +134,10 @@ def test_tempered_claim_against_exact_normalised_posteriors():
     assert 0.5 * mechanism.profile.pure() < worst <= mechanism.profile.pure()
 
 
-@pytest.mark.parametrize("arguments", [{}, {"prior_precision": 1.0, "prior_scale": 2.0}, {"prior_precision": -1.0}])
+@pytest.mark.parametrize("arguments", [{"prior_precision": 1.0, "prior_scale": 2.0}, {"prior_precision": -1.0}])
 def test_a_prior_is_given_once_and_makes_sense(arguments):
     with pytest.raises(InvalidValue):
-        DiffusePosterior.calibrate(DESIGN, GaussianDP(1.0), **arguments)
+        DiffusedRegression.calibrate(DESIGN, 600, GaussianDP(1.0), **arguments)
 
 
 def test_flattening_measures_two_things_for_the_price_of_one():
@@ -142,7 +146,7 @@ def test_flattening_measures_two_things_for_the_price_of_one():
     move = np.sqrt((p + q) ** 2 + (p**2 - q**2) ** 2)
     assert move.max() == pytest.approx(2.0, abs=1e-12)
     # And the noise is that move over μ: with all rows at zero the map is made of noise alone.
-    design = Design(Logistic(), 40, 3, 0.5)
+    design = Design(Logistic(), 3, 0.5)
     rng, flattening = seeded_rng(9), Flattening(design, mu=0.8)
     twin = seeded_rng(9)
     got = flattening.learn(np.zeros((40, 3)), rng)
@@ -155,7 +159,7 @@ def test_flattening_measures_two_things_for_the_price_of_one():
 def test_flattening_shrinks_what_rows_share_and_nothing_else():
     rng = seeded_rng(2)
     X = 0.1 * rng.standard_normal((5000, 4)) + [0.8, 0.0, 0.0, 0.0]
-    got = Flattening(Design(Logistic(), 5000, 4, 1.0), mu=5.0).learn(X, rng)
+    got = Flattening(Design(Logistic(), 4, 1.0), mu=5.0).learn(X, rng)
     rows = got.rows(X)
     assert np.linalg.norm(rows.mean(axis=0)) < 0.5 * np.sqrt((rows**2).sum(axis=1).mean())
     assert np.linalg.norm(rows, axis=1).max() <= 1.0
@@ -166,12 +170,12 @@ def test_flattening_shrinks_what_rows_share_and_nothing_else():
 
 
 def test_a_centre_outside_the_ball_is_brought_inside(records):
-    design = Design(Probit(), 600, 4, 1.0, radius=1.0)
-    mechanism = DiffusePosterior(design, 1.0, 0.01, n_steps=1)
+    design = Design(Probit(), 4, 1.0, radius=1.0)
+    mechanism = DiffusedRegression(design, 600, 1.0, 0.01, n_steps=1)
     inside, outside = (mechanism.draw(*records, np.full((1, 4), v), seeded_rng(1)) for v in (0.5, 50.0))
     np.testing.assert_allclose(inside, outside, atol=1e-9)
 
 
 def test_a_promise_out_of_reach_says_so():
     with pytest.raises(PromiseUnreachable, match="never gives that kind"):
-        RefinedPosterior.calibrate(DESIGN, PureDP(1.0))
+        RefinedRegression.calibrate(DESIGN, 600, PureDP(1.0))

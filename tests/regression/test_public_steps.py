@@ -14,11 +14,11 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer,
 
 import sottovoce as sv
 from sottovoce.estimators import LinearRegression, LogisticRegression, PublicEncoder, PublicScaler, private_pipeline
-from sottovoce.estimators.refits import EveryFitSpends, learns_nothing
+from sottovoce.estimators.manners import EveryFitSpends, learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.randomness import seeded_rng
 
-PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 2.0, "random_state": 1, "mechanism": "noisy-statistics"}
+PUBLIC = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 2.0, "random_state": 1, "mechanism": "noisy-moments"}
 X = seeded_rng(1).uniform(0, 100, (60, 2))
 Y = (X[:, 0] > 50).astype(int)
 
@@ -85,7 +85,7 @@ def test_a_fit_behind_a_step_that_learns_is_refused(step):
         private_pipeline(step, model())
 
 
-@pytest.mark.filterwarnings("ignore::sottovoce.estimators.refits.EveryFitSpends")
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 def test_searches_and_wrappers_do_not_hide_the_step():
     pipe = make_pipeline(StandardScaler(), model())
     with pytest.raises(UnprovenPrivacy):
@@ -124,15 +124,15 @@ def test_a_second_fit_of_the_same_estimator_warns(kind):
 def test_a_linear_release_is_in_the_units_of_its_coefficients():
     t = 3 + 0.02 * X[:, 0]
     scaled = PublicScaler([(0, 100)] * 2).fit_transform(X)
-    for mechanism in ("noisy-statistics", "diffuse"):
+    for mechanism in ("noisy-moments", "diffused"):
         made = LinearRegression(
             target=sv.GaussianDP(500.0), data_norm=2.0, response_bound=(0, 8), random_state=1, mechanism=mechanism
         ).fit(scaled, t)
         value = made.release_.value
-        mean = value.mean if mechanism == "noisy-statistics" else value.mean(axis=0)
+        mean = value.mean if mechanism == "noisy-moments" else value.mean(axis=0)
         np.testing.assert_allclose(mean, [*made.coef_, made.intercept_])
         np.testing.assert_allclose(made.samples_.mean(axis=0), mean, atol=1.0)
-        if mechanism == "noisy-statistics":
+        if mechanism == "noisy-moments":
             assert made.score(scaled, t) > 0.9
             np.testing.assert_allclose(mean, [1.0, 0.0, 4.0], atol=0.2)
 

@@ -179,7 +179,9 @@ def test_a_plan_compares_mechanisms_and_costs_nothing(client: httpx.Client, ada:
         ({"column": None}, 422, "a column, a condition"),
         ({"column": "age"}, 422, "normal-mean"),
         ({"system": BETA | {"shape": 2}}, 422, "takes alpha, beta"),
-        ({"system": {"kind": "beta-bernoulli", "alpha": 1}}, 422, "beta"),
+        ({"system": {"kind": "magic"}}, 422, "must be one of beta-bernoulli"),
+        ({"system": BETA | {"alpha": [1, 2]}}, 422, "alpha"),
+        ({"system": BETA | {"alpha": "1"}}, 422, "alpha"),
         ({"system": BETA | {"alpha": 1e-9}}, 422, "alpha"),
         ({"target": "approx:nope"}, 422, "approx"),
         ({"target": "pure:0.5"}, 422, "never gives that kind of privacy"),
@@ -204,7 +206,7 @@ def test_a_question_that_makes_no_sense_is_refused_and_free(
 
 def test_the_administrator_decides_which_mechanisms_and_conditions(client: httpx.Client, ada: dict[str, str]) -> None:
     body = SMOKERS | {"target": "pure:0.1"}
-    refused = client.post("/api/v1/datasets/staff/ask", headers=ada, json=body)
+    refused = client.post("/api/v1/datasets/staff/ask", headers=ada, json=body | {"mechanism": "diffused"})
     assert "mechanism must be one of tempered, laplace" in refused.json()["detail"]
     refused = client.post("/api/v1/datasets/staff/ask", headers=ada, json=body | {"where": "smoker"})
     assert "answers no conditions" in refused.json()["detail"]

@@ -19,13 +19,21 @@ GOOD = """
 source = "patients.parquet"
 budget = "approx:1,1e-6"
 [datasets.patients.columns.smoker]
+kind = "flag"
 [datasets.patients.columns.age]
-bounds = [0, 100]
+kind = "number"
+low = 0
+high = 100
 [datasets.patients.columns.ward]
+kind = "category"
 categories = ["N", "S"]
 [analysts.ada]
 budgets = { patients = "pure:0.5" }
 """
+
+
+PEOPLE = "".join(f'[datasets.patients.columns.{name}]\nkind = "person"\n' for name in "ab")
+AGAIN = '[datasets.again]\nsource = "{}.parquet"\nbudget = "pure:1"\n[datasets.again.columns.smoker]\nkind = "flag"\n'
 
 
 def read(folder: Path, text: str) -> Config:
@@ -41,7 +49,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     patients = config.datasets["patients"]
     assert patients.budget == ApproxDP(1.0, 1e-6)
     assert patients.columns["smoker"].systems == ("beta-bernoulli",)
-    assert patients.columns["age"].systems == ("gamma-poisson", "gamma-exponential", "normal-mean")
+    assert patients.columns["age"].systems == ("gamma-exponential", "normal-mean")
     assert patients.columns["ward"].systems == ("dirichlet-categorical",)
     assert config.analysts["ada"].budgets == {"patients": PureDP(0.5)}
 
@@ -81,12 +89,25 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
         ("{ patients =", "{ patents =", "[analysts.ada.budgets] has no 'patents'; known: patients"),
         ("[datasets.patients]", "[datasets.'../etc']", "is no name"),
         ("[analysts.ada]", "[analysts.'ada lovelace']", "is no name"),
-        ("[0, 100]", "[100, 0]", "bounds in [datasets.patients.columns.age] must be two numbers"),
-        ("[0, 100]", '[0, "x"]', "two numbers"),
-        ('["N", "S"]', '["N", "N"]', "2 to 64 different"),
-        ("bounds = [0, 100]", 'systems = ["normal-mean"]', "normal-mean needs bounds"),
-        ("bounds = [0, 100]", 'systems = ["magic"]', "some of beta-bernoulli"),
-        ("bounds = [0, 100]", "radius = 1.0", "beside of ="),
+        ("high = 100", "high = -1", "[datasets.patients.columns.age]: low must be below high"),
+        ("high = 100", 'high = "x"', "high must be a number"),
+        ("high = 100", "", "a number needs low, high. Got low"),
+        ('"number"', '"numbers"', "no column is of the kind 'numbers'"),
+        ('["N", "S"]', '["N", "N"]', "categories must be different"),
+        ('["N", "S"]', '["N"]', "2 to 64 different"),
+        (
+            "high = 100",
+            'high = 100\nsystems = ["gamma-poisson"]',
+            "gamma-poisson does not read a number; it can",
+        ),
+        ("high = 100", 'high = 100\nsystems = ["magic"]', "some of beta-bernoulli"),
+        ("high = 100", "high = 100\nradius = 1.0", "a number takes high, low, missing. Got radius"),
+        (
+            "[analysts.ada]",
+            '[datasets.patients.columns.a]\nkind="person"\n[datasets.patients.columns.b]\nkind="person"\n'
+            "[analysts.ada]",
+            "more than one person",
+        ),
         ('budget = "approx:1,1e-6"', 'budget = "approx:1,1e-6"\norder = 0.5', "order in [datasets.patients]"),
         ('budget = "approx:1,1e-6"', 'budget = "approx:1,1e-6"\nmechanisms = ["x"]', "some of direct, diffused"),
         ('budget = "approx:1,1e-6"', 'budget = "approx:1,1e-6"\nconditions = 1', "true or false"),
@@ -114,9 +135,16 @@ def test_a_server_needs_data(tmp_path: Path, missing: str, said: str) -> None:
 
 
 def test_the_same_data_twice_is_refused(tmp_path: Path) -> None:
-    again = '[datasets.again]\nsource = "patients.parquet"\nbudget = "pure:1"\n[datasets.again.columns.smoker]'
     with pytest.raises(InvalidValue, match="registered twice"):
-        read(tmp_path, GOOD + again)
+        read(tmp_path, GOOD + AGAIN.format("patients"))
+
+
+def test_facts_in_a_file_of_their_own_are_columns(tmp_path: Path) -> None:
+    (tmp_path / "facts.toml").write_text('[age]\nkind = "number"\nlow = 0\nhigh = 9\n[name]\nkind = "person"\n')
+    text = GOOD.replace('1,1e-6"', '1,1e-6"\nfacts = "facts.toml"', 1)
+    patients = read(tmp_path, text).datasets["patients"]
+    assert patients.facts.person == "name" and patients.columns["name"].systems == ()
+    assert patients.facts["age"].high == 100  # the section's own word counts
 
 
 @pytest.mark.parametrize("types", ["5", "{ age = 5 }"])
@@ -140,13 +168,15 @@ def test_what_the_server_publishes_of_a_csv_file_depends_on_no_record(tmp_path: 
     neighbours = [csv_office(tmp_path / str(k), last) for k, last in enumerate(("true,44,N\n", "n/a,n/a\n", ",,,,\n"))]
     assert neighbours[0] == neighbours[1] == neighbours[2]
     given = csv_office(tmp_path / "typed", "n/a", 'types = { age = "int64" }')
-    assert [column["type"] for column in given["columns"]] == ["string", "int64", "string"]
+    assert [column["type"] for column in given["columns"]] == ["boolean", "int64", "string"]
 
 
 def test_the_same_data_by_a_link_is_refused(tmp_path: Path) -> None:
     config = write_office(tmp_path)
     (tmp_path / "link.parquet").symlink_to(tmp_path / "patients.parquet")
-    again = '[datasets.again]\nsource = "link.parquet"\nbudget = "pure:1"\n[datasets.again.columns.smoker]\n'
+    again = (
+        '[datasets.again]\nsource = "link.parquet"\nbudget = "pure:1"\n[datasets.again.columns.smoker]\nkind = "flag"\n'
+    )
     text = config.path.read_text() + again
     with pytest.raises(InvalidValue, match="shares records with 'patients'"):
         Service(read(tmp_path, text))

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from sottovoce.facts import Category, Count, Facts, Flag, Number, Vector
 from sottovoce.metric.distinguishability import answers_left, one_guess
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.filter import PrivacyFilter
@@ -24,6 +25,7 @@ from sottovoce.server.page.planner import meter
 from sottovoce.server.page.rendering import Rendering
 from sottovoce.server.page.sessions import Sessions
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
+from sottovoce.systems.naming import SYSTEMS, column_systems
 
 TRAP = '"><script>alert(1)</script>'
 BUDGETS = [PureDP(1.0), ApproxDP(1.0, 1e-6), RenyiDP(8.0, 0.5), ZeroConcentratedDP(0.3), GaussianDP(0.7)]
@@ -210,17 +212,26 @@ def test_a_drawn_density_is_the_density():
     assert np.abs(points[inside, 1] - stats.norm.pdf(points[inside, 0])).max() < 0.03
 
 
-def test_the_first_prior_of_every_column_is_allowed():
-    for bounds, categories in (((0.0, 2.5), None), ((-1.0, 1.0), None), ((0.0, 1e-4), None), (None, ["a", "b"])):
-        column = {"bounds": bounds, "categories": categories, "of": [], "type": "float64", "systems": ["normal-mean"]}
-        values = prior_values(column)
-        assert all(
-            1e-3 <= float(part) <= 1e6 for name in ("variance", "prior_variance", "rate") for part in [values[name]]
-        )
-        assert len(values["alpha"].split(",")) == len(categories or [1])
-    wide = {"bounds": (0.0, 100.0), "type": "int64", "systems": ["gamma-poisson", "normal-mean"]}
-    assert likely_system(wide) == "normal-mean"
-    assert likely_system(wide | {"bounds": (0.0, 10.0)}) == "gamma-poisson"
+FACTS = [Number(0, 2.5), Number(-1, 1), Number(0, 1e-4), Number(0, 1e6), Category(["a", "b"]), Count(10), Flag()]
+
+
+@pytest.mark.parametrize("fact", [*FACTS, Vector(["x", "y"], 2.0)])
+def test_the_first_prior_of_every_column_is_allowed(fact):
+    words = [word for word, kind in column_systems().items() if kind.usual(fact) is not None]
+    column = {"name": "a", "facts": fact.to_dict(), "systems": words}
+    form = prior_values(column) | {"strength": "0.5", "promise": "pure"}
+    assert words
+    for word in words:
+        settings = question_of(form | {"system": word}, None, 1).system
+        assert set(settings) == {"kind", *column_systems()[word].settings}
+        SYSTEMS[word].from_facts(settings, Facts({"a": fact}), "a")
+
+
+def test_a_form_proposes_the_system_that_a_column_calls_for():
+    for fact, likely in [(Count(100), "normal-mean"), (Count(10), "gamma-poisson"), (Number(0, 1), "normal-mean")]:
+        words = [word for word, kind in column_systems().items() if kind.usual(fact) is not None]
+        assert likely_system({"facts": fact.to_dict(), "systems": words}) == likely
+    assert likely_system(None) == "beta-bernoulli"
 
 
 @pytest.mark.parametrize(

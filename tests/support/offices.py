@@ -72,15 +72,23 @@ title = "Patients"
 budget = "{whole}"
 {order}
 [datasets.patients.columns.smoker]
+kind = "flag"
 [datasets.patients.columns.age]
-bounds = [0, 100]
+kind = "number"
+low = 0
+high = 100
 [datasets.patients.columns.visits]
-bounds = [0, 10]
+kind = "count"
+high = 10
 [datasets.patients.columns.wait]
-bounds = [0, 2.5]
+kind = "number"
+low = 0
+high = 2.5
 [datasets.patients.columns.ward]
+kind = "category"
 categories = ["N", "S", "E"]
 [datasets.patients.columns.place]
+kind = "vector"
 of = ["x", "y"]
 radius = 1.0
 
@@ -90,6 +98,7 @@ budget = "pure:1"
 conditions = false
 mechanisms = ["tempered", "laplace"]
 [datasets.staff.columns.smoker]
+kind = "flag"
 
 [analysts.ada]
 title = "Ada"

@@ -9,30 +9,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers import data
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables import bundled
 
-README = bundled.bundled_path("README.md")
+README = data.data_path("README.md")
 
 
 def listed() -> list[tuple[str, str]]:
     rows = re.findall(r"^\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|$", README.read_text(), re.MULTILINE)
-    assert len(rows) == 9
+    assert len(rows) == 14
     return rows
 
 
 @pytest.mark.parametrize(("name", "digest"), listed())
 def test_every_file_has_the_hash_in_the_readme(name: str, digest: str) -> None:
-    assert hashlib.sha256(bundled.bundled_path(name).read_bytes()).hexdigest() == digest
+    path = bundled.COLLISIONS if name == bundled.COLLISIONS.name else data.data_path(name)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
 
 def test_no_file_is_left_out_of_the_readme() -> None:
     files = {str(p.relative_to(README.parent)) for p in README.parent.rglob("*") if p.is_file()}
-    assert files == {name for name, _ in listed()} | {"README.md"}
+    assert files == {name for name, _ in listed()} - {bundled.COLLISIONS.name} | {"README.md"}
 
 
 def test_adult_has_the_published_margins() -> None:
-    train, test = bundled.adult(), bundled.adult("test")
+    train, test = data.adult(), data.adult("test")
     assert train.schema == test.schema
     assert (train.num_rows, test.num_rows) == (32561, 16281)
     assert [train["income"].to_pylist().count(label) for label in ("<=50K", ">50K")] == [24720, 7841]
@@ -43,7 +45,7 @@ def test_adult_has_the_published_margins() -> None:
 
 
 def test_adult_numbers_lie_in_the_unit_cube() -> None:
-    X, y = bundled.adult_numbers("test")
+    X, y = data.adult_numbers("test")
     assert X.shape == (16281, 5)
     assert X.min() >= 0
     assert X.max() <= 1
@@ -61,7 +63,7 @@ def test_collisions_have_the_published_margins() -> None:
 
 def test_the_folder_can_be_chosen_and_must_hold_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SOTTOVOCE_DATA", str(README.parent))
-    assert bundled.hk_collisions().num_rows == 95821
+    assert data.pt_fires().num_rows == 200419
     monkeypatch.setenv("SOTTOVOCE_DATA", str(tmp_path))
     with pytest.raises(InvalidData, match="SOTTOVOCE_DATA"):
-        bundled.adult()
+        data.adult()

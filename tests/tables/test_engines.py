@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings import BallSum, CategoryCounts, ClassMoments, ClippedRows, ClippedSum, CrossCounts, Moments
 from sottovoce.tables import Table
 
 
@@ -124,6 +127,32 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
     assert statistics.total.tolist() == np.concatenate([table.ravel() for table in expected]).tolist()
 
 
+SPANS = [(-3.0, 3.0), (0.1, 0.3), (1e9, 1e9 + 1, 1e9 + 0.25), (-1e100, 1e100), (0.0, 1e-100)]
+
+
+@pytest.mark.parametrize("bounds", SPANS, ids=str)
+def test_class_moments_are_those_of_memory_to_the_last_bit(engine_table: Table, messy: pa.Table, bounds: Any) -> None:
+    reading = ClassMoments(("south", "north"), ((False, True), (0, 2, 3)), (1, 0, 2), (bounds, bounds, bounds))
+    names = ["c", "flag", "k", "x", "f", "wide"]
+    statistics = engine_table.read(reading, names)
+    assert statistics == reading.read([messy[name].to_pylist() for name in names])
+    low, high, missing = reading.bounds[0]
+    sums = [[0, 0], [0, 0]]
+    for label, value in zip(messy["c"].to_pylist(), messy["x"].to_pylist(), strict=True):
+        x = missing if value is None or math.isnan(value) else min(max(value, low), high)
+        t = round((2 * ((x - low) / (high - low)) - 1) * 2**20)
+        row = sums[0 if label == "south" else 1]
+        row[0] += t
+        row[1] += round(Fraction(t * t, 2**20) + Fraction(1, 10**9)) - 2**19  # a half goes up
+    assert reading.split(statistics.total)[1][0].tolist() == sums
+
+
+def test_every_record_has_a_class_so_that_none_is_left_out(engine_table: Table) -> None:
+    reading = ClassMoments((0, 1), (), (0,), ((0.0, 1.0),))
+    with pytest.raises(InvalidValue, match="leave where"):
+        engine_table.read(reading, ["flag", "x"], where="k > 2")
+
+
 def test_categories_may_be_truth_values_or_doubles(engine_table: Table, messy: pa.Table) -> None:
     flags = [v is True for v in messy["flag"].to_pylist()]
     total = engine_table.read(CategoryCounts((False, True)), "flag").total
@@ -153,22 +182,53 @@ def test_ball_sums(engine_table: Table, messy: pa.Table, radius: float) -> None:
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_quadratic_statistics(engine_table: Table, messy: pa.Table, intercept: bool) -> None:
+def test_moments(engine_table: Table, messy: pa.Table, intercept: bool) -> None:
     radius, bounds = 2.0, (-1.0, 4.0)
     huge = math.ldexp(1.0, 2 + 300)
-    cells = [[0.0 if is_missing(v) else min(max(v, -huge), huge) for v in messy[c].to_pylist()] for c in "uvk"]
+    cells = [
+        [0.0 if is_missing(v) or abs(v) == math.inf else min(max(v, -huge), huge) for v in messy[c].to_pylist()]
+        for c in "uvk"
+    ]
     if intercept:
         cells.append([1.0] * len(messy))
     rows = np.array(cells).T
     rows = rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), radius))
-    y = np.array([0.0 if is_missing(v) else min(max(v, -1.0), 4.0) for v in messy["x"].to_pylist()])
-    sums = engine_table.quadratic_statistics(
-        ["u", "v", "k"], "x", data_norm=radius, target_bounds=bounds, intercept=intercept
-    )
-    assert sums.n == len(rows)
-    np.testing.assert_allclose(sums.gram, rows.T @ rows, rtol=0, atol=1e-12 * len(rows) * radius**2)
-    np.testing.assert_allclose(sums.moment, rows.T @ y, rtol=0, atol=1e-12 * len(rows) * radius * 4)
-    assert np.array_equal(sums.gram, sums.gram.T)
+    reals = [0.0 if is_missing(v) or abs(v) == math.inf else v for v in messy["x"].to_pylist()]
+    y = np.clip(reals, *bounds)
+    reading = Moments(3 + intercept, radius, bounds, binary=False, intercept=1.0 * intercept)
+    seen = engine_table.read(reading, ["u", "v", "k", "x"])
+    assert seen.n == len(rows)
+    gram, moment, ones, square = reading.split(seen.total)
+    np.testing.assert_allclose(gram, rows.T @ rows, rtol=0, atol=1e-12 * len(rows) * radius**2)
+    np.testing.assert_allclose(moment, rows.T @ y, rtol=0, atol=1e-12 * len(rows) * radius * 4)
+    np.testing.assert_allclose(ones, rows.sum(axis=0), rtol=0, atol=1e-12 * len(rows) * radius)
+    assert square == pytest.approx(y @ y, rel=1e-12)
+    # The same bits as in memory, and so on every engine.
+    records = [messy[c].to_pylist() for c in "uvk"]
+    assert seen == reading.read((list(zip(*records, strict=True)), messy["x"].to_pylist()))
+
+
+FEATURES = (Number(-3, 3), Flag(), Category(("north", "south", "o'hara"), missing="south"), Count(9))
+
+
+@pytest.mark.parametrize(("label", "name"), [(Flag(), "flag"), (Category(("ünï", "North")), "c")])
+@pytest.mark.parametrize("where", [None, "x > 0"])
+def test_encoded_rows_and_moments(
+    engine_table: Table, messy: pa.Table, label: Column, name: str, where: str | None
+) -> None:
+    facts = {"intercept": 0.3, "features": FEATURES, "label": label}
+    names = ["x", "flag", "c", "k", name]
+    rows = engine_table.read(ClippedRows(6, 1.5, **facts), names, where=where)
+    moments = Moments(6, 1.5, **facts)
+    seen = engine_table.read(moments, names, where=where)
+    cells = [messy[column].to_pylist() for column in names]
+    expected = ClippedRows(6, 1.5, **facts).read((list(zip(*cells[:-1], strict=True)), cells[-1]))
+    kept = np.array([where is None or (v is not None and v > 0) for v in cells[0]])
+    order = np.lexsort(rows.X.T), np.lexsort((expected.X * kept[:, None]).T)  # engines keep no order
+    np.testing.assert_array_equal(rows.X[order[0]], (expected.X * kept[:, None])[order[1]])
+    assert rows.n == seen.n == len(messy)
+    assert sorted(rows.y) == sorted(np.where(kept, expected.y, -1.0))
+    np.testing.assert_allclose(seen.total[:-1], moments.join(rows.X, rows.y)[:-1], rtol=0, atol=1e-8)
 
 
 def test_conditions_are_read_the_same_everywhere(engine_table: Table, messy: pa.Table) -> None:

@@ -42,6 +42,8 @@ A, B, C = Column("a"), Column("b"), Column("c")
         ("a = true", Compare("=", A, Literal(True))),
         ("a in (1, 2)", OneOf(A, (Literal(1), Literal(2)), False)),
         ("a not in ['x']", OneOf(A, (Literal("x"),), True)),
+        ("a between 1 and 2 and b", And((And((Compare(">=", A, Literal(1)), Compare("<=", A, Literal(2)))), B))),
+        ("a NOT between b and 'x'", Or((Compare("<", A, B), Compare(">", A, Literal("x"))))),
         ("a is null", IsMissing(A, False)),
         ("a is not None", IsMissing(A, True)),
         ("`a b-c` = 1", Compare("=", Column("a b-c"), Literal(1))),
@@ -97,7 +99,7 @@ def test_what_is_refused(text: str, words: str) -> None:
         ("age = 'x'", "one is text"),
         ("ward = 3", "one is text"),
         ("ward < 'N'", "no order"),
-        ("day = 3", "holds date"),
+        ("day = 3", "holds days"),
     ],
 )
 def test_conditions_are_checked_against_the_schema(text: str, words: str) -> None:

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum
+from sottovoce.readings import BallSum, CategoryCounts, ClippedRows, ClippedSum, Moments
 from sottovoce.tables import open_table
 
 RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1], pa.date32()), "x": [0.5, 1.5]})
@@ -83,16 +83,17 @@ def test_missing_must_lie_in_the_range_of_the_reading(reading: Any, column: Any,
         table.read(reading, column, missing=missing)
 
 
-def test_quadratic_statistics_refuse_what_they_cannot_read() -> None:
+@pytest.mark.parametrize("kind", [Moments, ClippedRows])
+def test_regressions_refuse_what_they_cannot_read(kind: Any) -> None:
     with open_table(RECORDS) as table:
-        with pytest.raises(InvalidData, match="at least one column"):
-            table.quadratic_statistics([], "x", data_norm=1.0, target_bounds=(0, 1))
+        with pytest.raises(InvalidData, match="1 feature"):
+            table.read(kind(1, 1.0), ["x"])
         with pytest.raises(InvalidData, match="no column"):
-            table.quadratic_statistics(["age"], "target", data_norm=1.0, target_bounds=(0, 1))
-        with pytest.raises(InvalidValue, match="radius"):
-            table.quadratic_statistics(["age"], "x", data_norm=-1.0, target_bounds=(0, 1))
-        with pytest.raises(InvalidValue, match="lower one first"):
-            table.quadratic_statistics(["age"], "x", data_norm=1.0, target_bounds=(1, 0))
+            table.read(kind(1, 1.0), ["age", "target"])
+        with pytest.raises(InvalidValue, match="leave missing out"):
+            table.read(kind(1, 1.0), ["age", "x"], missing=0.5)
+        with pytest.raises(InvalidValue, match="data_norm"):
+            kind(1, -1.0)
 
 
 def test_an_empty_table(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
             with pytest.raises(InvalidData, match=r"empty\.parquet has no records"):
                 table.read(reading, column)
         with pytest.raises(InvalidData, match="no records"):
-            table.quadratic_statistics(["age"], "x", data_norm=1.0, target_bounds=(0, 1))
+            table.read(ClippedRows(1, 1.0), ["age", "x"])
 
 
 def test_a_closed_table_says_so_and_leaves_the_callers_connection_open() -> None:
@@ -164,8 +165,9 @@ def test_one_record_never_moves_the_gram_matrix_by_more_than_its_sensitivity(
     def sums(record: list[float | None]) -> tuple[np.ndarray, np.ndarray]:
         columns = {f"x{i}": pa.array([value], pa.float64()) for i, value in enumerate(record)}
         with open_table(pa.table(columns)) as table:
-            found = table.quadratic_statistics(["x0", "x1"], "x2", data_norm=1.0, target_bounds=(-2, 2))
-        return found.gram, found.moment
+            reading = Moments(3, 1.0, (-2, 2), binary=False, intercept=0.4)
+            gram, moment, *_ = reading.split(table.read(reading, ["x0", "x1", "x2"]).total)
+        return gram, moment
 
     (gram, moment), (other_gram, other_moment) = sums(first), sums(second)
     assert np.linalg.norm(gram - other_gram) <= np.sqrt(2)

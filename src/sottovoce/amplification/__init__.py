@@ -15,7 +15,7 @@ from sottovoce.amplification.coupling import (
     iterated_gaussian,
     lipschitz_gaussian,
 )
-from sottovoce.amplification.diffusion import OrnsteinUhlenbeck, brownian, calibrated_brownian
+from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck, brownian, calibrated_brownian
 from sottovoce.amplification.interval_kernels import LaplaceIntervalKernel, TruncatedGaussianKernel
 from sottovoce.amplification.iteration import (
     cyclic_mu,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AmplifiedProfile",
+    "BoundedMean",
     "FiniteKernel",
     "IteratedLaplaceProfile",
     "Kernel",

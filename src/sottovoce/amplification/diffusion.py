@@ -11,60 +11,130 @@ a set of looks learns what the earliest of them tells and no more, for the rest 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.release import Release
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, real
 from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.readings import ClippedSum, Reading, Statistics
 
-__all__ = ["OrnsteinUhlenbeck", "brownian", "calibrated_brownian"]
+__all__ = ["BoundedMean", "OrnsteinUhlenbeck", "brownian", "calibrated_brownian"]
 
 
 @dataclass(frozen=True)
-class OrnsteinUhlenbeck:
-    r"""X_t of dX = −θX dt + √2·ρ dW from X_0 = f(D): e^{−θt}f(D) plus Gaussian noise.
+class BoundedMean:
+    """The mean of what a reading makes of records, measured from the middle of what it can be: a system of diffusions.
+
+    Any reading of sums will do: a clipped sum is the mean of a number, a ball sum that of a vector.
+
+    >>> from sottovoce.readings import ClippedSum
+    >>> BoundedMean(ClippedSum(0, 1, integer=True)).sensitivity(n=100)
+    0.01
+    """
+
+    word: ClassVar[str] = "bounded mean"
+    parameter: ClassVar[str] = "mean"
+    mechanisms: ClassVar[tuple[str, ...]] = ("Ornstein-Uhlenbeck diffusion",)
+    reading: Reading
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reading, Reading):
+            raise InvalidValue(f"a bounded mean is that of a reading. Got {type(self.reading).__name__}")
+
+    @property
+    def middle(self) -> Floats:
+        """The middle, one number a coordinate."""
+        return np.atleast_1d(np.asarray(self.reading.middle(), dtype=np.float64))
+
+    def sensitivity(self, n: int) -> float:
+        """Return how far one replaced record moves the mean, in Euclidean norm."""
+        move = self.reading.movement(n)
+        return math.sqrt(move.squares) * move.grid / n
+
+    def norm(self, n: int) -> float:
+        """Return how far from its middle the mean can lie: of a number or a ball half as far as records lie apart."""
+        apart = self.sensitivity(n) * n
+        return apart / 2 if self.reading.size == 1 or self.reading.vector else apart
+
+    def statistics(self, records: Any) -> Statistics:
+        """Return n and the sum."""
+        return self.reading.read(records)
+
+    def value(self, seen: Statistics) -> Floats:
+        """Return the mean from its middle, of statistics brought to what n records can have."""
+        steps = self.reading.from_steps(seen.n, self.reading.steps(seen))
+        return np.asarray(steps / seen.n - self.middle)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the system as plain values."""
+        return {"system": self.word, "reading": self.reading.to_dict()}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> BoundedMean:
+        """Read a system from `to_dict`'s form."""
+        return BoundedMean(Reading.from_dict(state.get("reading") or {}))
+
+
+@dataclass(frozen=True, eq=False)
+class OrnsteinUhlenbeck(Mechanism):
+    r"""X_t of dX = −θX dt + √2·ρ dW from X_0 = f(D), a bounded mean: e^{−θt}f(D) plus Gaussian noise.
 
     .. math:: \mu = \frac{e^{-\theta t}\Delta}{s_t}, \qquad s_t^2 = \frac{\rho^2}{\theta}(1 - e^{-2\theta t})
 
     Attributes
     ----------
-    sensitivity
-        Δ, how far one replaced record moves f(D) in Euclidean norm. Your claim; the privacy rests on it.
+    system, n
+        What f is, with Δ, how far one replaced record moves it in Euclidean norm; the number of records.
     time
         t, when the value is shown.
     rate
-        θ, the pull towards zero. Zero is a Brownian motion, with s_t² = 2ρ²t.
+        θ, the pull towards the middle. Zero is a Brownian motion, with s_t² = 2ρ²t.
     diffusion
         ρ.
 
     Examples
     --------
     >>> from sottovoce.privacy.promises import GaussianDP
-    >>> free = calibrated_brownian(GaussianDP(0.5), sensitivity=1.0)
-    >>> pulled = OrnsteinUhlenbeck.calibrate(GaussianDP(0.5), sensitivity=1.0, norm=2.0, dimension=3)
-    >>> round(free.mean_squared_error(2.0, 3), 3), round(pulled.mean_squared_error(2.0, 3), 3)
-    (12.0, 3.0)
+    >>> from sottovoce.readings import BallSum
+    >>> system = BoundedMean(BallSum(3, 1.0))
+    >>> free = calibrated_brownian(system, 10, GaussianDP(0.5))
+    >>> pulled = OrnsteinUhlenbeck.calibrate(system, 10, GaussianDP(0.5))
+    >>> round(free.mean_squared_error(1.0), 2), round(pulled.mean_squared_error(1.0), 2)
+    (0.48, 0.32)
     """
 
-    sensitivity: float
+    word: ClassVar[str] = "Ornstein-Uhlenbeck diffusion"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"ornstein-uhlenbeck": {}}
+    forecasts: ClassVar[bool] = False
+    system: BoundedMean
     time: float
     rate: float
     diffusion: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("sensitivity", "time", "rate", "diffusion"):
+        if not isinstance(self.system, BoundedMean):
+            raise InvalidValue(f"a diffusion starts at a BoundedMean. Got {type(self.system).__name__}")
+        super().__post_init__()
+        if self.n < 1:
+            raise InvalidValue(f"a mean needs records. Got n={self.n}")
+        for name in ("time", "rate", "diffusion"):
             value = real(name, getattr(self, name))
             if value == 0 and name in ("time", "diffusion"):
                 raise InvalidValue(f"{name} must be > 0: without it there is no noise. Got 0.0")
             object.__setattr__(self, name, value)
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ."""
+        return self.system.sensitivity(self.n)
 
     def _law(self, time: float) -> tuple[float, float]:
         """Return how much is left of the start after `time`, and the standard deviation of the noise."""
@@ -94,31 +164,43 @@ class OrnsteinUhlenbeck:
         left, noise = self._law(real("time", time))
         return GaussianProfile(left * self.sensitivity / noise)
 
-    def mean_squared_error(self, norm: float, dimension: int) -> float:
+    def mean_squared_error(self, norm: float) -> float:
         """Return the largest E‖X_t − f(D)‖² over values with ‖f(D)‖ ≤ `norm`."""
-        return (1 - self.shrinkage) ** 2 * norm**2 + dimension * self.noise**2
+        return (1 - self.shrinkage) ** 2 * norm**2 + self.reading.size * self.noise**2
 
     @classmethod
-    def calibrate(cls, target: Promise, *, sensitivity: float, norm: float, dimension: int) -> Self:
+    def calibrate(cls, system: BoundedMean, n: int, target: Promise, *, norm: float | None = None) -> Self:
         """Return the process at time 1 that keeps `target` with the least error over ‖f(D)‖ ≤ `norm`, a public bound.
 
         At a given μ the noise is s = aΔ/μ for what is left a, and (1−a)²R² + d·s² is least at a = R²/(R² + dΔ²/μ²).
         """
-        if not (norm > 0 and math.isfinite(norm) and sensitivity > 0):
-            raise InvalidValue(f"norm and sensitivity must be finite and > 0. Got {norm} and {sensitivity}")
+        made = cls(system, n, 1.0, 0.0)
+        sensitivity, norm = made.sensitivity, system.norm(n) if norm is None else norm
+        if not (norm > 0 and math.isfinite(norm)):
+            raise InvalidValue(f"norm must be finite and > 0. Got {norm}")
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
-        variance = dimension * (sensitivity / mu) ** 2
+        variance = system.reading.size * (sensitivity / mu) ** 2
         left = norm**2 / (norm**2 + variance)
         rate = -math.log(left)
-        made = cls(sensitivity, 1.0, rate, left * sensitivity / mu * math.sqrt(rate / -math.expm1(-2 * rate)))
+        stretch = math.sqrt(rate / -math.expm1(-2 * rate)) if rate > 0 else math.sqrt(0.5)
+        made = replace(made, rate=rate, diffusion=left * sensitivity / mu * stretch)
         # The roundabout way through θ and ρ may have rounded the noise down.
-        return made if made.profile.mu <= mu else cls(sensitivity, 1.0, rate, made.diffusion * (1 + 1e-14))
+        return made if made.profile.mu <= mu else replace(made, diffusion=made.diffusion * (1 + 1e-14))
 
-    def release(self, value: ArrayLike, rng: np.random.Generator | None = None) -> Release:
-        """Return X_t for f(D) = `value`, a number or a vector."""
-        generator = secure_rng() if rng is None else rng
-        shown = self.path(value, [self.time], generator)[0]
-        return Release(shown, self.profile, self.describe(), "value", not is_secure(generator))
+    @classmethod
+    def example(cls) -> Self:
+        """Return the mean of four numbers from 0 to 1, pulled to its middle."""
+        return cls(BoundedMean(ClippedSum(0.0, 1.0)), 4, 1.0, 0.8, 0.2)
+
+    def _value(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        start = self.system.value(seen)
+        return self.path(np.tile(start, (draws, 1)), [self.time], rng)[0] + self.system.middle
+
+    def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Any]:
+        """Return the log-ratio of two Gaussians of one width, up to a constant."""
+        first, second = (self.system.value(seen) for seen in pair)
+        slope = self.shrinkage * (first - second) / self.noise**2
+        return lambda outputs: np.asarray(outputs) @ slope
 
     def path(self, value: ArrayLike, times: ArrayLike, rng: np.random.Generator) -> Floats:
         """Return one path at increasing times > 0, one row a time. All of it costs `profile_at(times[0])`.
@@ -141,27 +223,21 @@ class OrnsteinUhlenbeck:
         grid = 2.0 ** (math.floor(math.log2(self._law(clock[0])[1])) - 20)
         return np.asarray(np.round(out / grid) * grid)
 
-    def describe(self) -> dict[str, Any]:
-        """Return the mechanism in plain words and public numbers."""
-        return {
-            "mechanism": "Ornstein-Uhlenbeck diffusion" if self.rate else "Brownian diffusion",
-            "sensitivity": self.sensitivity,
-            "time": self.time,
-            "rate": self.rate,
-            "diffusion": self.diffusion,
-        }
+    def _parameters(self) -> dict[str, Any]:
+        return {"time": self.time, "rate": self.rate, "diffusion": self.diffusion}
 
 
-def brownian(sensitivity: float, time: float) -> OrnsteinUhlenbeck:
+def brownian(system: BoundedMean, n: int, time: float) -> OrnsteinUhlenbeck:
     """Return the standard Brownian motion shown at `time`: f(D) plus noise of variance t, no pull.
 
-    >>> round(brownian(1.0, 4.0).profile.mu, 12)
+    >>> from sottovoce.readings import ClippedSum
+    >>> round(brownian(BoundedMean(ClippedSum(0, 1, integer=True)), 1, 4.0).profile.mu, 12)
     0.5
     """
-    return OrnsteinUhlenbeck(sensitivity, time, 0.0, math.sqrt(0.5))
+    return OrnsteinUhlenbeck(system, n, time, 0.0, math.sqrt(0.5))
 
 
-def calibrated_brownian(target: Promise, *, sensitivity: float) -> OrnsteinUhlenbeck:
+def calibrated_brownian(system: BoundedMean, n: int, target: Promise) -> OrnsteinUhlenbeck:
     """Return the Brownian motion shown at the earliest time that keeps `target`."""
     mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
-    return brownian(sensitivity, (sensitivity / mu) ** 2 * (1 + 1e-14))
+    return brownian(system, n, (system.sensitivity(n) / mu) ** 2 * (1 + 1e-14))

@@ -106,8 +106,8 @@ class FiniteKernel(Kernel):
     Examples
     --------
     >>> kernel = FiniteKernel([[0.75, 0.25], [0.25, 0.75]])
-    >>> kernel.dobrushin, kernel.doeblin, round(kernel.ultra_mixing, 12)
-    (0.5, 0.5, 0.666666666667)
+    >>> kernel.dobrushin, kernel.doeblin, round(kernel.ultra_mixing, 4)
+    (0.5, 0.5, 0.6667)
     """
 
     word: ClassVar[str] = "finite"

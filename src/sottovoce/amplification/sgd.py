@@ -8,9 +8,10 @@ most 2ηBc apart at step i; the later steps are (1−ηρ)-contractions for η �
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +21,15 @@ from numpy.typing import ArrayLike
 from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, thesis_mu
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.grid import to_grid
-from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import Loss, held, positive
+from sottovoce.regression.losses import Logistic, Loss, held, positive
+from sottovoce.regression.posterior import RegressionMechanism
+from sottovoce.systems.naming import system_from
 
 __all__ = ["NoisyProjectedSGD"]
 
@@ -38,8 +40,8 @@ _LEAST_NOISE = 1e-6
 """Calibration never goes below this share of the sensitivity: nearer to rounding errors floats are no real numbers."""
 
 
-@dataclass(frozen=True)
-class NoisyProjectedSGD:
+@dataclass(frozen=True, eq=False)
+class NoisyProjectedSGD(RegressionMechanism):
     r"""Noisy projected SGD with a guarantee for each record by its place (Geumlek 2020, Algorithm 5 and Theorem 22).
 
     A record with J steps after its own costs, in one pass and with L = 1 − ηρ,
@@ -48,8 +50,9 @@ class NoisyProjectedSGD:
 
     Attributes
     ----------
-    design
-        Loss, n, dimension, bound on the rows, and the radius of the ball the parameters stay in; infinite for none.
+    system, n
+        Loss, dimension, bound on the rows, and the radius of the ball the parameters stay in, infinite for none; the
+        number of records. They are taken in the order in which they are read, which must not depend on what is secret.
     noise
         σ, the standard deviation added to each gradient.
     learning_rate
@@ -62,26 +65,30 @@ class NoisyProjectedSGD:
         Steps on public records after the private ones; they hide the last private records too.
     box
         Project onto |w_j| ≤ box instead of a ball; the design's radius must cover it: radius ≥ box·√dimension.
+    public
+        The records of the public steps, taken in turn. They are shown with the mechanism: public is public.
 
     Examples
     --------
     >>> from sottovoce.regression.losses import Logistic
-    >>> design = Design(Logistic(), n=1000, dimension=2, data_norm=1.0)
-    >>> sgd = NoisyProjectedSGD(design, noise=4.0, learning_rate=0.5, regularisation=0.1)
+    >>> design = Design(Logistic(), dimension=2, data_norm=1.0)
+    >>> sgd = NoisyProjectedSGD(design, 1000, noise=4.0, learning_rate=0.5, regularisation=0.1)
     >>> [round(float(mu), 4) for mu in sgd.mu_at([1000, 999, 990, 900])]
     [0.5, 0.3444, 0.1137, 0.0009]
     """
 
-    design: Design
+    word: ClassVar[str] = "noisy projected SGD"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"sgd": {}}
     noise: float
     learning_rate: float | None = None
     regularisation: float = 0.1
     epochs: int = 1
     public_steps: int = 0
     box: float | None = None
+    public: Rows | None = None
 
     def __post_init__(self) -> None:
-        check_design(self.design)
+        super().__post_init__()
         positive("noise", self.noise)
         if not (self.regularisation >= 0 and math.isfinite(self.regularisation)):
             raise InvalidValue(f"regularisation must be finite and >= 0. Got {self.regularisation}")
@@ -101,6 +108,11 @@ class NoisyProjectedSGD:
                     f"the box |w_j| <= {self.box} leaves the ball of radius {self.design.radius} on which the loss is "
                     "bounded: give the design a radius >= box·√dimension"
                 )
+        if self.public is not None:
+            if not self.public_steps:
+                raise InvalidValue("public records are used by public steps only; set public_steps")
+            if self.public.n < 1:
+                raise InvalidData("the public records are none")
 
     @property
     def smoothness(self) -> float:
@@ -129,13 +141,13 @@ class NoisyProjectedSGD:
     @property
     def n_steps(self) -> int:
         """How many steps a release takes."""
-        return self.epochs * self.design.n + self.public_steps
+        return self.epochs * self.n + self.public_steps
 
     def _later(self, index: ArrayLike) -> Floats:
         places = np.asarray(index)
-        if not np.issubdtype(places.dtype, np.integer) or np.any((places < 1) | (places > self.design.n)):
-            raise InvalidValue(f"the index of a record is a whole number from 1 to n = {self.design.n}. Got {index!r}")
-        return np.asarray(self.design.n - places + self.public_steps, dtype=np.float64)
+        if not np.issubdtype(places.dtype, np.integer) or np.any((places < 1) | (places > self.n)):
+            raise InvalidValue(f"the index of a record is a whole number from 1 to n = {self.n}. Got {index!r}")
+        return np.asarray(self.n - places + self.public_steps, dtype=np.float64)
 
     def mu_at(self, index: ArrayLike) -> Floats:
         """Return μ of the record at each index from 1 to n."""
@@ -144,7 +156,7 @@ class NoisyProjectedSGD:
             shift,
             self.contraction,
             self.noise,
-            period=self.design.n,
+            period=self.n,
             epochs=self.epochs,
             later=self._later(index),
         )
@@ -162,12 +174,13 @@ class NoisyProjectedSGD:
     @property
     def profile(self) -> GaussianProfile:
         """What the release costs anyone: the profile of the last record, which has the fewest steps after it."""
-        return self.profile_at(self.design.n)
+        return self.profile_at(self.n)
 
     @classmethod
     def calibrate(
         cls,
         design: Design,
+        n: int,
         target: Promise,
         *,
         learning_rate: float | None = None,
@@ -175,6 +188,7 @@ class NoisyProjectedSGD:
         epochs: int = 1,
         public_steps: int = 0,
         box: float | None = None,
+        public: Rows | None = None,
     ) -> Self:
         """Return the mechanism with the least noise that keeps `target` for every record.
 
@@ -182,49 +196,45 @@ class NoisyProjectedSGD:
         --------
         >>> from sottovoce.regression.losses import Logistic
         >>> from sottovoce.privacy.promises import GaussianDP
-        >>> design = Design(Logistic(), n=100, dimension=2, data_norm=1.0)
-        >>> [round(NoisyProjectedSGD.calibrate(design, GaussianDP(1.0), public_steps=k).noise, 2) for k in (0, 10)]
+        >>> design = Design(Logistic(), dimension=2, data_norm=1.0)
+        >>> [round(NoisyProjectedSGD.calibrate(design, 100, GaussianDP(1.0), public_steps=k).noise, 2) for k in (0, 10)]
         [2.0, 0.05]
         """
+        check_design(design)
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
-        unit = cls(design, 1.0, learning_rate, regularisation, epochs, public_steps, box)
+        unit = cls(design, n, 1.0, learning_rate, regularisation, epochs, public_steps, box, public)
         noise = unit.profile.mu / mu * (1 + 1e-12)
         return replace(unit, noise=max(noise, _LEAST_NOISE * design.sensitivity(1.0)))
 
-    def release(
-        self, X: Any, y: Any, rng: np.random.Generator | None = None, *, public: tuple[Any, Any] | None = None
-    ) -> Release:
-        """Return the last iterate. `public` = (X, y) are the records of the public steps, taken in turn."""
-        generator = secure_rng() if rng is None else rng
-        value = self.run(X, y, generator, public=public)[0]
-        return Release(value, self.profile, self.describe(), "w", not is_secure(generator))
+    @classmethod
+    def example(cls) -> Self:
+        """Return one pass over four records."""
+        return cls(Design(Logistic(), dimension=2, data_norm=1.0), 4, noise=1.5, learning_rate=0.5, regularisation=0.4)
 
-    def run(
-        self, X: Any, y: Any, rng: np.random.Generator, *, public: tuple[Any, Any] | None = None, chains: int = 1
-    ) -> Floats:
-        """Return the last iterates of several independent runs, one row each. Showing k of them costs √k·μ.
+    def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the last iterates of `draws` independent runs, one row each.
 
         They are rounded to a public grid, fine beside the noise ησ of the last step.
         """
-        rows, labels = self.design.clipped(X), self.design.responses(y)
-        order = np.tile(np.arange(self.design.n), self.epochs)
+        seen = self.reading.check(seen)
+        rows, labels = seen.X, seen.y
+        order = np.tile(np.arange(self.n), self.epochs)
         if self.public_steps:
-            extra, marks = self._public(public)
-            order = np.append(order, self.design.n + np.arange(self.public_steps) % len(marks))
-            rows, labels = np.concatenate([rows, extra]), np.append(labels, marks)
-        elif public is not None:
-            raise InvalidValue("public records are used by public steps only; set public_steps")
+            if self.public is None:
+                raise InvalidData(f"{self.public_steps} public steps need public records")
+            known = self.reading.check(self.public)
+            order = np.append(order, self.n + np.arange(self.public_steps) % known.n)
+            rows, labels = np.concatenate([rows, known.X]), np.append(labels, known.y)
         with jax.enable_x64(True):
-            return self._iterate(rows, labels, order, rng, chains)
+            return self._iterate(rows, labels, order, rng, draws)
 
-    def _public(self, public: tuple[Any, Any] | None) -> tuple[Floats, Floats]:
-        if public is None:
-            raise InvalidData(f"{self.public_steps} public steps need public records: public=(X, y)")
-        count = len(public[1])
-        if count < 1:
-            raise InvalidData("public=(X, y) holds no record")
-        design = replace(self.design, n=count)
-        return design.clipped(public[0]), design.responses(public[1])
+    def run(self, X: Any, y: Any, rng: np.random.Generator, *, chains: int = 1) -> Floats:
+        """Return the last iterates of several independent runs, one row each, on rows of `dimension` entries.
+
+        Showing k of them costs √k·μ.
+        """
+        labels = self.design.responses(y)
+        return self._value(Rows(len(labels), self.design.rows(X), labels), rng, chains)
 
     def _iterate(self, X: Floats, y: Floats, order: Any, rng: np.random.Generator, chains: int) -> Floats:
         d = self.design.dimension
@@ -246,22 +256,29 @@ class NoisyProjectedSGD:
             W = _run_block(self.design.loss, device_X, device_y, numbers, jnp.asarray(here), noise, count, W)
         return to_grid(W, self.step * self.noise)
 
-    def describe(self) -> dict[str, Any]:
-        """Return the mechanism in plain words and public numbers."""
+    def _parameters(self) -> dict[str, Any]:
+        known = self.public
         return {
-            "mechanism": "noisy projected SGD",
-            "loss": self.design.loss.name,
-            "n": int(self.design.n),
-            "dimension": int(self.design.dimension),
-            "data_norm": self.design.data_norm,
-            "radius": self.design.radius if math.isfinite(self.design.radius) else None,
-            "box": self.box,
-            "noise": self.noise,
+            "noise": float(self.noise),
             "learning_rate": self.step,
-            "regularisation": self.regularisation,
+            "regularisation": float(self.regularisation),
             "epochs": int(self.epochs),
             "public_steps": int(self.public_steps),
+            "box": self.box,
+            "public": None if known is None else {"X": np.asarray(known.X).tolist(), "y": np.asarray(known.y).tolist()},
         }
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        known = state.pop("public", None)
+        if known is not None:
+            X, y = np.asarray(known["X"], dtype=np.float64), np.asarray(known["y"], dtype=np.float64)
+            known = Rows(len(y), X, y)
+        return cls(system_from(state.pop("system")), state.pop("n"), **state, public=known)
+
+    def describe(self) -> str:
+        """Return the mechanism in one line, without the public records."""
+        return replace(self, public=None).describe() if self.public is not None else super().describe()
 
 
 @partial(jax.jit, static_argnames=("loss",))

@@ -45,7 +45,7 @@ def cell_weights(reading: GroupMoments, noise: NoiseKind) -> list[float]:
 def cell_profile(reading: GroupMoments, noise: NoiseKind, scale: float) -> Profile:
     """Return what a release provably does: exact where only counts are released."""
     if not reading.measures:
-        return noise_profile(noise, scale, reading.movement(1))
+        return noise_profile([IntegerNoise(noise, scale)], reading.blocks(1))
     if noise == "laplace":
         return PureProfile(_moves(reading, noise, 1) / scale * _SLACK)
     return ZeroConcentratedProfile(_moves(reading, noise, 2) / (2 * scale**2) * _SLACK)

@@ -13,6 +13,7 @@ import numpy as np
 from sottovoce.answers.cell_noise import KINDS, cell_noises, cell_profile
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.questions import Question
+from sottovoce.facts import Category, Facts, Number
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -151,6 +152,12 @@ class NoisyCells(Mechanism):
         first = cls(system, n, kind, scale)
         # How the cells are cut does not change what they cost, so the noise may choose their number.
         return cls(system.with_bins(n, math.sqrt(first.variance)), n, kind, scale)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return the means of a number in two wards, of five records, with Gaussian noise."""
+        facts = Facts(stay=Number(0, 10), ward=Category(["A", "B"]))
+        return cls(Question("mean", ("stay",), facts, by=("ward",)), 5, "gaussian", 3.0)
 
     @property
     def variance(self) -> float:

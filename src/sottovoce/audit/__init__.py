@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sottovoce.audit.check_mechanism import check_mechanism
+from sottovoce.audit.check_reading import check_reading
 from sottovoce.audit.claims import ApproxProfile, claim_of, trade_off
 from sottovoce.audit.engine import audit
 from sottovoce.audit.report import AuditReport, Band, Bound, Verdict
@@ -15,6 +17,8 @@ __all__ = [
     "Subject",
     "Verdict",
     "audit",
+    "check_mechanism",
+    "check_reading",
     "claim_of",
     "subject_of",
     "trade_off",

@@ -1,6 +1,7 @@
-"""The register of audited cases: every mechanism of this library, each on the pair of data sets that is worst for it.
+"""The register of audited cases: every mechanism, each on the pair of data sets that is worst for it.
 
-A module of this package whose name starts with ``cases_`` registers what it builds::
+The example of every registered mechanism is a case, a stranger's too, and so it is on records that no table should
+hold. Beside them, a module of this package whose name starts with ``cases_`` registers what it builds::
 
     @case("noisy counts, first chain", tight=True)
     def first_chain() -> Subject: ...
@@ -11,11 +12,16 @@ and that is all there is to do: `sottovoce audit --all` finds it.
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from sottovoce.audit.subject import Subject
+from sottovoce.audit.check_reading import InMemory, typical_records
+from sottovoce.audit.subject import Subject, subject_of
+from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["Case", "all_cases", "case", "find_case"]
@@ -77,8 +83,34 @@ def all_cases() -> dict[str, Case]:
             try:
                 importlib.import_module(f"{package.__name__}.{module.name}")
             except ImportError as error:
-                raise InvalidValue(f"auditing everything needs all extras ({error}): install sottovoce[glm]") from None
-    return dict(_REGISTER)
+                raise InvalidValue(
+                    f"auditing everything needs more ({error}): pip install 'sottovoce[data,regression]'"
+                ) from None
+    examples = {one.name: one for word in MECHANISMS.kinds for one in _examples(word)}
+    return examples | _REGISTER
+
+
+ODD = {
+    "the largest number and none": (sys.float_info.max, math.nan),
+    "the smallest number and one far off": (5e-324, -1e155),
+}
+"""Pairs of cells that no table should hold, and any may."""
+
+
+def _examples(word: str) -> Iterator[Case]:
+    yield Case(f"{word}, example", partial(_example, word, None), slow=True)
+    for odd in ODD:
+        yield Case(f"{word}, {odd}", partial(_example, word, odd), slow=True)
+
+
+def _example(word: str, odd: str | None) -> Subject:
+    """Return the audit of an example, on its worst pair or with a first record all of whose cells are odd."""
+    mechanism = MECHANISMS[word].example()
+    if odd is None:
+        return subject_of(mechanism, name=f"{word}, example")
+    first, *_ = typical_records(mechanism.reading)
+    pair = tuple(InMemory([(cell,) * len(first), *[first] * (mechanism.n - 1)]) for cell in ODD[odd])
+    return subject_of(mechanism, pair, name=f"{word}, {odd}")
 
 
 def find_case(name: str) -> Case:

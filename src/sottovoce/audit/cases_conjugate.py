@@ -1,8 +1,10 @@
-"""Audited cases: every mechanism on every conjugate system."""
+"""Every mechanism on every conjugate system: cases to audit, and small ones whose neighbours can all be tried."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +22,7 @@ from sottovoce.mechanisms import (
 from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
-__all__: list[str] = []
+__all__ = ["Small", "neighbours", "small_cases", "stated"]
 
 N = 20
 CENTRAL = ApproxDP(1.0, 1e-3)
@@ -77,3 +79,69 @@ def query() -> Subject:
     """Return a query, its predicate applied to records of both data sets."""
     mechanism = StatisticalQuery.calibrate(BetaBernoulli(6, 12), N, CENTRAL, predicate=float)
     return subject_of(mechanism, ([0.0] * N, [0.0] * (N - 1) + [1.0]), name="statistical query")
+
+
+@dataclass(frozen=True)
+class Small:
+    """A mechanism and the values that a record may take, some of them far outside the bounds."""
+
+    name: str
+    mechanism: Mechanism
+    values: tuple[Any, ...]
+
+    @property
+    def large(self) -> list[Any]:
+        """As many records as the mechanism takes, most of them at one end."""
+        n = self.mechanism.n
+        return [self.values[-1] if i % 4 else self.values[0] for i in range(n)]
+
+
+def _double(record: float) -> float:
+    return 2.0 * record
+
+
+def small_cases(n: int) -> list[Small]:
+    """Return one case for each mechanism and each family, for n records."""
+    beta, whole = BetaBernoulli(6, 12), (-7, 0.6, 1, 9)
+    poisson, counts = GammaPoisson(6, 2, high=3), (-4, 2, 55)
+    waiting, times = GammaExponential(5, 12, high=2.0), (-1.0, 0.7, 90.0)
+    mean, numbers = NormalMean(variance=2.0, prior_variance=1.5, prior_mean=0.2, bounds=(-1.0, 2.0)), (-40.0, 0.5, 60.0)
+    ball = NormalMean(variance=2.0, prior_variance=1.5, radius=1.0, dimension=2)
+    points = ((-30.0, 0.0), (0.3, 0.4), (9.0, 0.0))
+    three = DirichletCategorical([2.0, 3.0, 4.0])
+    return [
+        Small("direct Beta", DirectPosterior(beta, n), whole),
+        Small("diffused Beta", DiffusedPosterior(beta, n, 0.4), whole),
+        Small("concentrated Beta", ConcentratedPosterior(beta, n, 2.5), whole),
+        Small("query", StatisticalQuery(beta, n, _double, 0.7), (-3.0, 0.2, 4.0)),
+        Small("diffused Dirichlet", DiffusedPosterior(three, n, 0.6), (0, 1, 2)),
+        Small("diffused Gamma–Poisson", DiffusedPosterior(poisson, n, 0.5), counts),
+        Small("concentrated Gamma–Poisson", ConcentratedPosterior(poisson, n, 3.0), counts),
+        Small("diffused Gamma–exponential", DiffusedPosterior(waiting, n, 0.5), times),
+        Small("diffused mean", DiffusedPosterior(mean, n, 0.5), numbers),
+        Small("direct mean in a ball", DirectPosterior(ball, n), points),
+        Small("tempered Beta", TemperedPosterior(BetaBernoulli(1, 1), n, 4.0, 0.1), whole),
+        Small("tempered Gamma–Poisson", TemperedPosterior(poisson, n, 6.0, (0.5, 4.0)), counts),
+        Small("tempered mean", TemperedPosterior(mean, n, 3.0), numbers),
+    ]
+
+
+def neighbours(case: Small) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield every ordered pair of neighbouring data sets over the values of the case, up to equal statistics."""
+    seen = set()
+    for rest in itertools.combinations_with_replacement(case.values, case.mechanism.n - 1):
+        for x, y in itertools.permutations(case.values, 2):
+            pair = [*rest, x], [*rest, y]
+            key = tuple(case.mechanism.see(records).total.tobytes() for records in pair)
+            if key not in seen:
+                seen.add(key)
+                yield pair
+
+
+def stated(mechanism: Mechanism, records: Any) -> Any:
+    """Return the distribution that a mechanism says it samples, from its public numbers and the records."""
+    statistics, numbers = mechanism.see(records), mechanism.to_dict()
+    if "temperature" in numbers:
+        return mechanism.system.tempered(statistics, numbers["temperature"], numbers["truncation"])
+    weights = numbers.get("data_weight", 1.0), numbers.get("prior_weight", 1.0)
+    return mechanism.system.posterior(statistics, *weights)

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-
 from sottovoce.audit.cases import case
-from sottovoce.audit.subject import Subject
-from sottovoce.latent import (
-    BayesianNetwork,
-    ChainGrid,
-    Field,
-    HiddenMarkovModel,
-    NoisyCounts,
-    TemperedHiddenMarkov,
-    TemperedNetwork,
-)
+from sottovoce.audit.subject import Subject, subject_of
+from sottovoce.latent import BayesianNetwork, ChainGrid, Field, HiddenMarkovModel, TemperedHiddenMarkov, TemperedNetwork
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.readings import Statistics
@@ -39,30 +26,9 @@ def _pair(network: BayesianNetwork) -> tuple[Statistics, Statistics]:
     return first, second
 
 
-@dataclass(frozen=True, eq=False)
-class _CountDraws:
-    """All noisy counts of a release, table after table."""
-
-    mechanism: NoisyCounts
-    pair: tuple[Statistics, Statistics]
-
-    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        releases = (self.mechanism.release(self.pair[side], rng).value.counts for _ in range(count))
-        return np.array([np.concatenate([table.ravel() for table in tables]) for tables in releases], dtype=np.float64)
-
-
 def _noisy_counts(name: str, target: Promise, noise: NoiseKind) -> Subject:
     network = _network()
-    mechanism, pair = network.noisy_counts(_N, target, noise), _pair(network)
-    sizes = [int(np.prod(shape)) for shape in mechanism.system.shapes]
-    scales = np.repeat(mechanism.scales, sizes)
-    first, second = (np.concatenate([t.ravel() for t in mechanism.system.arrays(data)]) for data in pair)
-
-    def ratio(outputs: Any) -> Any:
-        far, near = (np.abs(np.asarray(outputs) - centre) / scales for centre in (second, first))
-        return (far - near).sum(axis=1) if noise == "laplace" else (far**2 - near**2).sum(axis=1) / 2
-
-    return Subject(name, _CountDraws(mechanism, pair), mechanism.profile, ratio, block=1 << 11)
+    return subject_of(network.noisy_counts(_N, target, noise), _pair(network), name=name)
 
 
 @case("noisy counts, laplace, two tables", tight=True, slow=True)
@@ -77,40 +43,11 @@ def gaussian_counts() -> Subject:
     return _noisy_counts("noisy counts, gaussian, two tables", ApproxDP(1.0, 1e-3), "gaussian")
 
 
-@dataclass(frozen=True, eq=False)
-class _NetworkDraws:
-    """All probabilities of sampled tables, table after table."""
-
-    mechanism: TemperedNetwork
-    pair: tuple[Statistics, Statistics]
-
-    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        tables = self.mechanism.release(self.pair[side], rng, draws=count).value.values
-        return np.concatenate([np.reshape(table, (count, -1)) for table in tables], axis=1)
-
-
 @case("tempered network", slow=True)
 def tempered_network() -> Subject:
-    """Return the tempered tables of a small network; their density is ∏ θ^(count/T), up to a constant."""
+    """Return the tempered tables of a small network."""
     network = _network()
-    mechanism, pair = TemperedNetwork.calibrate(network, _N, PureDP(1.0)), _pair(network)
-    first, second = (np.concatenate([t.ravel() for t in network.counts(data)]) for data in pair)
-    powers = (first - second) / mechanism.temperature
-    draws = _NetworkDraws(mechanism, pair)
-    return Subject("tempered network", draws, mechanism.profile, lambda outputs: np.log(outputs) @ powers)
-
-
-@dataclass(frozen=True, eq=False)
-class _SweepDraws:
-    """The emissions and states of every sweep of a chain, sweep after sweep, by the names the sampler gave them."""
-
-    mechanism: TemperedHiddenMarkov
-    pair: tuple[Statistics, Statistics]
-
-    def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        sweeps = self.mechanism.run(self.pair[side], rng, chains=count)
-        parts = [part.reshape(count, -1) for s in sweeps for part in (*(e[..., :-1] for e in s.emissions), s.states)]
-        return np.concatenate(parts, axis=1)
+    return subject_of(TemperedNetwork.calibrate(network, _N, PureDP(1.0)), _pair(network), name="tempered network")
 
 
 @case("tempered hidden Markov chain", slow=True)
@@ -119,5 +56,5 @@ def tempered_chain() -> Subject:
     grid = ChainGrid(Field("region", (0,)), (Field("month", (0, 1)),))
     model = HiddenMarkovModel(grid, (Field("kind", (0, 1)),), states=2)
     mechanism = TemperedHiddenMarkov.calibrate(model, 1, PureDP(4.0), sweeps=2)
-    first, second = (model.statistics({"region": [0], "month": [0], "kind": [kind]}) for kind in (0, 1))
-    return Subject("tempered hidden Markov chain", _SweepDraws(mechanism, (first, second)), mechanism.profile)
+    pair = tuple(model.statistics({"region": [0], "month": [0], "kind": [kind]}) for kind in (0, 1))
+    return subject_of(mechanism, pair, name="tempered hidden Markov chain")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,17 @@ from sottovoce.audit.cases_regression import Linear, chain_moments
 from sottovoce.audit.subject import Subject
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP, PureDP
-from sottovoce.regression import Design, DiffusePosterior, LocalisedPosterior, Logistic, RefinedPosterior, TemperedGLM
+from sottovoce.readings import Rows
+from sottovoce.regression import (
+    Design,
+    DiffusedRegression,
+    LocalisedRegression,
+    Logistic,
+    RefinedRegression,
+    TemperedRegression,
+)
 
 __all__ = ["tempered_subject"]
-
-_CHAINS = 4096
-"""Chains run at once: always as many, so that one compiled program serves all."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +43,19 @@ _EQUAL = _Pair(np.array([[1.0, 0.0]] * 4), np.ones(4))
 class _LocalisedDraws:
     """The last phase's samples, each at the end of its own line of phases."""
 
-    mechanism: LocalisedPosterior
+    mechanism: LocalisedRegression
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        many = replace(self.mechanism, samples=_CHAINS)
-        lots = [many.release(*_EQUAL(side), rng).value for _ in range(-(-count // _CHAINS))]
-        return np.concatenate(lots)[:count]
+        rows, labels = _EQUAL(side)
+        return self.mechanism.outputs(Rows(len(labels), rows, labels), rng, count)
 
 
 @case("localised posterior, worst quadratic, 2 phases", tight=True)
 def localised() -> Subject:
     """Return two phases that move and blur the sample alike: then the last one shows all that both cost."""
-    design = Design(Linear(), n=4, dimension=2, data_norm=1.0)
-    phase = DiffusePosterior(design, prior_precision=4.0, data_weight=0.4, n_steps=12, step=0.02)
-    mechanism = LocalisedPosterior(design, (phase, phase))
+    design = Design(Linear(), dimension=2, data_norm=1.0)
+    phase = DiffusedRegression(design, 4, prior_precision=4.0, data_weight=0.4, n_steps=12, step=0.02)
+    mechanism = LocalisedRegression(design, 4, (phase, phase))
     gap, variance = chain_moments(phase)
     return Subject(
         "localised posterior, worst quadratic, 2 phases",
@@ -65,20 +69,21 @@ def localised() -> Subject:
 class _RefinedDraws:
     """Whole releases, one by one: samples of one release share its first looks."""
 
-    mechanism: RefinedPosterior
+    mechanism: RefinedRegression
     pair: _Pair
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
         rows, labels = self.pair(side)
-        return np.concatenate([self.mechanism.release(rows, labels, rng).value for _ in range(count)])
+        return self.mechanism.outputs(Rows(len(labels), rows, labels), rng, count)
 
 
 @case("refined posterior", slow=True, one_in=100)
 def refined() -> Subject:
     """Return three looks at one long row among rows of zeros; most of the promise goes to the chain, which sees it."""
     n = 100
-    mechanism = RefinedPosterior.calibrate(
-        Design(Linear(), n=n, dimension=2, data_norm=1.0),
+    mechanism = RefinedRegression.calibrate(
+        Design(Linear(), dimension=2, data_norm=1.0),
+        n,
         GaussianDP(2.0),
         prior_scale=2.0,
         scales=(2.0,),
@@ -95,14 +100,14 @@ def refined() -> Subject:
 class _TemperedDraws:
     """The last iterates of independent chains."""
 
-    mechanism: TemperedGLM
+    mechanism: TemperedRegression
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        lots = [self.mechanism.draw(*_EQUAL(side), rng, chains=_CHAINS) for _ in range(-(-count // _CHAINS))]
-        return np.concatenate(lots)[:count]
+        rows, labels = _EQUAL(side)
+        return self.mechanism.outputs(Rows(len(labels), rows, labels), rng, count)
 
 
-def tempered_subject(name: str, mechanism: TemperedGLM) -> Subject:
+def tempered_subject(name: str, mechanism: TemperedRegression) -> Subject:
     """Return the audit of a tempered logistic regression; of an exact sample the log-ratio is ρ·w·x."""
     weight = mechanism.data_weight
     return Subject(
@@ -113,6 +118,6 @@ def tempered_subject(name: str, mechanism: TemperedGLM) -> Subject:
 @case("tempered regression, if converged")
 def tempered() -> Subject:
     """Return a tempered posterior on a ball some steps wide; its claim is that of an exact sample."""
-    design = Design(Logistic(), n=4, dimension=2, data_norm=1.0, radius=5.0)
-    mechanism = TemperedGLM.calibrate(design, PureDP(1.0), prior_precision=0.1, n_steps=40)
+    design = Design(Logistic(), dimension=2, data_norm=1.0, radius=5.0)
+    mechanism = TemperedRegression.calibrate(design, 4, PureDP(1.0), prior_precision=0.1, n_steps=40)
     return tempered_subject("tempered regression, if converged", mechanism)

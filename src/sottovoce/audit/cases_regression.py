@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sottovoce.amplification import NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
+from sottovoce.amplification import BoundedMean, NoisyProjectedSGD, OrnsteinUhlenbeck, brownian
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.regression import Design, DiffusePosterior, Logistic, Loss, NoisyQuadratic
+from sottovoce.readings import ClippedSum
+from sottovoce.regression import Design, DiffusedRegression, Logistic, Loss, NoisyMoments
 from sottovoce.regression.losses import Constants
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.placement import Placement
 
 __all__ = ["ODD", "ODD_CASES", "Linear", "chain_moments", "langevin_subject"]
 
@@ -65,14 +66,14 @@ def _in_lots(count: int, run: Callable[[], Any]) -> Any:
 class _ChainDraws:
     """The last iterates of independent Langevin chains."""
 
-    mechanism: DiffusePosterior
+    mechanism: DiffusedRegression
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
         start = np.zeros((_CHAINS, self.mechanism.design.dimension))
         return _in_lots(count, lambda: self.mechanism.draw(_ROWS, _LABELS[side], start, rng))
 
 
-def langevin_subject(name: str, mechanism: DiffusePosterior) -> Subject:
+def langevin_subject(name: str, mechanism: DiffusedRegression) -> Subject:
     """Return the audit of a Langevin chain on n equal rows of which one label is turned."""
     draws = _ChainDraws(mechanism)
     if not isinstance(mechanism.design.loss, Linear):
@@ -80,7 +81,7 @@ def langevin_subject(name: str, mechanism: DiffusePosterior) -> Subject:
     return Subject(name, draws, mechanism.profile, _shifted(*chain_moments(mechanism)))
 
 
-def chain_moments(mechanism: DiffusePosterior) -> tuple[float, float]:
+def chain_moments(mechanism: DiffusedRegression) -> tuple[float, float]:
     """Return how far apart the last iterates of two neighbours lie under the linear loss, and their variance."""
     chain = mechanism.chain
     kept = (1 - chain.step * chain.convexity) ** np.arange(chain.n_steps)
@@ -88,27 +89,27 @@ def chain_moments(mechanism: DiffusePosterior) -> tuple[float, float]:
 
 
 def _design(loss: Loss) -> Design:
-    return Design(loss, n=_N, dimension=2, data_norm=1.0)
+    return Design(loss, dimension=2, data_norm=1.0)
 
 
 @case("Langevin, worst quadratic, 12 steps", tight=True)
 def short_chain() -> Subject:
     """Return a chain stopped long before it has converged."""
-    mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+    mechanism = DiffusedRegression(_design(Linear()), _N, prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
     return langevin_subject("Langevin, worst quadratic, 12 steps", mechanism)
 
 
 @case("Langevin, worst quadratic, 60 steps", tight=True)
 def long_chain() -> Subject:
     """Return a chain that has all but converged."""
-    mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.5, n_steps=60, step=0.02)
+    mechanism = DiffusedRegression(_design(Linear()), _N, prior_precision=4.0, data_weight=0.5, n_steps=60, step=0.02)
     return langevin_subject("Langevin, worst quadratic, 60 steps", mechanism)
 
 
 @case("Langevin, logistic loss")
 def logistic_chain() -> Subject:
     """Return a chain on the logistic loss, whose gradients differ by half of what any Lipschitz loss may do."""
-    mechanism = DiffusePosterior(_design(Logistic()), prior_precision=4.0, data_weight=0.7, n_steps=20)
+    mechanism = DiffusedRegression(_design(Logistic()), _N, prior_precision=4.0, data_weight=0.7, n_steps=20)
     return langevin_subject("Langevin, logistic loss", mechanism)
 
 
@@ -116,7 +117,7 @@ def logistic_chain() -> Subject:
 class _OddDraws:
     """The last iterates of chains on a table whose last record is odd, in one way or in another."""
 
-    mechanism: DiffusePosterior
+    mechanism: DiffusedRegression
     records: tuple[Any, Any]
     precision: str
 
@@ -140,7 +141,9 @@ def _odd(pair: str, precision: str) -> Callable[[], Subject]:
 
     @case(name)
     def build() -> Subject:
-        mechanism = DiffusePosterior(_design(Linear()), prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02)
+        mechanism = DiffusedRegression(
+            _design(Linear()), _N, prior_precision=4.0, data_weight=0.7, n_steps=12, step=0.02
+        )
         return Subject(name, _OddDraws(mechanism, ODD[pair], precision), mechanism.profile)
 
     return build
@@ -166,7 +169,7 @@ class _OddSgdDraws:
 def odd_sgd() -> Subject:
     """Return one pass of noisy SGD, held to what it promises the last record."""
     name = "noisy SGD, the largest numbers and no number"
-    mechanism = NoisyProjectedSGD(_design(Linear()), noise=1.5, learning_rate=0.5, regularisation=0.4)
+    mechanism = NoisyProjectedSGD(_design(Linear()), _N, noise=1.5, learning_rate=0.5, regularisation=0.4)
     return Subject(name, _OddSgdDraws(mechanism, ODD["the largest numbers and no number"]), mechanism.profile)
 
 
@@ -184,7 +187,7 @@ class _SgdDraws:
 @case("noisy SGD, first record, 3 steps later", tight=True)
 def sgd() -> Subject:
     """Return one pass of noisy SGD, held to what it promises the first record (amplification by iteration)."""
-    mechanism = NoisyProjectedSGD(_design(Linear()), noise=1.5, learning_rate=0.5, regularisation=0.4)
+    mechanism = NoisyProjectedSGD(_design(Linear()), _N, noise=1.5, learning_rate=0.5, regularisation=0.4)
     kept = mechanism.contraction ** np.arange(_N)
     gap, variance = 2 * mechanism.step * kept[-1], (mechanism.step * mechanism.noise) ** 2 * (kept**2).sum()
     ratio = _shifted(float(gap), float(variance))
@@ -193,66 +196,54 @@ def sgd() -> Subject:
 
 @dataclass(frozen=True, eq=False)
 class _DiffusionDraws:
-    """Independent values of a diffusion, each a coordinate of one path."""
+    """Independent values of a diffusion."""
 
     mechanism: OrnsteinUhlenbeck
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        return self.mechanism.release(np.full(count, float(side)), rng).value[:, None]
+        return self.mechanism.outputs(self.mechanism.worst_pair()[side], rng, count)
+
+
+_ONE = BoundedMean(ClippedSum(0, 1, integer=True))
 
 
 def _diffusion(name: str, mechanism: OrnsteinUhlenbeck) -> Subject:
-    ratio = _shifted(-mechanism.shrinkage, mechanism.noise**2)
+    ratio = mechanism.log_ratio(mechanism.worst_pair())
     return Subject(name, _DiffusionDraws(mechanism), mechanism.profile, ratio)
 
 
 @case("Ornstein-Uhlenbeck diffusion", tight=True)
 def pulled() -> Subject:
     """Return a diffusion that is pulled towards zero."""
-    return _diffusion("Ornstein-Uhlenbeck diffusion", OrnsteinUhlenbeck(1.0, time=1.0, rate=0.8, diffusion=0.9))
+    return _diffusion("Ornstein-Uhlenbeck diffusion", OrnsteinUhlenbeck(_ONE, 1, time=1.0, rate=0.8, diffusion=0.9))
 
 
 @case("Brownian diffusion", tight=True)
 def free() -> Subject:
     """Return a diffusion that is not."""
-    return _diffusion("Brownian diffusion", brownian(1.0, 4.0))
+    return _diffusion("Brownian diffusion", brownian(_ONE, 1, 4.0))
 
 
 @dataclass(frozen=True, eq=False)
 class _MomentDraws:
     """Noisy X'X and X'y of a table of one record, flat."""
 
-    mechanism: NoisyQuadratic
-    records: tuple[Any, Any]
+    mechanism: NoisyMoments
 
     def __call__(self, side: int, count: int, rng: np.random.Generator) -> Any:
-        row, label = self.records[side]
-        gram, moment = np.outer(row, row), row * label
-        drawn = (self.mechanism.noisy_moments(gram, moment, row, rng) for _ in range(count))
-        return np.array([np.append(m.gram.ravel(), m.moment) for m in drawn])
+        return self.mechanism.outputs(self.mechanism.worst_pair()[side], rng, count)
 
 
 @case("noisy quadratic statistics", tight=True, slow=True)
 def quadratic() -> Subject:
     """Return X'X and X'y with noise, for the two records that are farthest apart (see `joint_sensitivity`)."""
-    mechanism = NoisyQuadratic.calibrate(
-        Design(Logistic(), n=1, dimension=2, data_norm=1.0), ApproxDP(1.0, 1e-3), prior_precision=1.0
+    mechanism = NoisyMoments.calibrate(
+        Design(Logistic(), dimension=2, data_norm=1.0), 1, ApproxDP(1.0, 1e-3), prior_precision=1.0
     )
-    fit, balance = mechanism.fit, mechanism.balance
-    response = fit.largest(mechanism.design.loss)
-    inner = min((balance * response) ** 2 / 2, 1.0)
-    rows = np.array([1.0, 0.0]), np.array([inner, math.sqrt(1 - inner**2)])
-    records = (rows[0], 1.0), (rows[1], -1.0)
-    noise = mechanism.noisy_moments(np.eye(2), rows[0], rows[0], np.random.default_rng(0)).noise
-    towards = []
-    for row, label in records:
-        pull = fit.offset * row + fit.slope * row * label
-        towards.append(np.append(np.outer(row, row).ravel(), balance**2 * pull))
-    slope = (towards[0] - towards[1]) / noise**2
     return Subject(
         "noisy quadratic statistics",
-        _MomentDraws(mechanism, records),
+        _MomentDraws(mechanism),
         mechanism.profile,
-        lambda outputs: np.asarray(outputs) @ slope,
+        mechanism.log_ratio(mechanism.worst_pair()),
         block=1 << 12,
     )

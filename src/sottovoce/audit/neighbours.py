@@ -8,7 +8,6 @@ import numpy as np
 
 from sottovoce.mechanisms import Mechanism
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.readings import Statistics
 
 __all__ = ["check_pair"]
 
@@ -21,7 +20,7 @@ def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
         raise InvalidData("pair must be two data sets, (data, neighbour)") from None
     if mechanism is not None:
         first, second = mechanism.see(first), mechanism.see(second)  # also says where n is wrong
-        if isinstance(first, Statistics) and not mechanism.reading.apart(first.total - second.total):
+        if not mechanism.reading.neighbours(first, second):
             raise InvalidData("neighbouring data sets differ in one record. These statistics lie farther apart")
         return first, second
     try:

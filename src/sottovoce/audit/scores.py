@@ -163,7 +163,7 @@ def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
     except ImportError:
         if required:
-            raise InvalidValue("a learned test needs scikit-learn: pip install 'sottovoce[glm]'") from None
+            raise InvalidValue("a learned test needs scikit-learn: pip install 'sottovoce[regression]'") from None
         return []
     rows = np.concatenate([x[:_TRAIN], y[:_TRAIN]])
     source = np.repeat([1, 0], [len(x[:_TRAIN]), len(y[:_TRAIN])])

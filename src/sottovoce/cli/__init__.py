@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
-from sottovoce import __version__
-from sottovoce.cli.asking import ask
-from sottovoce.cli.auditing import audit
-from sottovoce.cli.checking import check
-from sottovoce.cli.console import fail
-from sottovoce.cli.demo import demo
-from sottovoce.cli.ledgers import app as ledger_app
-from sottovoce.cli.planning import plan
-from sottovoce.cli.profile_graph import app as profile_graph_app
-from sottovoce.cli.releasing import release
-from sottovoce.cli.serving import receipt_app, serve, tokens_app
-from sottovoce.privacy.errors import InvalidValue
+import sottovoce
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "application", "main"]
+
+COMMANDS = {
+    "facts": ("sottovoce.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
+    "plan": ("sottovoce.cli.planning:plan", "Compare the mechanisms that keep a promise."),
+    "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
+    "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
+    "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
+    "profile-graph": (
+        "sottovoce.cli.profile_graph:app",
+        "Hide which distribution a record came from: plan a mechanism, or release a column.",
+    ),
+    "explain": ("sottovoce.cli.explaining:explain", "Say what a promise means, in words that a patient understands."),
+    "audit": (
+        "sottovoce.cli.auditing:audit",
+        "Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated.",
+    ),
+    "check": (
+        "sottovoce.cli.checking:check",
+        "Check this very installation: densities, samplers, noise, spending, randomness; exit code 8 if one fails.",
+    ),
+    "serve": ("sottovoce.cli.serving:serve", "Answer questions over HTTP until stopped."),
+    "tokens": ("sottovoce.cli.serving:tokens_app", "Create, list and revoke the tokens of a server."),
+    "receipt": ("sottovoce.cli.serving:receipt_app", "Check a receipt that a server signed."),
+    "demo": (
+        "sottovoce.cli.demo:demo",
+        "Plan, release three times, be refused a fourth, and write a report, on 95,821 real road collisions.",
+    ),
+}
+"""Every command: where it lives, and what the help says of it. A command is imported when it is run."""
 
 _EPILOG = (
     "Exit codes: 0 done · 2 wrong argument, file or value · 3 budget does not cover it · "
@@ -30,34 +49,41 @@ _EPILOG = (
     "7 promise unreachable · 8 a claim violated · 1 a fault of ours."
 )
 
-app = typer.Typer(
-    name="sottovoce",
-    help="Bayesian inference on sensitive data, with its privacy proven and counted.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-app.command()(plan)
-app.command()(ask)
-app.command()(release)
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(profile_graph_app, name="profile-graph")
-app.command()(audit)
-app.command()(check)
-app.command()(serve)
-app.add_typer(tokens_app, name="tokens")
-app.add_typer(receipt_app, name="receipt")
-app.command()(demo)
+
+def application(word: str | None = None) -> typer.Typer:
+    """Return the application, with the command called `word` ready to run and the others known by name only."""
+    app = typer.Typer(
+        name="sottovoce",
+        help="Bayesian inference on sensitive data, with its privacy proven and counted.",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(_options)
+    for name, (place, about) in COMMANDS.items():
+        if name != word:
+            app.command(name, help=about)(_nothing)
+            continue
+        module, _, attribute = place.partition(":")
+        found: Any = getattr(import_module(module), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
+
+
+def _nothing() -> None:
+    """Stand for a command that is not the one to run."""
 
 
 def _version(value: bool) -> None:
     if value:
-        print(f"sottovoce {__version__}")
+        print(f"sottovoce {sottovoce.__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -70,14 +96,15 @@ def main() -> None:
     """Run the command line; no traceback reaches the user."""
     as_json = "--json" in sys.argv
     try:
-        code = app(standalone_mode=False)
+        word = next((argument for argument in sys.argv[1:] if argument in COMMANDS), None)
+        code = application(word)(standalone_mode=False)
         sys.stdout.flush()
     except typer.Exit as leave:
         code = leave.exit_code
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except TyperException as wrong:  # an unknown command or option
-        code = fail(InvalidValue(str(wrong)), as_json=as_json) if str(wrong) else 2  # the help was shown
+        code = _refuse(str(wrong), as_json=as_json) if str(wrong) else 2  # the help was shown
     except (BrokenPipeError, SystemExit) as leave:
         if isinstance(leave, SystemExit) and not isinstance(leave.__context__, BrokenPipeError):
             raise
@@ -85,5 +112,14 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:  # every error becomes one line and an exit code
+        from sottovoce.cli.console import fail  # noqa: PLC0415 - brings half the house
+
         code = fail(error, as_json=as_json)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse(said: str, *, as_json: bool) -> int:
+    from sottovoce.cli.console import fail  # noqa: PLC0415 - brings half the house
+    from sottovoce.privacy.errors import InvalidValue  # noqa: PLC0415
+
+    return fail(InvalidValue(said), as_json=as_json)

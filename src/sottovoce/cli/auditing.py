@@ -18,7 +18,7 @@ from sottovoce.audit.scores import TESTS
 from sottovoce.audit.survey import survey
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import parse_system, read_spec
-from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism
+from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.systems.naming import system_from
@@ -34,7 +34,9 @@ def audit(
     system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
     n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-3.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(CONJUGATE)}. [default: diffused]")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. [default: diffused]")
+    ] = None,
     spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism.")] = None,
     case: Annotated[str | None, typer.Option(help="A registered case by name; `list` names them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Audit every registered case.")] = False,
@@ -83,7 +85,7 @@ def audit(
                 progress=tell,
             )
         if plot is not None:
-            from sottovoce.cli.audit_figure import trade_off_figure  # noqa: PLC0415 - plots are an extra
+            from sottovoce.cli.figures import trade_off_figure  # noqa: PLC0415 - plots are an extra
 
             trade_off_figure(report, plot)
         _tell_one(report, plot, as_json)
@@ -98,7 +100,7 @@ def _planned(system: str | None, n: int | None, target: str | None, mechanism: s
     if (system is None and "system" not in given) or count is None or promise is None:
         raise InvalidValue("audit needs --system, --n and --target (or --spec FILE with them)")
     model = parse_system(system) if system is not None else system_from(given["system"])
-    name = mechanism or given.get("mechanism") or "diffused"
+    name = mechanism or given.get("mechanism") or usual_name(model)
     return subject_of(build_mechanism(name, model, count, parse_promise(promise)))
 
 

@@ -39,7 +39,7 @@ EXIT_CODES: tuple[tuple[type[Exception], int, str], ...] = (
 _EXTRAS = {
     **dict.fromkeys(("ibis", "duckdb", "pyarrow", "pandas"), "data"),
     **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
-    **dict.fromkeys(("jax", "sklearn"), "glm"),
+    **dict.fromkeys(("jax", "sklearn"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
     "psycopg": "postgres",
 }

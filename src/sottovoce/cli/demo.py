@@ -18,7 +18,6 @@ from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson
 
 __all__ = ["demo"]
 
-DATA = "hk_road_collisions_2014_2019.csv.gz"
 BUDGET = ApproxDP(1.0, 1e-6)
 
 
@@ -62,9 +61,8 @@ def demo(
     from sottovoce.cli.report import write_report  # noqa: PLC0415 - plots are an extra
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
     from sottovoce.tables import open_table  # noqa: PLC0415
-    from sottovoce.tables.bundled import bundled_path  # noqa: PLC0415
+    from sottovoce.tables.bundled import COLLISIONS  # noqa: PLC0415
 
-    source = bundled_path(DATA)
     _fresh(output)
 
     def say(*what: Any) -> None:
@@ -72,7 +70,7 @@ def demo(
             console.print(*what)
 
     say("[bold]Sottovoce[/]: what 95,821 road collisions say, without saying whose\n")
-    with Curator(source, output / "collisions.ledger", BUDGET, dataset="collisions") as curator:
+    with Curator(COLLISIONS, output / "collisions.ledger", BUDGET, dataset="collisions") as curator:
         n, budget = curator.budget.n, curator.budget
         say(f"[bold]1. A budget.[/] n = {n} records, and one promise for everything ever published: [bold]{BUDGET}[/].")
         say(f"   It is counted as Rényi divergence at order {budget.filter['order']:.4g}: {budget.limit:.4g} in all.\n")
@@ -84,7 +82,7 @@ def demo(
         say(_plan_table(found))
         say("\n[bold]3. Releases.[/] Each is charged, on disk, before a single record is read.")
         answers = []
-        with open_table(source) as truth:
+        with open_table(COLLISIONS) as truth:
             for question in QUESTIONS:
                 answer = _ask(curator, truth, question)
                 answers.append(answer)
@@ -130,7 +128,7 @@ def _ask(curator: Any, truth: Any, question: Question) -> Answer:
         made = curator.release(mechanism, question.column, where=question.where)
     except BudgetExceeded as refusal:
         return Answer(question, cost, None, str(refusal), None)
-    real = truth.statistics(question.system, question.column, where=question.where)
+    real = truth.read(question.system.reading, question.column, where=question.where)
     return Answer(question, cost, made, "", real)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,11 +81,25 @@ def _minute(at: str) -> str:
     return at[:16].replace("T", " ")
 
 
+def _what(request: Mapping[str, Any]) -> str:
+    """Return a question in words: the mechanism, the columns, the condition."""
+    mechanism, column = request.get("mechanism") or {}, request.get("column")
+    name = mechanism.get("mechanism", "?") if isinstance(mechanism, Mapping) else str(mechanism)
+    about, where, draws = column, request.get("where"), request.get("draws", 1)
+    if isinstance(column, list | tuple):
+        system = mechanism.get("system", {}) if isinstance(mechanism, Mapping) else {}
+        about = f"{system.get('system', 'columns')} ({', '.join(map(str, column))})"
+    words = [
+        name,
+        f"of {about}" if about else "",
+        f"where {where}" if where else "",
+        f"× {draws}" if draws != 1 else "",
+    ]
+    return " ".join(filter(None, words))
+
+
 def _row(entry: Entry, *, several: bool) -> tuple[str, ...]:
-    mechanism: Any = entry.request.get("mechanism", {})
-    name = mechanism.get("mechanism", "?") if isinstance(mechanism, dict) else str(mechanism)
-    about = entry.request.get("column") or entry.request.get("where") or ""
-    what = f"{name} of {about}" if about else name
+    what = _what(entry.request)
     if several:
         what = f"{entry.dataset}: {what}"
     cost = number(entry.cost, 5)

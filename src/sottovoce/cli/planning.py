@@ -8,22 +8,27 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, escape, number, table
-from sottovoce.cli.specs import parse_system, read_spec
+from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, names_for
+from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
-from sottovoce.systems import System
-from sottovoce.systems.naming import system_from
+from sottovoce.systems.naming import SYSTEMS
 
 __all__ = ["plan"]
 
 
 def plan(
-    system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
+    system: Annotated[
+        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
+    ] = None,
     n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-6.")] = None,
-    mechanism: Annotated[str, typer.Option(help=f"One of {', '.join(CONJUGATE)}, or all.")] = "all",
+    mechanism: Annotated[
+        str, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}; of others what serves them; or all.")
+    ] = "all",
+    facts: Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")] = None,
+    column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -37,10 +42,11 @@ def plan(
     promise_text = target or given.get("target")
     if (system_text is None and "system" not in given) or count is None or promise_text is None:
         raise InvalidValue("plan needs --system, --n and --target (or --spec FILE with them)")
-    model = parse_system(system_text) if system_text is not None else system_from(given["system"])
+    known = facts_of(facts or given.get("facts"))
+    model = model_for(system_text, given.get("system"), known, column or given.get("column"))
     promise = parse_promise(promise_text)
     names = list(names_for(model)) if mechanism == "all" else [mechanism]
-    imagined = model.reading.middle() if mean is None else [float(x) for x in mean.split("/")]
+    imagined = imagined_mean(model) if mean is None else [float(x) for x in mean.split("/")]
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
@@ -62,25 +68,17 @@ def plan(
         console.print(f"\ncurves written to {plot}")
 
 
-def _print(found: list[Choice], system: System, n: int, promise: Promise) -> None:
+def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:
     console.print(f"[bold]{system.to_dict()['system']}[/], n = {n}, promise [bold]{promise}[/]\n")
     rows = []
     for c in found:
-        if c.mechanism is None or c.forecast is None:
+        if c.mechanism is None:
             rows.append((c.name, "out of reach", "", "", "", ""))
             continue
         kept = ", ".join(f"{k}={_short(v)}" for k, v in _settings(c.mechanism).items())
         f = c.forecast
-        rows.append(
-            (
-                c.name,
-                kept or "as it is",
-                str(c.mechanism.profile.basis),
-                number(f.interval_width),
-                number(f.exact_width),
-                number(f.expected_kl, 3),
-            )
-        )
+        told = (None, None, None) if f is None else (f.interval_width, f.exact_width, f.expected_kl)
+        rows.append((c.name, kept or "as it is", str(c.mechanism.profile.basis), *map(number, told)))
     columns = ("mechanism", "setting", "basis", "95 % width", "no privacy", "KL")
     console.print(table("What the promise buys", columns, rows, left=3))
     for c in found:

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.specs import parse_system, parse_types, read_spec, releasing_mechanism
-from sottovoce.latent import NoisyTables
+from sottovoce.cli.specs import facts_of, model_for, parse_types, read_spec, releasing_mechanism
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
-from sottovoce.systems.naming import system_from
+from sottovoce.systems.naming import SYSTEMS
 
 __all__ = ["release"]
+
+_LINES = 40
+"""Entries of a long posterior that are shown."""
 
 
 def release(
     data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column to read; repeat for a vector.")] = None,
-    system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
+    system: Annotated[
+        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
+    ] = None,
     target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help=f"One of {', '.join(CONJUGATE)}. [default: diffused]")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. [default: diffused, or what serves]")
+    ] = None,
+    facts: Annotated[Path | None, typer.Option(help="The facts of the columns, a TOML file.")] = None,
     ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None,
     anchor: Annotated[
         str | None, typer.Option(help="Note elsewhere how far the ledger has come: a path, or another ledger's URL.")
@@ -63,24 +71,25 @@ def release(
         missing_options.append("--system")
     if missing_options:
         raise InvalidValue(f"release needs {', '.join(missing_options)} (or --spec FILE with them)")
-    model = parse_system(system) if system is not None else system_from(given["system"])
-    limit = option("budget", budget)
+    limit, known = option("budget", budget), facts_of(option("facts", facts))
     columns = option("column", column or None)
+    model = model_for(system, given.get("system"), known, columns)
     with contextlib.ExitStack() as opened:
-        records = opened.enter_context(open_table(source, types=parse_types(option("types", types))))
+        records = opened.enter_context(open_table(source, types=parse_types(option("types", types)), facts=known))
         built = releasing_mechanism(option("mechanism", mechanism), model, records.count(), parse_promise(promise))
-        columns = getattr(built, "columns", None) if columns is None else columns
+        columns = built.columns if columns is None else columns
         columns = columns[0] if isinstance(columns, list) and len(columns) == 1 else columns
         asked: dict[str, Any] = {
             "where": option("where", where),
             "missing": _number_or_text(option("missing", missing)),
         }
-        records.check(model, columns, **asked)  # a question that makes no sense opens no budget
+        records.check(built, columns, **asked)  # a question that makes no sense opens no budget
         curator = opened.enter_context(
             Curator(
                 records,
                 place,
                 None if limit is None else parse_promise(limit),
+                facts=known,
                 dataset=option("dataset", dataset),
                 who=option("who", who),
                 anchor=option("anchor", anchor),
@@ -123,12 +132,11 @@ def _write(path: Path, text: str) -> None:
 def _print(made: Any, described: str, left: str) -> None:
     value = made.value
     console.print(f"[bold]{described}[/]")
-    if hasattr(value, "interval"):
+    if hasattr(value, "interval") and hasattr(value, "mean") and not hasattr(value, "summary"):
         low, high = value.interval(0.95)
         rows = [("mean", _show(value.mean)), ("95 % interval", f"{_show(low)} to {_show(high)}")]
-    elif isinstance(value, NoisyTables):
-        named = zip(value.tables.tables, value.counts, value.noises, strict=True)
-        rows = [(" × ".join(t), f"{c.size} cells, {x.kind} noise of scale {number(x.scale)}") for t, c, x in named]
+    elif hasattr(value, "summary"):
+        rows = [(str(name), _words(one)) for name, one in _rows(value.summary())]
     else:
         rows = [(made.parameter, _show(value))]
     profile = made.profile
@@ -138,6 +146,21 @@ def _print(made: Any, described: str, left: str) -> None:
         ("left of the budget", left),
     ]
     console.print(table("", ("", ""), rows, left=2))
+
+
+def _rows(summary: Any) -> list[tuple[Any, Any]]:
+    """Return a summary row by row: a mapping's entries, a frame's rows, lines of text."""
+    if hasattr(summary, "iterrows"):
+        return [(name, dict(row)) for name, row in summary.iterrows()]
+    if isinstance(summary, Mapping):
+        return list(summary.items())
+    return [("", line) for line in str(summary).splitlines()]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_words(one)}" for name, one in value.items())
+    return _show(value) if isinstance(value, list | float | int) or hasattr(value, "tolist") else str(value)
 
 
 def _show(value: Any) -> str:

@@ -7,25 +7,48 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sottovoce.facts import Facts, read_facts
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import build_mechanism, names_for
+from sottovoce.mechanisms.choices import build_mechanism, names_for, usual_name
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
-from sottovoce.systems.naming import system_from
+from sottovoce.systems.naming import SYSTEMS, system_from
 
-__all__ = ["parse_system", "parse_types", "read_spec", "releasing_mechanism"]
+__all__ = ["facts_of", "model_for", "parse_settings", "parse_system", "parse_types", "read_spec", "releasing_mechanism"]
 
 
 def releasing_mechanism(name: str | None, model: Any, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`, or the usual one: the least noise, else the first that serves the model."""
-    known = names_for(model)
-    if name is None:
-        name = "diffused" if "diffused" in known else next(iter(known))
-        kind, _ = known[name]
-        if name == "laplace":  # the kind takes whichever noise is less
-            mechanism: Mechanism = kind.calibrate(model, n, target)
-            return mechanism
+    """Calibrate the mechanism called `name`, or the usual one: the least noise, else the first that serves."""
+    name, named = usual_name(model) if name is None else name, name is not None
+    if name == "laplace" and not named:  # the kind takes whichever noise is less
+        kind, _ = names_for(model)[name]
+        mechanism: Mechanism = kind.calibrate(model, n, target)
+        return mechanism
     return build_mechanism(name, model, n, target)
+
+
+def model_for(
+    text: str | None, state: Mapping[str, Any] | None, facts: Facts | None, column: str | list[str] | None
+) -> Any:
+    """Return the system of a command: its text, or the table of a file; bounds and categories by the facts, if any.
+
+    >>> from sottovoce.facts import Number
+    >>> model_for("normal-mean", None, Facts(age=Number(0, 80)), "age").bounds
+    (0.0, 80.0)
+    """
+    given = dict(parse_settings(text)) if text is not None else dict(state or {})
+    kind = SYSTEMS[given.get("kind", given.get("system"))]
+    settings = {name for name in given if name not in ("kind", "system")}
+    known = getattr(kind, "settings", settings)
+    one = column[0] if isinstance(column, list) and len(column) == 1 else column
+    if facts is None or not hasattr(kind, "from_facts") or not settings <= set(known) or isinstance(one, list):
+        return system_from(given)
+    return kind.from_facts(given, facts, one)
+
+
+def facts_of(path: Any) -> Facts | None:
+    """Return the facts in a file, if one is named."""
+    return None if path is None else read_facts(path)
 
 
 def parse_system(text: str) -> Any:
@@ -34,6 +57,11 @@ def parse_system(text: str) -> Any:
     >>> parse_system("beta-bernoulli:alpha=6,beta=12")
     BetaBernoulli(alpha=6.0, beta=12.0, whole=True)
     """
+    return system_from(parse_settings(text))
+
+
+def parse_settings(text: str) -> dict[str, Any]:
+    """Return a system's kind and arguments from their command-line form."""
     word, _, rest = text.strip().partition(":")
     numbers: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
@@ -41,7 +69,7 @@ def parse_system(text: str) -> Any:
         if not equals:
             raise InvalidValue(f"cannot read {part!r} in {text!r}; write name=value, lists as a/b/c")
         numbers[name.strip().replace("-", "_")] = _value(value.strip())
-    return system_from({"kind": word, **numbers})
+    return {"kind": word, **numbers}
 
 
 def parse_types(text: str | Mapping[str, str] | None) -> Mapping[str, str] | None:

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 _PLACES = {
-    "EveryFitSpends": "refits",
+    "EveryFitSpends": "manners",
     "LinearRegression": "linear",
     "LinearSVC": "linear",
     "LogisticRegression": "linear",

@@ -1,38 +1,43 @@
-"""What all the scikit-learn estimators share: a promise, public bounds, one release a fit."""
+"""What all the scikit-learn regressions share: a promise, public bounds, one release a fit."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, _clone_parametrized
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sottovoce.estimators.refits import EveryFitSpends, warn_of_refit
+from sottovoce.estimators.manners import EveryFitSpends, PrivateEstimator, random_source, warn_of_refit
+from sottovoce.facts import Facts
+from sottovoce.facts.columns import Column
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import secure_rng
+from sottovoce.readings.cells import cells_of, fill, finite, missing_values, table_of
+from sottovoce.readings.rows import width_of
 from sottovoce.regression.choose import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Loss
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic
-from sottovoce.regression.reading import fill, finite, missing_values, table_of
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.placement import placed
 
-__all__ = ["EveryFitSpends", "PrivateGLM", "seed_of"]
+__all__ = ["EveryFitSpends", "PrivateGLM"]
 
 _POSTERIOR_DRAWS = 256
 """How many free draws of a released whole posterior go into `samples_`."""
 
 
-class PrivateGLM(BaseEstimator):  # type: ignore[misc]
+class PrivateGLM(PrivateEstimator):
     """A generalized linear model whose fit is one private release.
 
     No record can make a fit fail or warn: what a cell or a label holds is read by a total map (`missing`, `classes`,
@@ -41,20 +46,21 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     epsilon, delta
-        The promise (ε, δ); or give any promise as `target`.
+        The promise: ε alone is pure, which few regressions can keep, with δ it is (ε, δ); or give any promise as
+        `target`.
     target
         A promise such as ``RenyiDP(10, 1.0)``, instead of `epsilon` and `delta`.
     data_norm
-        Every row is scaled down to this Euclidean norm, the intercept's entry included. Required: read off the data it
-        would leak.
+        Every row is scaled down to this Euclidean norm, the intercept's entry included. Read off the data it would
+        leak; it follows from the facts of the columns where a curator has them, and must be given otherwise.
     mechanism
-        ``"auto"``, ``"refined"``, ``"localised"``, ``"diffuse"``, ``"concentrated"`` or ``"noisy-statistics"``.
+        ``"auto"``, ``"refined"``, ``"localised"``, ``"diffused"``, ``"concentrated"`` or ``"noisy-moments"``.
         ``auto`` looks at n, d and the promise only.
     prior_scale
-        A public guess of ‖w‖; 30/data_norm where None (of `LinearRegression` 2/data_norm).
+        A public guess of ‖w‖; 30/data_norm where None (of `LinearRegression` √d/data_norm).
     radius
         Parameters stay in the ball ‖w‖ ≤ radius, for losses that need one; 3/data_norm where None.
-    samples
+    draws
         How many posterior samples to release; they share the promise.
     n_steps
         The length of each chain; a mixing rule where None. The promise is kept at any length.
@@ -65,7 +71,8 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
     missing
         What a cell of X that holds no finite number counts as: a public number, or one a column.
     random_state
-        None for secure randomness; a whole number for experiments, and the release then says that it is reproducible.
+        None for secure randomness; a whole number, a Generator or a RandomState for experiments, and the release then
+        says that it is reproducible.
     verbose
         1 shows a progress bar.
     """
@@ -80,7 +87,7 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         mechanism: str = "auto",
         prior_scale: float | None = None,
         radius: float | None = None,
-        samples: int = 1,
+        draws: int = 1,
         n_steps: int | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
@@ -97,7 +104,7 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         self.mechanism = mechanism
         self.prior_scale = prior_scale
         self.radius = radius
-        self.samples = samples
+        self.draws = draws
         self.n_steps = n_steps
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
@@ -112,81 +119,121 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         """Return the loss, from parameters alone."""
 
     @abstractmethod
-    def _responses(self, y: Any) -> Floats:
-        """Return y in the loss's own labels."""
+    def _label(self) -> Column:
+        """Return what is public of the label, from parameters alone."""
 
-    def __sklearn_clone__(self) -> Self:
-        twin: Self = _clone_parametrized(self)
-        twin._is_clone = True
-        return twin
+    @abstractmethod
+    def _with_label(self, fact: Column) -> Self:
+        """Return an estimator that knows of its label what the facts say, where it was not given."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def _promise(self) -> Promise:
-        if self.target is not None:
-            if self.epsilon is not None or self.delta is not None:
-                raise InvalidValue("give the promise once: either target, or epsilon and delta")
-            return self.target
-        if self.epsilon is None or self.delta is None:
-            raise InvalidValue(
-                "a promise is missing: give epsilon and delta, or target. "
-                f"Got epsilon={self.epsilon} and delta={self.delta}"
-            )
-        return ApproxDP(self.epsilon, self.delta)
-
-    def _check_public(self) -> None:
-        """Raise unless all that must be public has been given; called before any record is read."""
-        self._norm()
-
     def _norm(self) -> float:
         if self.data_norm is None:
             raise InvalidValue("data_norm is missing: a public bound on ‖x‖; it is never read off the data")
         return float(self.data_norm)
 
-    def _design(self, loss: Loss, n: int, columns: int) -> Design:
-        radius = np.inf if self.radius is None else float(self.radius)
-        if self.radius is None and not np.isfinite(loss.constants(np.inf).lipschitz):
-            radius = 3 / self._norm()
-        return Design(loss, n, columns + self.fit_intercept, self._norm(), radius)
+    def _design(
+        self, columns: int, names: Sequence[str] = (), features: Sequence[Column] = (), fact: Any = None
+    ) -> Design:
+        """Return the design of so many entries, the intercept's not counted; `fact` is what is known of the label."""
+        label: Any = self._label()
+        if getattr(fact, "missing", None) is not None:
+            label = replace(label, missing=fact.missing)
+        loss, norm = self._loss(), self._norm()
+        radius = math.inf if self.radius is None else float(self.radius)
+        if self.radius is None and not math.isfinite(loss.constants(math.inf).lipschitz):
+            radius = 3 / norm
+        return Design(
+            loss,
+            columns + bool(self.fit_intercept),
+            norm,
+            radius,
+            intercept=self.intercept_scaling * norm if self.fit_intercept else 0.0,
+            features=tuple(features),
+            label=label,
+            missing=0.0 if features else tuple(np.broadcast_to(missing_values(self.missing, columns), columns)),
+            names=tuple(names),
+        )
+
+    def _mechanism(self, design: Design, n: int, promise: Promise) -> Mechanism:
+        """Return the mechanism, from public things alone."""
+        return choose(
+            self.mechanism,
+            design,
+            n,
+            promise,
+            prior_scale=self._prior_scale(design),
+            draws=self.draws,
+            n_steps=self.n_steps,
+            precision=self.precision,
+        )
+
+    def mechanism_for(
+        self,
+        n: int,
+        promise: Promise | None = None,
+        facts: Facts | None = None,
+        features: Sequence[str] | None = None,
+        label: str | None = None,
+    ) -> Mechanism:
+        """Return the mechanism for n records of these columns, by facts and parameters alone; see `PrivateEstimator`.
+
+        With facts, numbers and counts are scaled by their bounds, a category has one entry for each value but the
+        first, and `data_norm` is what no such row exceeds. Without, columns are numbers, taken as they are.
+        """
+        given = self._promise(promise)
+        if not features or label is None:
+            raise InvalidValue("name the features, at least one, and the label")
+        names = [*features, label]
+        if len(set(names)) < len(names):
+            raise InvalidValue(f"a column is read once. Got {', '.join(names)}")
+        if facts is None:
+            return self._mechanism(self._design(len(features), names), n, given)
+        columns = [facts[name] for name in features]
+        model = self._with_label(facts[label])
+        if model.data_norm is None:
+            room = 1 - model.intercept_scaling**2 if model.fit_intercept else 1.0
+            model = model._copy(data_norm=math.sqrt(len(columns) / room))
+        design = model._design(sum(map(width_of, columns)), names, columns, facts[label])
+        return model._mechanism(design, n, given)
+
+    def _copy(self, **changed: Any) -> Self:
+        """Return the estimator with other parameters."""
+        return type(self)(**(self.get_params(deep=False) | changed))
 
     def fit(self, X: Any, y: Any) -> Self:
         """Release a posterior sample of these records. Each call spends the promise."""
-        promise, loss = self._promise(), self._loss()  # public matters first: nothing is read if they fail
+        promise = self._promise()  # public matters first: nothing is read if they fail
         self._check_public()
-        place = Placement(precision=self.precision)
         warn_of_refit(self)
-        rows, labels = self._records(X, y)
-        design = self._design(loss, *rows.shape)
-        mechanism = choose(
-            self.mechanism,
-            design,
-            promise,
-            prior_scale=self._prior_scale(design),
-            samples=self.samples,
-            n_steps=self.n_steps,
-        )
-        rng = secure_rng() if self.random_state is None else seeded_rng(seed_of(self.random_state))
-        if isinstance(mechanism, NoisyQuadratic):
-            release = mechanism.release(self._rows(rows), labels, rng)
-        else:
-            accepted = self.accept_unproven
-            with _progress(self.verbose) as advance:
-                release = mechanism.release(
-                    self._rows(rows), labels, rng, placement=place, progress=advance, accept_unproven=accepted
-                )
-        self._keep(release, rng)
-        return self
+        X, y = self._records(X, y)
+        mechanism = self._mechanism(self._design(X.shape[1], self._names()), len(X), promise)
+        rng = random_source(self.random_state)
+        with _progress(self.verbose):
+            release = mechanism.release((X, y), rng, accept_unproven=self.accept_unproven)
+        return self._kept(release, mechanism, rng)
+
+    def _check_public(self) -> None:
+        """Raise unless all that must be public has been given; called before any record is read."""
+        self._norm()
+        self._loss()
+        self._label()
+
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [] if names is None else [*map(str, names), "label"]
 
     def _prior_scale(self, design: Design) -> float | None:
         """Return the public guess of ‖w‖; None for the mechanism's own."""
         return self.prior_scale
 
-    def _records(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        """Return the table and the loss's own labels, or say what is wrong with their shapes."""
-        rows, labels = self._table(X, reset=True), self._responses(y)
+    def _records(self, X: Any, y: Any) -> tuple[Floats, Any]:
+        """Return the table and the labels as they are, or say what is wrong with their shapes."""
+        rows, labels = self._table(X, reset=True), cells_of(y)
         if getattr(y, "ndim", 1) == 2:  # scikit-learn's manners; a shape is public
             text = "A column-vector y was passed when a 1d array was expected. Please change the shape of y"
             warnings.warn(text, DataConversionWarning, stacklevel=3)
@@ -208,32 +255,38 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
             )
         return fill(finite(table), missing_values(self.missing, table.shape[1]))
 
-    def _keep(self, release: Release, rng: np.random.Generator) -> None:
+    def keep(self, release: Release) -> Self:
+        """Take a release of this estimator's mechanism and be fitted by it."""
+        made = Mechanism.from_dict(release.mechanism)
+        design = made.system
+        if not isinstance(design, Design):
+            raise InvalidValue(f"this release is of a {made.word}, not of a regression")
+        self.n_features_in_ = design.dimension - bool(design.intercept)
+        if design.names:
+            self.feature_names_in_ = np.array(design.terms[: self.n_features_in_], dtype=object)
+        return self._kept(release, made, secure_rng())
+
+    def _kept(self, release: Release, mechanism: Mechanism, rng: np.random.Generator) -> Self:
         """Keep the release in the units of X and y: what is public turns one into the other for free."""
-        units, shift = self._units(self.n_features_in_ + self.fit_intercept)
+        design: Design = mechanism.system
+        matrix, shift = design.units()
         whole = isinstance(release.value, GaussianPosterior)
-        value = release.value.scaled(units, shift) if whole else release.value * units + shift
+        value = release.value.mapped(matrix, shift) if whole else np.asarray(release.value) @ matrix.T + shift
+        self.mechanism_, self.terms_ = mechanism, design.terms
         self.release_, self.profile_ = replace(release, value=value), release.profile
         if isinstance(value, GaussianPosterior):
             mean, self.samples_ = value.mean, value.sample(_POSTERIOR_DRAWS, rng)
         else:
             mean, self.samples_ = value.mean(axis=0), value
+        self._keep_label(design)
         self.coef_, self.intercept_ = self._shape(mean[: self.n_features_in_], mean[self.n_features_in_ :].sum())
+        return self
+
+    def _keep_label(self, design: Design) -> None:
+        """Keep what the label's facts say."""
 
     def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
         return coefficients, float(intercept)
-
-    def _rows(self, X: Floats) -> Floats:
-        if not self.fit_intercept:
-            return X
-        return np.hstack([X, np.full((X.shape[0], 1), self.intercept_scaling * self._norm(), X.dtype)])
-
-    def _units(self, size: int) -> tuple[Floats, Floats]:
-        """Return the public factors and shifts that turn the mechanism's parameters into coefficients and intercept."""
-        units = np.ones(size)
-        if self.fit_intercept:
-            units[-1] = self.intercept_scaling * self._norm()
-        return units, np.zeros(size)
 
     def _predictors(self, X: Any) -> Floats:
         """Return the linear predictor of each row under each sample."""
@@ -249,36 +302,20 @@ class PrivateGLM(BaseEstimator):  # type: ignore[misc]
         return np.asarray(X @ np.ravel(self.coef_) + np.ravel(self.intercept_))
 
     def to_arviz(self) -> Any:
-        """Return the samples as an ArviZ `InferenceData`; the last entry is the intercept where there is one."""
+        """Return the samples as an ArviZ `InferenceData`, each entry under its term's name."""
         check_is_fitted(self)
-        return Release(
-            self.samples_, self.profile_, self.release_.mechanism, "w", self.release_.reproducible
-        ).to_arviz()
+        return replace(self.release_, value=self.samples_).to_arviz(terms=self.terms_)
 
 
-def seed_of(random_state: Any) -> int:
-    """Return the whole number that scikit-learn's `random_state` stands for."""
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return int(random_state)
+@contextmanager
+def _progress(verbose: int) -> Iterator[None]:
+    """Show a progress bar, or nothing."""
+    if not verbose:
+        yield
+        return
+    from rich.progress import Progress  # noqa: PLC0415
 
-
-class _progress:  # noqa: N801 - a context manager, used as a function
-    """A progress bar, or nothing."""
-
-    def __init__(self, verbose: int) -> None:
-        self.verbose = verbose
-
-    def __enter__(self) -> Any:
-        if not self.verbose:
-            return None
-        from rich.progress import Progress  # noqa: PLC0415
-
-        self.bar = Progress(transient=True)
-        self.bar.start()
-        task = self.bar.add_task("sampling", total=1.0)
-        return lambda fraction: self.bar.update(task, completed=fraction)
-
-    def __exit__(self, *_: object) -> None:
-        if self.verbose:
-            self.bar.stop()
+    with Progress(transient=True) as bar:
+        task = bar.add_task("sampling", total=1.0)
+        with placed(progress=lambda fraction: bar.update(task, completed=fraction)):
+            yield

@@ -5,7 +5,8 @@ scikit-learn reads the parameters off each signature, so that the two families s
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Self
 
 import numpy as np
 from scipy import special
@@ -13,12 +14,12 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
 from sottovoce.estimators.base import EveryFitSpends, PrivateGLM
+from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
-from sottovoce.regression.reading import class_places, column_of, fill
 
 __all__ = [
     "EveryFitSpends",
@@ -44,7 +45,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         mechanism: str = "auto",
         prior_scale: float | None = None,
         radius: float | None = None,
-        samples: int = 1,
+        draws: int = 1,
         n_steps: int | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
@@ -62,7 +63,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
             mechanism=mechanism,
             prior_scale=prior_scale,
             radius=radius,
-            samples=samples,
+            draws=draws,
             n_steps=n_steps,
             fit_intercept=fit_intercept,
             intercept_scaling=intercept_scaling,
@@ -79,10 +80,6 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _check_public(self) -> None:
-        super()._check_public()
-        self._declared()
-
     def _declared(self) -> Any:
         if self.classes is None:
             raise InvalidValue("classes is missing: name the two classes; they are never read off the labels")
@@ -91,9 +88,21 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
             raise InvalidValue(f"Only binary classification is supported. classes names {classes.size} class(es)")
         return classes
 
-    def _responses(self, y: Any) -> Floats:
-        self.classes_ = self._declared()
-        return np.array([-1.0, 1.0])[class_places(y, self.classes_.tolist())]
+    def _label(self) -> Column:
+        return Category(self._declared().tolist())
+
+    def _with_label(self, fact: Column) -> Self:
+        if self.classes is not None:
+            return self
+        if isinstance(fact, Flag):
+            return self._copy(classes=(False, True))
+        if not isinstance(fact, Category):
+            raise InvalidValue(f"a classifier's label is a flag or a category. Got a {fact.word}")
+        return self._copy(classes=fact.categories)
+
+    def _keep_label(self, design: Design) -> None:
+        assert isinstance(design.label, Category)
+        self.classes_ = np.array(design.label.categories)
 
     def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
         return coefficients[None, :], np.array([intercept])
@@ -187,7 +196,7 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         mechanism: str = "auto",
         prior_scale: float | None = None,
         radius: float | None = None,
-        samples: int = 1,
+        draws: int = 1,
         n_steps: int | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
@@ -205,7 +214,7 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
             mechanism=mechanism,
             prior_scale=prior_scale,
             radius=radius,
-            samples=samples,
+            draws=draws,
             n_steps=n_steps,
             fit_intercept=fit_intercept,
             intercept_scaling=intercept_scaling,
@@ -223,6 +232,13 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         positive("response_bound", self.response_bound)
         return float(self.response_bound)
 
+    def _with_label(self, fact: Column) -> Self:
+        if self.response_bound is not None:
+            return self
+        if not isinstance(fact, Number | Count):
+            raise InvalidValue(f"a regression's label is a number or a count. Got a {fact.word}")
+        return self._copy(response_bound=(fact.low, fact.high) if isinstance(fact, Number) else fact.high)
+
 
 class PoissonRegression(_PrivateRegressor):
     """Private Poisson regression of counts from 0 to `response_bound`, on the ball ‖w‖ ≤ `radius`.
@@ -234,8 +250,8 @@ class PoissonRegression(_PrivateRegressor):
     def _loss(self) -> Loss:
         return Poisson(self._bound())
 
-    def _responses(self, y: Any) -> Floats:
-        return np.clip(fill(column_of(y), 0.0), 0.0, self._bound())
+    def _label(self) -> Column:
+        return Number(0.0, self._bound(), missing=0.0)
 
     def predict(self, X: Any) -> Floats:
         """Return the expected count of each row: the average over the samples."""
@@ -257,8 +273,8 @@ class LinearRegression(_PrivateRegressor):
     `response_bound` may be a pair (low, high) too: responses are then measured from its middle, which saves the noise
     from hiding what is public. They are divided by their bound for the fit, and the model's unit noise is that of the
     divided ones; `release_`, `samples_` and `coef_` are in the units of X and y. Where `prior_scale` is None it is
-    2/data_norm: with ‖w‖ = 1/data_norm the longest row, if it points along w, reaches the bound of the response, and
-    twice that leaves room for rows that do not.
+    √d/data_norm, so that each coefficient is N(0, 1/data_norm²): with a coefficient of 1/data_norm the longest row, if
+    it points along one axis, reaches the bound of the response. That takes public numbers alone.
     """
 
     def _loss(self) -> Loss:
@@ -278,19 +294,12 @@ class LinearRegression(_PrivateRegressor):
             raise InvalidValue("responses are measured from the middle of response_bound, which needs an intercept")
         return low / 2 + high / 2, high / 2 - low / 2
 
-    def _responses(self, y: Any) -> Floats:
+    def _label(self) -> Column:
         middle, half = self._range()
-        labels = fill(column_of(y), middle)
-        return np.clip((np.clip(labels, middle - half, middle + half) - middle) / half, -1.0, 1.0)
-
-    def _units(self, size: int) -> tuple[Floats, Floats]:
-        middle, half = self._range()
-        units, shift = super()._units(size)
-        shift[-1] = middle
-        return units * half, shift
+        return Number(middle - half, middle + half)
 
     def _prior_scale(self, design: Design) -> float | None:
-        return 2 / design.data_norm if self.prior_scale is None else self.prior_scale
+        return math.sqrt(design.dimension) / design.data_norm if self.prior_scale is None else self.prior_scale
 
     def predict(self, X: Any) -> Floats:
         """Return the expected response of each row."""

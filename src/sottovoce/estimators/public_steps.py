@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from sottovoce.estimators.refits import learns_nothing
+from sottovoce.estimators.manners import learns_nothing
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.regression.reading import class_places, fill, finite, missing_values, table_of
+from sottovoce.readings.cells import class_places, fill, finite, missing_values, table_of
 
 __all__ = ["PublicEncoder", "PublicScaler", "private_pipeline"]
 

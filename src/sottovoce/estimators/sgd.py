@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from sottovoce.amplification.sgd import NoisyProjectedSGD
-from sottovoce.estimators.base import seed_of
 from sottovoce.estimators.linear import LogisticRegression
-from sottovoce.estimators.refits import warn_of_refit
+from sottovoce.estimators.manners import random_source, warn_of_refit
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.readings import Rows
 from sottovoce.regression.design import Design
 
 __all__ = ["SGDLogisticRegression"]
@@ -43,11 +43,11 @@ class SGDLogisticRegression(LogisticRegression):
     missing
         What a cell of X that holds no finite number counts as: a public number, or one a column.
     random_state
-        None for secure randomness; a whole number for experiments.
+        None for secure randomness; a whole number, a Generator or a RandomState for experiments.
 
     Examples
     --------
-    >>> rng = seeded_rng(0)
+    >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (5000, 2))
     >>> y = np.where(X[:, 0] > X[:, 1], "ill", "well")
     >>> model = SGDLogisticRegression(
@@ -96,32 +96,40 @@ class SGDLogisticRegression(LogisticRegression):
         `public` = (X, y) are public records of the same kind: one step each after the private ones. They
         hide the last private records, so that less noise is needed.
         """
-        promise, loss, norm = self._promise(), self._loss(), self._norm()
+        promise = self._promise()
         self._check_public()
         warn_of_refit(self)
-        X, labels = self._records(X, y)
-        known = None if public is None else self._known(public)
-        radius = math.inf if self.radius is None else float(self.radius)
-        design = Design(loss, X.shape[0], X.shape[1] + self.fit_intercept, norm, radius)
-        steepest = self.regularisation + norm**2 * design.constants.curvature
-        rate = min(1 / math.sqrt(design.n), 1 / steepest) if self.learning_rate is None else self.learning_rate
-        mechanism = NoisyProjectedSGD.calibrate(
+        X, y = self._records(X, y)
+        design = self._design(X.shape[1], self._names())
+        mechanism = self._with_public(design, len(X), promise, public)
+        rng = random_source(self.random_state)
+        return self._kept(mechanism.release((X, y), rng), mechanism, rng)
+
+    def _mechanism(self, design: Design, n: int, promise: Promise) -> Mechanism:
+        return self._with_public(design, n, promise, None)
+
+    def _with_public(self, design: Design, n: int, promise: Promise, public: Any) -> NoisyProjectedSGD:
+        known = None if public is None else self._known(design, public)
+        steepest = self.regularisation + design.data_norm**2 * design.constants.curvature
+        rate = min(1 / math.sqrt(n), 1 / steepest) if self.learning_rate is None else self.learning_rate
+        return NoisyProjectedSGD.calibrate(
             design,
+            n,
             promise,
             learning_rate=rate,
             regularisation=self.regularisation,
             epochs=self.epochs,
-            public_steps=0 if known is None else len(known[1]),
+            public_steps=0 if known is None else known.n,
+            public=known,
         )
-        rng = secure_rng() if self.random_state is None else seeded_rng(seed_of(self.random_state))
-        release = mechanism.release(self._rows(X), labels, rng, public=known)
-        parts = Release(release.value[None, :], release.profile, release.mechanism, "w", release.reproducible)
-        self._keep(parts, rng)
-        self.mechanism_ = mechanism
-        self.mu_ = mechanism.mu_at(np.arange(1, X.shape[0] + 1))
+
+    def _kept(self, release: Release, mechanism: Mechanism, rng: np.random.Generator) -> Self:
+        super()._kept(release, mechanism, rng)
+        assert isinstance(mechanism, NoisyProjectedSGD)
+        self.mu_ = mechanism.mu_at(np.arange(1, mechanism.n + 1))
         return self
 
-    def _known(self, public: tuple[Any, Any]) -> tuple[Any, Any]:
+    def _known(self, design: Design, public: tuple[Any, Any]) -> Rows:
         if len(public[1]) == 0:
             raise InvalidValue("public holds no record; leave it out")
-        return self._rows(self._table(public[0], reset=False)), self._responses(public[1])
+        return design.reading.read((self._table(public[0], reset=False), public[1]))

@@ -1,6 +1,6 @@
 """Facts: what is public about a table, said once by a person and never read off the data."""
 
-from sottovoce.facts.columns import Category, Column, Count, Day, Flag, Number, Person
+from sottovoce.facts.columns import Category, Column, Count, Day, Flag, Number, Person, Vector
 from sottovoce.facts.facts import Facts
 from sottovoce.facts.files import facts_template, read_facts
 
@@ -13,6 +13,7 @@ __all__ = [
     "Flag",
     "Number",
     "Person",
+    "Vector",
     "facts_template",
     "read_facts",
 ]

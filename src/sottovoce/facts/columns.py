@@ -15,7 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.plain import mapping
 
-__all__ = ["KINDS", "Category", "Column", "Count", "Day", "Flag", "Number", "Person"]
+__all__ = ["KINDS", "Category", "Column", "Count", "Day", "Flag", "Number", "Person", "Vector"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Column(ABC):
     word: ClassVar[str]
     type: ClassVar[str]
     """The type in which an untyped file's column is read."""
+
+    def columns(self, name: str) -> tuple[str, ...]:
+        """Return the columns of the table that go by this name: one, unless it is a vector."""
+        return (name,)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the column as plain values; `from_dict` reads it back."""
@@ -179,7 +183,36 @@ class Person(Column):
     type: ClassVar[str] = "string"
 
 
-KINDS: dict[str, type[Column]] = {kind.word: kind for kind in (Category, Number, Count, Flag, Day, Person)}
+@dataclass(frozen=True)
+class Vector(Column):
+    """Several columns of numbers as one; what lies outside of the ball is drawn back to its edge.
+
+    >>> Vector(of=["dx", "dy"], radius=2.0).columns("step")
+    ('dx', 'dy')
+    """
+
+    word: ClassVar[str] = "vector"
+    type: ClassVar[str] = "float64"
+    of: tuple[str, ...]
+    radius: float
+
+    def __post_init__(self) -> None:
+        names = tuple(self.of) if isinstance(self.of, list | tuple) else ()
+        if not names or len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
+            raise InvalidValue(f"of must be a list of different columns. Got {self.of!r}")
+        radius = real("radius", self.radius)
+        if radius <= 0:
+            raise InvalidValue(f"radius must be > 0. Got {radius:g}")
+        object.__setattr__(self, "of", names)
+        object.__setattr__(self, "radius", radius)
+
+    def columns(self, name: str) -> tuple[str, ...]:
+        """Return the columns of the vector."""
+        del name
+        return self.of
+
+
+KINDS: dict[str, type[Column]] = {kind.word: kind for kind in (Category, Number, Count, Flag, Day, Vector, Person)}
 """Every kind of column by its word."""
 
 

@@ -1,6 +1,7 @@
-"""A small language for conditions on a record: ``age > 40 and smoker and region in ('N', 'S')``.
+"""A small language for conditions on a record: ``age between 40 and 60 and smoker and region in ('N', 'S')``.
 
-Text becomes a tree of the values below and nothing else: no function calls, no arithmetic, no SQL.
+Text becomes a tree of the values below and nothing else: no function calls, no arithmetic, no SQL. Days are written as
+texts: ``admitted >= '2024-01-31'``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = [
 
 LONGEST, DEEPEST = 10_000, 50
 
-KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "none", "true", "false"})
+KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "none", "true", "false"})
 
 TOKEN = re.compile(
     r"""\s*(?:
@@ -116,6 +117,8 @@ def parse_predicate(text: str) -> Condition:
     Not(part=Compare(sign='>', left=Column(name='age'), right=Literal(value=40)))
     >>> parse_predicate("region in ('N', 'S')").values
     (Literal(value='N'), Literal(value='S'))
+    >>> parse_predicate("age between 40 and 60") == parse_predicate("age >= 40 and age <= 60")
+    True
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidValue("a condition is a text such as \"age > 40 and region = 'N'\". Got nothing")
@@ -179,9 +182,20 @@ class _Parser(TokenReader):
         negated = self.accept("not")
         if self.accept("in"):
             return OneOf(left, self.values(), negated)
+        if self.accept("between"):
+            return self.within(left, negated)
         if negated:
-            self.fail("expected 'in'")
+            self.fail("expected 'in' or 'between'")
         return left
+
+    def within(self, column: Column, negated: bool) -> Condition:
+        """Read ``low and high``, both included; a missing value lies neither between them nor outside."""
+        low = self.operand()
+        self.expect("and")
+        high = self.operand()
+        if negated:
+            return Or((Compare("<", column, low), Compare(">", column, high)))
+        return And((Compare(">=", column, low), Compare("<=", column, high)))
 
     def values(self) -> tuple[Literal, ...]:
         closing = {"(": ")", "[": "]"}.get(self.token)

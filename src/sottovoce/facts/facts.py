@@ -68,7 +68,7 @@ class Facts(Mapping[str, Column]):
     @property
     def types(self) -> dict[str, str]:
         """The type in which each column of an untyped file is read."""
-        return {name: column.type for name, column in self._columns.items()}
+        return {part: column.type for name, column in self._columns.items() for part in column.columns(name)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values; `from_dict` reads them back."""

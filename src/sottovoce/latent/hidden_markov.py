@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.latent.count_tables import CountTables
-from sottovoce.latent.fields import ChainGrid, Field
+from sottovoce.facts import Facts
+from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
+from sottovoce.latent.fields import ChainGrid, Field, field_from, settings_of
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.latent_counts import LatentCounts
-from sottovoce.latent.noisy_counts import NoisyCounts
-from sottovoce.latent.noisy_tables import NoisyTables
 from sottovoce.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep, stack_draws
-from sottovoce.mechanisms.integer_noise import NoiseKind
+from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.readings import CrossCounts, Statistics
+from sottovoce.readings import Statistics
 
 __all__ = ["HiddenMarkovModel"]
 
@@ -33,10 +31,12 @@ _SEARCH = 30
 _HOPELESS = 50.0
 """How many nats below the likeliest start another one may lie."""
 _LEAST_SWEEPS, _MOST_SWEEPS = 400, 3200
+_RELEASED = 400
+"""Draws that a release holds at most."""
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel:
+class HiddenMarkovModel(OverTables):
     r"""One chain a region, one step a month, a hidden state in each, and many records in each cell.
 
     .. math:: z_{c,1} \sim \pi, \quad z_{c,t+1} \sim A_{z_{c,t}}, \quad
@@ -77,7 +77,7 @@ class HiddenMarkovModel:
     """
 
     word: ClassVar[str] = "hidden Markov model"
-    mechanisms: ClassVar[tuple[str, ...]] = ("tempered hidden Markov chain",)
+    mechanisms: ClassVar[tuple[str, ...]] = ("noisy statistics", "tempered hidden Markov chain")
     parameter: ClassVar[str] = "states and probabilities"
     grid: ChainGrid
     fields: tuple[Field, ...]
@@ -105,15 +105,6 @@ class HiddenMarkovModel:
         return CountTables.over(self.grid, self.fields)
 
     @property
-    def reading(self) -> CrossCounts:
-        """How a record becomes S(x): public lists, so that a database can count by itself."""
-        return self.tables.reading
-
-    def statistics(self, records: Any) -> Statistics:
-        """Return n and the counts of records in memory."""
-        return self.tables.statistics(records)
-
-    @property
     def prior(self) -> Prior:
         """The Dirichlet priors."""
         sizes = tuple(f.size for f in self.fields)
@@ -125,18 +116,11 @@ class HiddenMarkovModel:
         statistics = records if isinstance(records, Statistics) else self.tables.statistics(records)
         return self._shaped(self.tables.arrays(statistics))
 
-    def noisy_counts(
-        self,
-        n: int,
-        target: Promise,
-        noise: NoiseKind | None = None,
-        shares: Mapping[str, float] | Sequence[float] | None = None,
-    ) -> NoisyCounts:
-        """Return the mechanism that noises the tables once, with the least noise that keeps the promise.
-
-        Fit what it releases as often as you like. See `NoisyCounts.calibrate`.
-        """
-        return NoisyCounts.calibrate(self.tables, n, target, noise, shares)
+    def through_blocks(
+        self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator
+    ) -> HiddenMarkovPosterior:
+        """Return the fit to noisy tables, some hundreds of its draws."""
+        return self.fit(self.tables.through_blocks(n, total, noises, rng), rng=rng).thinned(_RELEASED)
 
     def fit(
         self,
@@ -266,6 +250,30 @@ class HiddenMarkovModel:
             "emission_prior": self.emission_prior,
             "transition_prior": self.transition_prior,
         }
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the model of a question: ``chains``, ``steps``, ``fields`` by their columns, ``states``, priors."""
+        del column
+        given = settings_of(
+            cls.word, settings, "chains", "steps", "fields", "states", "emission_prior", "transition_prior"
+        )
+        if not {"steps", "fields", "states"} <= set(given):
+            raise InvalidValue(f"a {cls.word} needs chains, steps, fields and states")
+        chains = Field.from_facts(given["chains"], facts[given.pop("chains")])
+        steps, fields = (tuple(Field.from_facts(n, facts[n]) for n in given.pop(key)) for key in ("steps", "fields"))
+        return cls(ChainGrid(chains, steps), fields, **given)
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a model from `to_dict`'s form."""
+        try:
+            fields, tables = tuple(map(field_from, state["fields"])), len(state["tables"])
+            grid = ChainGrid(fields[0], fields[1 : len(fields) - tables])
+            priors = (state.get("emission_prior"), state.get("transition_prior", 1.0))
+            return cls(grid, fields[len(fields) - tables :], state["states"], *priors)
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise InvalidValue(f"cannot read a hidden Markov model: {error}") from None
 
 
 def _check_sweeps(sweeps: int | None, burn_in: int | None, starts: int, chains: int) -> None:

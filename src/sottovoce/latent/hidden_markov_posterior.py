@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,8 @@ from scipy import special
 
 from sottovoce.latent.chains import forward_filter
 from sottovoce.latent.diagnostics import Convergence
-from sottovoce.latent.fields import Field
+from sottovoce.latent.draws import NamedDraws
+from sottovoce.latent.fields import Field, field_from
 from sottovoce.latent.relabel import common_labels
 from sottovoce.latent.sweeps import ChainState
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -28,7 +29,7 @@ _BLOCK = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenMarkovPosterior:
+class HiddenMarkovPosterior(NamedDraws):
     """Posterior draws with the same labels throughout, the commonest state first.
 
     Attributes
@@ -75,14 +76,7 @@ class HiddenMarkovPosterior:
         if not 0 <= burn_in < count:
             raise InvalidValue(f"burn_in must lie between 0 and {count - 1}. Got {burn_in}")
         late = np.arange(len(self)).reshape(self.chains, -1)[:, burn_in:].ravel()
-        return HiddenMarkovPosterior(
-            self.fields,
-            self.initial[late],
-            self.transition[late],
-            tuple(theta[late] for theta in self.emissions),
-            self.states[late],
-            self.chains,
-        )
+        return self._some(late)
 
     @cached_property
     def convergence(self) -> Convergence:
@@ -111,13 +105,23 @@ class HiddenMarkovPosterior:
                 return theta
         raise InvalidValue(f"no field is called {name!r}; known: {', '.join(f.name for f in self.fields)}")
 
-    def interval(self, name: str, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return equal-tailed intervals of a field's probabilities, or of ``"transition"`` or ``"initial"``."""
-        if not 0 < level < 1:
-            raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
-        draws = getattr(self, name) if name in ("transition", "initial") else self.emission(name)
-        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return low, high
+    @property
+    def named(self) -> Mapping[str, Floats]:
+        """The draws of each field's probabilities, and of ``initial`` and ``transition``, by name."""
+        emissions = {f.name: theta for f, theta in zip(self.fields, self.emissions, strict=True)}
+        return emissions | {"initial": self.initial, "transition": self.transition}
+
+    def thinned(self, most: int) -> HiddenMarkovPosterior:
+        """Return evenly spaced draws of every chain, at most so many in all."""
+        count = len(self) // self.chains
+        kept = np.unique(np.linspace(0, count - 1, max(min(most // self.chains, count), 1)).astype(int))
+        return self._some((np.arange(self.chains)[:, None] * count + kept).ravel())
+
+    def _some(self, i: Integers) -> HiddenMarkovPosterior:
+        emissions = tuple(theta[i] for theta in self.emissions)
+        return replace(
+            self, initial=self.initial[i], transition=self.transition[i], emissions=emissions, states=self.states[i]
+        )
 
     @property
     def state_probabilities(self) -> Floats:
@@ -204,11 +208,8 @@ class HiddenMarkovPosterior:
         """Return the probabilities as an ArviZ `InferenceData`."""
         import arviz  # noqa: PLC0415 - an extra
 
-        named = {f.name: theta for f, theta in zip(self.fields, self.emissions, strict=True)}
-        named |= {"initial": self.initial, "transition": self.transition}
-        return arviz.from_dict(
-            posterior={name: draws.reshape(self.chains, -1, *draws.shape[1:]) for name, draws in named.items()}
-        )
+        parts = {name: draws.reshape(self.chains, -1, *draws.shape[1:]) for name, draws in self.named.items()}
+        return arviz.from_dict(posterior=parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the draws as plain values; `from_dict` reads them back."""
@@ -227,7 +228,7 @@ class HiddenMarkovPosterior:
         """Read draws from `to_dict`'s form."""
         try:
             return HiddenMarkovPosterior(
-                tuple(Field(f["name"], tuple(f["categories"]), f.get("other")) for f in state["fields"]),
+                tuple(map(field_from, state["fields"])),
                 np.asarray(state["initial"], dtype=np.float64),
                 np.asarray(state["transition"], dtype=np.float64),
                 tuple(np.asarray(theta, dtype=np.float64) for theta in state["emissions"]),
@@ -236,8 +237,3 @@ class HiddenMarkovPosterior:
             )
         except (KeyError, TypeError) as error:
             raise InvalidValue(f"cannot read a hidden Markov posterior: {error}") from None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HiddenMarkovPosterior) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]

@@ -14,13 +14,15 @@ from sottovoce.latent.diagnostics import Convergence
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["MomentDraws", "moment_posterior"]
+__all__ = ["MomentDraws", "moment_draws", "moment_posterior", "moments"]
 
 _CHAINS, _THIN = 64, 10
 _LEAST, _MOST = 300, 2400
 """Fewest and most steps of a chain."""
 _FLAT = 1e-3
 """The least standard deviation, beside half the width of the bounds."""
+_TINY = 1e-6
+"""The least variance where sums are taken at their word."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,3 +142,20 @@ class _Chain:
         size = np.maximum(np.abs(np.stack([noise_first, noise_second], axis=-1)), 1e-9 * self._scale)
         inverse = rng.wald(1 / (self._scale * size), 1 / self._scale**2)
         self._variance = 1 / np.clip(inverse, 1e-12 / self._scale**2, 1e12 / self._scale**2)
+
+
+def moments(sums: Any, unit: float, sizes: Any) -> Floats:
+    """Return the mean and variance of t in each class, (..., 2), of sums taken at their word and cut to what can be."""
+    y, sizes = np.asarray(sums, dtype=np.float64) / unit, np.asarray(sizes, dtype=np.float64)
+    many = np.maximum(sizes, 1.0)
+    mean = np.clip(y[..., 0] / many, -1.0, 1.0)
+    square = np.where(sizes >= 1, y[..., 1] / many + 0.5, 1.0)
+    return np.stack([mean, np.clip(square - mean**2, _TINY, 1.0)], axis=-1)
+
+
+def moment_draws(sums: Any, unit: float, sizes: Floats, rng: np.random.Generator) -> Floats:
+    """Return draws of the mean and variance of t under the reference prior, (draws, classes, 2), noise left aside."""
+    found, many = moments(sums, unit, sizes), np.maximum(sizes, 3.0)
+    variance = np.clip(found[..., 1] * many / rng.chisquare(many - 1), _TINY, 1.0)
+    mean = np.clip(found[..., 0] + rng.standard_normal(many.shape) * np.sqrt(variance / many), -1.0, 1.0)
+    return np.stack([mean, variance], axis=-1)

@@ -6,29 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.latent.count_tables import CountTables
-from sottovoce.latent.fields import Field
+from sottovoce.facts import Facts
+from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
+from sottovoce.latent.fields import Field, field_from, settings_of
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.network_posterior import NetworkPosterior
-from sottovoce.latent.noisy_counts import NoisyCounts
-from sottovoce.latent.noisy_tables import NoisyTables
 from sottovoce.latent.sweeps import draw_dirichlet
-from sottovoce.mechanisms.integer_noise import NoiseKind
+from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
-from sottovoce.readings import CrossCounts, Statistics
+from sottovoce.readings import Statistics
 
 __all__ = ["BayesianNetwork"]
 
 
 @dataclass(frozen=True)
-class BayesianNetwork:
+class BayesianNetwork(OverTables):
     r"""Discrete variables, each with a table of probabilities given its parents.
 
     .. math:: p(x) = \prod_v \theta_{v \mid \mathrm{pa}(v)}(x_v \mid x_{\mathrm{pa}(v)})
@@ -59,13 +58,13 @@ class BayesianNetwork:
     >>> records = {"rain": np.where(rains, "yes", "no"), "wet": np.where(wets, "yes", "no")}
     >>> mech = network.noisy_counts(n=2000, target=PureDP(1.0))
     >>> posterior = network.fit(mech.release(records, rng).value, rng=rng)
-    >>> low, high = posterior.query_interval("rain", {"wet": "yes"})
-    >>> bool(low[1] < 0.27 / 0.34 < high[1])
+    >>> low, high = posterior.query_interval("rain", {"wet": "yes"})[1]
+    >>> bool(low < 0.27 / 0.34 < high)
     True
     """
 
     word: ClassVar[str] = "Bayesian network"
-    mechanisms: ClassVar[tuple[str, ...]] = ("tempered network",)
+    mechanisms: ClassVar[tuple[str, ...]] = ("noisy statistics", "tempered network")
     parameter: ClassVar[str] = "tables"
     fields: tuple[Field, ...]
     parents: Any = None
@@ -103,32 +102,16 @@ class BayesianNetwork:
             path = " -> ".join(reversed(error.args[1]))
             raise InvalidValue(f"a node cannot be its own ancestor: {path}; take one of these edges out") from None
 
-    @cached_property
+    @property
     def tables(self) -> CountTables:
         """What is counted: one table (parents, node) a node."""
         return CountTables(self.fields, tuple((*above, name) for name, above in self.parents))
 
-    @property
-    def reading(self) -> CrossCounts:
-        """How a record becomes S(x): public lists, so that a database can count by itself."""
-        return self.tables.reading
-
-    def statistics(self, records: Any) -> Statistics:
-        """Return n and the counts of records in memory."""
-        return self.tables.statistics(records)
-
-    def noisy_counts(
-        self,
-        n: int,
-        target: Promise,
-        noise: NoiseKind | None = None,
-        shares: Mapping[str, float] | Sequence[float] | None = None,
-    ) -> NoisyCounts:
-        """Return the mechanism that noises every node's table once, with the least noise that keeps the promise.
-
-        Fit what it releases as often as you like. See `NoisyCounts.calibrate`; shares go by the name of the node.
-        """
-        return NoisyCounts.calibrate(self.tables, n, target, noise, shares)
+    def through_blocks(
+        self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator
+    ) -> NetworkPosterior:
+        """Return the fit to noisy tables."""
+        return self.fit(self.tables.through_blocks(n, total, noises, rng), rng=rng)
 
     def fit(
         self, data: Any, *, noise_aware: bool = True, draws: int = 256, rng: np.random.Generator | None = None
@@ -195,3 +178,26 @@ class BayesianNetwork:
         above = {name: list(parents) for name, parents in self.parents}
         fields = [f.to_dict() for f in self.fields]
         return {"system": self.word, "fields": fields, "parents": above, "prior": self.prior}
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the network of a question: ``fields`` by their columns, ``parents`` of each, ``prior``."""
+        del column
+        given = settings_of(cls.word, settings, "fields", "parents", "prior")
+        parents = given.get("parents", {})
+        listed = isinstance(parents, Mapping) and all(isinstance(above, list) for above in parents.values())
+        if (
+            "fields" not in given
+            or not listed
+            or not all(isinstance(n, str) for above in parents.values() for n in above)
+        ):
+            raise InvalidValue(f'a {cls.word} needs fields, and parents such as {{"wet": ["rain"]}}')
+        return cls(tuple(Field.from_facts(n, facts[n]) for n in given["fields"]), parents, given.get("prior"))
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a network from `to_dict`'s form."""
+        try:
+            return cls(tuple(map(field_from, state["fields"])), state.get("parents"), state.get("prior"))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidValue(f"cannot read a network: {error}") from None

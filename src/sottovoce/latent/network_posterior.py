@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.latent.diagnostics import Convergence
+from sottovoce.latent.draws import NamedDraws, ends_of
 from sottovoce.latent.elimination import Factor, eliminate
-from sottovoce.latent.fields import Field
+from sottovoce.latent.fields import Field, field_from
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
@@ -20,7 +21,7 @@ __all__ = ["NetworkPosterior"]
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPosterior:
+class NetworkPosterior(NamedDraws):
     """What is known of a network's tables. Use it as often as you like: everything here is post-processing.
 
     Attributes
@@ -41,6 +42,11 @@ class NetworkPosterior:
     def __len__(self) -> int:
         return len(self.values[0])
 
+    @property
+    def named(self) -> Mapping[str, Floats]:
+        """The draws of each node's table by its name."""
+        return {field.name: draws for field, draws in zip(self.fields, self.values, strict=True)}
+
     def _node(self, name: str) -> int:
         for i, field in enumerate(self.fields):
             if field.name == name:
@@ -50,10 +56,6 @@ class NetworkPosterior:
     def table(self, name: str) -> Floats:
         """Return the posterior mean of Pr[node | parents], parents first."""
         return np.asarray(self.values[self._node(name)].mean(axis=0))
-
-    def interval(self, name: str, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return equal-tailed intervals of a node's table."""
-        return _interval(self.values[self._node(name)], level)
 
     def query_draws(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
         """Return Pr[target | given] under each draw, by variable elimination: (draws, categories)."""
@@ -74,11 +76,9 @@ class NetworkPosterior:
         """Return the posterior mean of Pr[target | given], one number a category."""
         return np.asarray(self.query_draws(target, given).mean(axis=0))
 
-    def query_interval(
-        self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95
-    ) -> tuple[Floats, Floats]:
-        """Return equal-tailed intervals of Pr[target | given]."""
-        return _interval(self.query_draws(target, given), level)
+    def query_interval(self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Floats:
+        """Return equal-tailed intervals of Pr[target | given], one (low, high) a category."""
+        return ends_of(self.query_draws(target, given), level)
 
     def _code(self, name: str, value: Hashable) -> int:
         field = self.fields[self._node(name)]
@@ -96,7 +96,7 @@ class NetworkPosterior:
                 waiting += above[name]
         return found
 
-    def sample(self, count: int, rng: np.random.Generator | None = None) -> dict[str, NDArray[Any]]:
+    def synthetic(self, count: int, rng: np.random.Generator | None = None) -> dict[str, NDArray[Any]]:
         """Return synthetic records by column, parents before children, all under one draw of the tables."""
         whole("count", count, 1)
         rng = secure_rng() if rng is None else rng
@@ -144,21 +144,9 @@ class NetworkPosterior:
         """Read draws from `to_dict`'s form."""
         try:
             return NetworkPosterior(
-                tuple(Field(f["name"], tuple(f["categories"]), f.get("other")) for f in state["fields"]),
+                tuple(map(field_from, state["fields"])),
                 tuple((name, tuple(above)) for name, above in state["parents"]),
                 tuple(np.asarray(table, dtype=np.float64) for table in state["values"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(f"cannot read a network posterior: {error}") from None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NetworkPosterior) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    if not 0 < level < 1:
-        raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return low, high

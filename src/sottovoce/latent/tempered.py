@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.mechanism import coarsen
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
@@ -21,7 +22,14 @@ from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
-__all__ = ["TemperedUpdates", "check_floor", "draw_tempered", "log_ratio_bound"]
+__all__ = [
+    "TemperedUpdates",
+    "check_floor",
+    "draw_floored_dirichlet",
+    "draw_tempered",
+    "log_ratio_bound",
+    "released_tables",
+]
 
 
 @dataclass(frozen=True)
@@ -137,3 +145,28 @@ def draw_tempered(
     """
     alpha: Any = (np.asarray(counts, dtype=np.float64) + np.asarray(prior, dtype=np.float64) - 1) / temperature + 1
     return np.asarray(TruncatedDirichlet(alpha, floor).sample(None, rng))
+
+
+def draw_floored_dirichlet(alpha: Floats, floor: float, rng: np.random.Generator) -> Floats:
+    """Draw exactly from Dirichlet(α) given that every probability is at least `floor`, for each α (categories last).
+
+    The low bits are dropped, as with every sample that is released; what is left keeps to the floor and to its
+    ceiling, on which the bound of the next update rests.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> theta = draw_floored_dirichlet(np.array([[5.0, 3.0], [900.0, 1.0]]), 0.05, seeded_rng(1))
+    >>> theta.shape, bool(theta.min() >= 0.05)
+    ((2, 2), True)
+    """
+    theta = coarsen(TruncatedDirichlet(alpha, floor).sample(None, rng))
+    return np.asarray(np.clip(theta, floor, 1 - (alpha.shape[-1] - 1) * floor))
+
+
+def released_tables(counts: ArrayLike, prior: float, temperature: float, floor: float, rng: np.random.Generator) -> Any:
+    """Return tempered probabilities of counts (categories last), each at least floor/K, their low bits dropped."""
+    counts = np.asarray(counts)
+    least = check_floor(floor / counts.shape[-1], counts.shape[-1])
+    theta = coarsen(draw_tempered(counts, prior, temperature, least, rng))
+    return np.asarray(theta / theta.sum(axis=-1, keepdims=True))

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.latent.floored import draw_floored_dirichlet
+from sottovoce.latent.fields import ChainGrid, Field
 from sottovoce.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
 from sottovoce.latent.sweeps import ChainState, stack_draws
-from sottovoce.latent.tempered import TemperedUpdates, log_ratio_bound
+from sottovoce.latent.tempered import TemperedUpdates, draw_floored_dirichlet, log_ratio_bound
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -22,6 +22,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Statistics
+from sottovoce.systems.naming import system_from
 
 __all__ = ["TemperedHiddenMarkov"]
 
@@ -96,11 +97,6 @@ class TemperedHiddenMarkov(Mechanism):
         """The thesis' figure for the same chain: the windows of all updates added up, as pure privacy."""
         return self._updates.additive_epsilon
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns to read, in order: what ``Curator.release(..., column=...)`` takes."""
-        return list(self.system.tables.columns)
-
     @classmethod
     def calibrate(
         cls,
@@ -132,6 +128,19 @@ class TemperedHiddenMarkov(Mechanism):
         del draws
         return HiddenMarkovPosterior.relabelled(self.system.fields, stack_draws(self.run(statistics, rng)))
 
+    @classmethod
+    def example(cls) -> Self:
+        """Return two sweeps over a chain of two steps, of one record."""
+        grid = ChainGrid(Field("region", ("N",)), (Field("month", (1, 2)),))
+        model = HiddenMarkovModel(grid, (Field("kind", ("a", "b")),), states=2)
+        return cls(model, 1, 4.0, 2)
+
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the emissions and states of every sweep, by the names the sampler gave them."""
+        sweeps = self.run(seen, rng, chains=draws)
+        parts = [part for s in sweeps for part in (*(e[..., :-1] for e in s.emissions), s.states)]
+        return np.concatenate([np.reshape(part, (draws, -1)) for part in parts], axis=1)
+
     def run(self, statistics: Statistics, rng: np.random.Generator, chains: int = 1) -> list[ChainState]:
         """Return the state after every sweep, of as many chains side by side; a release is that of one."""
         seen = ~self.missing[..., None]
@@ -154,6 +163,14 @@ class TemperedHiddenMarkov(Mechanism):
         states, _ = drawn.draw_states(counts, rng, weight)
         initial, transition = self.system.prior.draw_chain(states, rng)
         return ChainState(initial, transition, emissions, states)
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        model: HiddenMarkovModel = system_from(state.pop("system"))
+        mask = model.mask(None)
+        for cell in state.pop("missing", ()):
+            mask[tuple(cell)] = True
+        return cls(model, state.pop("n"), missing=mask, **state)
 
     def _parameters(self) -> dict[str, Any]:
         return {

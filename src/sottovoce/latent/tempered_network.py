@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.latent.fields import Field
 from sottovoce.latent.network import BayesianNetwork
 from sottovoce.latent.network_posterior import NetworkPosterior
-from sottovoce.latent.tempered import TemperedUpdates, check_floor, draw_tempered, log_ratio_bound
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.latent.tempered import TemperedUpdates, log_ratio_bound, released_tables
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
@@ -82,11 +83,6 @@ class TemperedNetwork(Mechanism):
         """What Lemma 7 of Dimitrakakis et al. 2014 promises of the same sample: 2Σlog(1/e₀)/T."""
         return 2 * math.fsum(math.log(f.size / self.floor) for f in self.system.fields) / self.temperature
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns to read, in order: what ``Curator.release(..., column=...)`` takes."""
-        return list(self.system.tables.columns)
-
     @classmethod
     def calibrate(cls, network: BayesianNetwork, n: int, target: Promise, *, floor: float = 0.1) -> Self:
         """Return the sample at the lowest temperature that keeps the promise."""
@@ -97,11 +93,27 @@ class TemperedNetwork(Mechanism):
         values = tuple(self._draw(table, rng, draws) for table in self.system.counts(statistics))
         return NetworkPosterior(self.system.fields, self.system.parents, values)
 
+    @classmethod
+    def example(cls) -> Self:
+        """Return two nodes of five records."""
+        network = BayesianNetwork((Field("a", ("x", "y")), Field("b", ("u", "v"))), {"b": ["a"]})
+        return cls(network, 5, 6.0)
+
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the probabilities of all tables, table after table."""
+        tables = self._value(seen, rng, draws).values
+        return np.concatenate([np.reshape(table, (draws, -1)) for table in tables], axis=1)
+
+    def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
+        """Return log of the density of all tables, ∏ θ^(count/T), up to a constant."""
+        first, second = (np.concatenate([t.ravel() for t in self.system.counts(seen)]) for seen in pair)
+        powers = (first - second) / self.temperature
+        return lambda outputs: np.asarray(np.log(outputs) @ powers)
+
     def _draw(self, table: Any, rng: np.random.Generator, draws: int) -> Floats:
-        least = check_floor(self.floor / table.shape[-1], table.shape[-1])
         repeated = np.broadcast_to(table, (draws, *table.shape))
-        theta = coarsen(draw_tempered(repeated, self.system.prior_of(repeated.shape[-1]), self.temperature, least, rng))
-        return np.asarray(theta / theta.sum(axis=-1, keepdims=True))
+        prior = self.system.prior_of(table.shape[-1])
+        return np.asarray(released_tables(repeated, prior, self.temperature, self.floor, rng))
 
     def _parameters(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "floor": self.floor}

@@ -9,7 +9,7 @@ from dataclasses import fields
 from sottovoce.privacy.errors import IncompatibleNotions, PromiseUnreachable
 from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import ApproxDP, Promise
+from sottovoce.privacy.promises import ApproxDP, MaxSuccess, Promise
 
 __all__ = ["largest_keeping"]
 
@@ -114,7 +114,10 @@ def _gap_of(target: Promise) -> Callable[[float], float]:
     if isinstance(target, ApproxDP) and target.delta > 0:
         top = -math.log(target.delta)
         return lambda excess: -math.log1p(-excess / top) if excess < top else math.inf
-    number = getattr(target, "epsilon" if isinstance(target, ApproxDP) else fields(target)[-1].name)
+    if isinstance(target, MaxSuccess):
+        number = target.success - target.baseline
+    else:
+        number = getattr(target, "epsilon" if isinstance(target, ApproxDP) else fields(target)[-1].name)
     if number <= 0:
         return lambda excess: excess
     return lambda excess: math.log1p(excess / number) if excess > -number else -math.inf

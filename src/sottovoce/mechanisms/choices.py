@@ -13,7 +13,19 @@ from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["CONJUGATE", "DELTAS", "ORDERS", "Choice", "build_mechanism", "choices", "names_for"]
+__all__ = [
+    "CONJUGATE",
+    "DELTAS",
+    "ORDERS",
+    "Choice",
+    "build_mechanism",
+    "choices",
+    "forecast_of",
+    "imagined_mean",
+    "known_names",
+    "names_for",
+    "usual_name",
+]
 
 DELTAS = (1e-3, 1e-6, 1e-9)
 ORDERS = (1.0, 2.0, 4.0, 16.0)
@@ -34,6 +46,33 @@ def names_for(system: Any) -> dict[str, tuple[Any, Mapping[str, Any]]]:
     kinds = [MECHANISMS[word] for word in (*words, *(w for w in MECHANISMS.strangers if w not in words))]
     serving = [kind for kind in kinds if kind.word in words or kind.serves(system)]
     return {name: (kind, options) for kind in serving for name, options in kind.choices.items()}
+
+
+def usual_name(system: Any) -> str:
+    """Return the mechanism to take where nobody names one: the system's own default, else the first that serves."""
+    return getattr(system, "default_mechanism", None) or next(iter(names_for(system)))
+
+
+def imagined_mean(system: Any) -> Any:
+    """Return a mean of the records in the middle of what they can be, for a forecast; None where nothing forecasts."""
+    if not any(_forecasts(kind) for kind, _ in names_for(system).values()):
+        return None
+    middle = system.reading.middle()
+    return middle.tolist() if isinstance(middle, np.ndarray) else middle
+
+
+def _forecasts(kind: type[Mechanism]) -> bool:
+    return kind.forecasts and kind.forecast is not Mechanism.forecast
+
+
+def forecast_of(mechanism: Mechanism, mean: Any) -> Forecast | None:
+    """Return what to expect of a mechanism if the records had this mean; None where it has no forecast."""
+    return mechanism.forecast(mean) if mean is not None and _forecasts(type(mechanism)) else None
+
+
+def known_names() -> tuple[str, ...]:
+    """Return every short name there is; imports every mechanism."""
+    return tuple(dict.fromkeys((*CONJUGATE, *(name for word in MECHANISMS for name in MECHANISMS[word].choices))))
 
 
 def build_mechanism(name: str, system: Any, n: int, target: Promise) -> Mechanism:
@@ -85,5 +124,5 @@ def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -
                 raise
             found.append(Choice(name, None, None, str(error)))
             continue
-        found.append(Choice(name, mechanism, mechanism.forecast(mean) if mechanism.forecasts else None))
+        found.append(Choice(name, mechanism, forecast_of(mechanism, mean)))
     return sorted(found, key=lambda c: np.inf if c.forecast is None else c.forecast.expected_kl)

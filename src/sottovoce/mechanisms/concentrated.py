@@ -10,6 +10,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.system import System
 
 __all__ = ["ConcentratedPosterior"]
@@ -44,6 +45,11 @@ class ConcentratedPosterior(PosteriorSample):
 
     def _parameters(self) -> dict[str, Any]:
         return {"prior_weight": float(self.prior_weight)}
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a posterior of five records, the prior counted 2.5 times."""
+        return cls(BetaBernoulli(6, 12), 5, 2.5)
 
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise) -> Self:

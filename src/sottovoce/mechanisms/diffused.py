@@ -11,6 +11,7 @@ from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.system import System
 
 __all__ = ["DiffusedPosterior"]
@@ -46,6 +47,11 @@ class DiffusedPosterior(PosteriorSample):
 
     def _parameters(self) -> dict[str, Any]:
         return {"data_weight": float(self.data_weight)}
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a posterior of five records, each counted 0.4 times."""
+        return cls(BetaBernoulli(6, 12), 5, 0.4)
 
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise) -> Self:

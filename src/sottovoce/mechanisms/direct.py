@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.promises import Promise
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.system import System
 
 __all__ = ["DirectPosterior"]
@@ -23,8 +24,8 @@ class DirectPosterior(PosteriorSample):
     --------
     >>> from sottovoce.systems import BetaBernoulli
     >>> mech = DirectPosterior(BetaBernoulli(alpha=6, beta=12), n=100)
-    >>> round(mech.profile.delta(1.0), 12)
-    0.005116727392
+    >>> round(mech.profile.delta(1.0), 6)
+    0.005117
     """
 
     word: ClassVar[str] = "direct posterior"
@@ -32,6 +33,11 @@ class DirectPosterior(PosteriorSample):
 
     def _parameters(self) -> dict[str, Any]:
         return {}
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a posterior of five records."""
+        return cls(BetaBernoulli(6, 12), 5)
 
     @classmethod
     def calibrate(cls, system: System, n: int, target: Promise) -> Self:

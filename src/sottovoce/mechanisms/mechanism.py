@@ -33,10 +33,19 @@ MECHANISMS = Registry(
         "tempered posterior": "sottovoce.mechanisms.tempered:TemperedPosterior",
         "noisy statistics": "sottovoce.mechanisms.noisy_statistics:NoisyStatistics",
         "statistical query": "sottovoce.mechanisms.statistical_query:StatisticalQuery",
-        "noisy counts": "sottovoce.latent.noisy_counts:NoisyCounts",
+        "noisy counts": "sottovoce.mechanisms.noisy_statistics:NoisyStatistics",
         "tempered hidden Markov chain": "sottovoce.latent.tempered_hidden_markov:TemperedHiddenMarkov",
         "tempered network": "sottovoce.latent.tempered_network:TemperedNetwork",
         "noisy cells": "sottovoce.answers.noisy_cells:NoisyCells",
+        "tempered naive Bayes": "sottovoce.latent.tempered_naive_bayes:TemperedNaiveBayes",
+        "refined regression": "sottovoce.regression.refined:RefinedRegression",
+        "localised regression": "sottovoce.regression.localised:LocalisedRegression",
+        "diffused regression": "sottovoce.regression.posterior:DiffusedRegression",
+        "concentrated regression": "sottovoce.regression.posterior:ConcentratedRegression",
+        "noisy moments": "sottovoce.regression.noisy_moments:NoisyMoments",
+        "tempered regression": "sottovoce.regression.tempered:TemperedRegression",
+        "noisy projected SGD": "sottovoce.amplification.sgd:NoisyProjectedSGD",
+        "Ornstein-Uhlenbeck diffusion": "sottovoce.amplification.diffusion:OrnsteinUhlenbeck",
     },
     "sottovoce.mechanisms",
 )
@@ -95,6 +104,11 @@ class Mechanism(ABC):
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a release if the records had this mean; reads no private data."""
         raise InvalidValue(f"a {self.word} has no forecast in closed form; release from simulated records instead")
+
+    @classmethod
+    def example(cls) -> Mechanism:
+        """Return a small one of public numbers, for checks and audits; every registered kind has one."""
+        raise InvalidValue(f"{cls.__name__} has no example; a registered kind of mechanism needs one")
 
     @classmethod
     def serves(cls, system: Any) -> bool:

@@ -1,11 +1,11 @@
-"""Noisy statistics: a whole posterior from statistics with discrete noise."""
+"""Noisy statistics: a whole posterior from statistics with discrete noise, one noise a block of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -16,20 +16,23 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.noise_aware import latent_counts, latent_total
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
+from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.privacy.numbers import Floats, real
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Reading, Statistics
+from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
 from sottovoce.readings.base import Movement, checked_n
+from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import Distribution
-from sottovoce.systems.system import ClippedSystem, System
+from sottovoce.systems.system import ClippedSystem
 
-__all__ = ["NoisyStatistics"]
+__all__ = ["NoisyStatistics", "NoisySystem"]
 
 _MOST_STEPS = 2.0**50
 """The most noise, in steps: sums and noise together then stay far inside 64 bits."""
@@ -40,16 +43,28 @@ _IMAGINED = 8
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 
 
+@runtime_checkable
+class NoisySystem(Protocol):
+    """A system that says itself what to make of noisy statistics; a conjugate one need not."""
+
+    def through_blocks(self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator) -> Any:
+        """Return the value to release, from noisy statistics and the noise on each block of them alone."""
+
+    def forecast_blocks(self, n: int, mean: Any, noises: Sequence[IntegerNoise], level: float) -> Forecast:
+        """Return what to expect of it if the records had this mean."""
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyStatistics(Mechanism):
     """Release ΣS(x) with discrete noise, as the posterior that knows of the noise.
 
-    Whole statistics carry discrete Laplace or discrete Gaussian noise from OpenDP. Sums of fractions are
-    rounded to a public grid
-    first, fine beside the noise, coarse beside the error of a floating-point sum; its step is one part of the
-    sensitivity. Both noises have exact profiles on counts. Gaussian noise on vectors and
-    on finely gridded sums is claimed by what is proven of it, ρ = Δ²/2σ² (Canonne, Kamath and Steinke 2020),
-    never by the curve of the continuous one.
+    Whole statistics carry discrete Laplace or discrete Gaussian noise from OpenDP. Sums of fractions are rounded to a
+    public grid first, fine beside the noise, coarse beside the error of a floating-point sum; its step is one part of
+    the sensitivity. A reading of several blocks (one a table of counts, one a number's moments) has a scale for each,
+    and one record may move them all: with F tables 2F counts move by one, and the profile is the exact composition of
+    those 2F noises (Geumlek 2020, §4.4.2). Both noises have exact profiles on counts. Gaussian noise on vectors and on
+    finely gridded sums is claimed by what is proven of it, ρ = Δ²/2σ² (Canonne, Kamath and Steinke 2020), never by the
+    curve of the continuous one.
 
     Parameters
     ----------
@@ -58,12 +73,13 @@ class NoisyStatistics(Mechanism):
     noise
         ``"laplace"`` or ``"gaussian"``.
     scale
-        b of the Laplace or σ of the Gaussian noise, in the statistic's own unit.
+        b of the Laplace or σ of the Gaussian noise, in the statistic's own unit; where the reading has several blocks,
+        one a block, or one number that serves all.
 
     Examples
     --------
     >>> from sottovoce.privacy.promises import PureDP
-    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> from sottovoce.privacy.randomness import secure_rng, seeded_rng
     >>> from sottovoce.systems import BetaBernoulli
     >>> mech = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n=100, target=PureDP(0.5))
     >>> mech.noise, round(mech.scale, 9)
@@ -80,52 +96,104 @@ class NoisyStatistics(Mechanism):
     }
     derived: ClassVar[tuple[str, ...]] = ("grid",)
     noise: NoiseKind
-    scale: float
+    scale: Any
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_system(self.system)
+        if not isinstance(self.system, NoisySystem):
+            check_system(self.system)
         if not isinstance(self.noise, str) or self.noise not in _KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
-        if self.noise == "laplace" and self.reading.vector:
-            raise InvalidValue("Laplace noise on vectors costs √d more than need be; use noise='gaussian'")
-        object.__setattr__(self, "scale", real("scale", self.scale, above=0.0))
-        if self.scale / self.grid > _MOST_STEPS:
-            raise InvalidValue(f"scale must be at most 2**50 steps of {self.grid:g}. Got {self.scale!r}")
+        scales = np.atleast_1d(as_floats("scale", self.scale, 0.0))
+        count = len(self.blocks)
+        if scales.shape not in ((1,), (count,)):
+            raise InvalidValue(f"give one scale, or one for each of the {count} blocks. Got {scales.size}")
+        spread = np.broadcast_to(scales, count).tolist()
+        object.__setattr__(self, "scale", spread[0] if count == 1 else tuple(spread))
+        for block, scale in zip(self.blocks, spread, strict=True):
+            _check_kind(self.noise, block.movement)
+            if scale / block.movement.grid > _MOST_STEPS:
+                raise InvalidValue(f"scale must be at most 2**50 steps of {block.movement.grid:g}. Got {scale!r}")
+        self.noises  # noqa: B018 - a scale that cannot be is refused here
 
     @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The parts of the statistics that carry noise of their own scale."""
+        return self.reading.blocks(self.n)
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scale of each block's noise."""
+        return self.scale if isinstance(self.scale, tuple) else (self.scale,)
+
+    @cached_property
+    def noises(self) -> tuple[IntegerNoise, ...]:
+        """The noise on each block, in steps of its grid."""
+        pairs = zip(self.scales, self.blocks, strict=True)
+        return tuple(IntegerNoise(self.noise, scale / block.movement.grid) for scale, block in pairs)
+
+    @property
     def grid(self) -> float:
-        """The public grid step on which the statistic is released."""
-        return self.reading.movement(self.n).grid
+        """The public grid step on which statistics of a single block are released."""
+        return self.blocks[0].movement.grid
+
+    @property
+    def _steps(self) -> IntegerNoise:
+        """The noise of a single block."""
+        return self.noises[0]
 
     @cached_property
     def profile(self) -> Profile:
         """What the release provably does: exact on counts, the proven ρ for Gaussian noise elsewhere."""
-        return noise_profile(self.noise, self.scale / self.grid, self.reading.movement(self.n))
+        if self.n == 0:  # no record, no neighbour
+            return ZeroConcentratedProfile(0.0)
+        return noise_profile(self.noises, self.blocks)
 
     @classmethod
-    def calibrate(cls, system: System, n: int, target: Promise, noise: NoiseKind | None = None) -> Self:
-        """Return the mechanism with the least noise that keeps the promise; of both kinds unless `noise`
-        says which.
+    def example(cls) -> Self:
+        """Return three counts of five records with Laplace noise."""
+        return cls(DirichletCategorical([1.0, 1.0, 1.0]), 5, "laplace", 2.0)
+
+    @classmethod
+    def calibrate(
+        cls,
+        system: Any,
+        n: int,
+        target: Promise,
+        noise: NoiseKind | None = None,
+        shares: Mapping[str, float] | Sequence[float] | None = None,
+    ) -> Self:
+        """Return the mechanism with the least noise that keeps the promise.
+
+        Parameters
+        ----------
+        system, n
+            What is unknown, and how many records there are.
+        target
+            The promise.
+        noise
+            The kind of noise; whichever needs the least of it unless given.
+        shares
+            How the budget is split between blocks: one positive number each, or a mapping from their names (a table
+            goes by its last field). Equal unless given. A block with share p (of a sum of one) gets p of ε under
+            Laplace noise, p of ρ under Gaussian noise.
         """
+        blocks = system.reading.blocks(checked_n(n))
+        parts = _shares(len(blocks), getattr(system, "block_names", ()), shares)
         if noise is not None:
-            return cls(system, n, noise, _least_scale(system.reading, checked_n(n), noise, target))
+            return cls(system, n, noise, _least_scales(noise, blocks, parts, target))
         found: list[Self] = []
-        reasons: list[PromiseUnreachable] = []
+        reasons: list[Exception] = []
         for kind in _KINDS:
-            if kind == "laplace" and system.reading.vector:
+            if kind == "laplace" and not all(_adds_up(block.movement) for block in blocks):
                 continue
             try:
-                found.append(cls.calibrate(system, n, target, kind))
+                found.append(cls.calibrate(system, n, target, kind, shares))
             except PromiseUnreachable as error:
                 reasons.append(error)
         if not found:
             raise reasons[0]
-        return min(found, key=lambda mechanism: mechanism._steps.variance)
-
-    @cached_property
-    def _steps(self) -> IntegerNoise:
-        return IntegerNoise(self.noise, self.scale / self.grid)
+        return min(found, key=_loudness)
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
@@ -138,30 +206,47 @@ class NoisyStatistics(Mechanism):
 
     def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Floats]:
         """Return log of the probability of noisy statistics under the first of a pair over that under the second."""
-        centres = [self.reading.from_steps(self.n, self.reading.steps(seen)) / self.grid for seen in pair]
+        centres = [self.reading.from_steps(self.n, self.reading.steps(seen)) for seen in pair]
 
         def of_noise(outputs: Any) -> Floats:
-            whole = np.asarray(outputs) / self.grid
-            weights = [self._steps.log_weight(np.rint(whole - centre)).sum(axis=-1) for centre in centres]
-            return np.asarray(weights[0] - weights[1])
+            first, second = (self._log_weight(np.asarray(outputs) - centre) for centre in centres)
+            return np.asarray(first - second)
 
         return of_noise
 
-    def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> NoisyPosterior:
+    def _log_weight(self, gap: Floats) -> Floats:
+        """Return log of the probability of noise, up to a constant."""
+        logs = [
+            noise.log_weight(np.rint(part / block.movement.grid)).sum(axis=-1)
+            for noise, part, block in zip(self.noises, self._split(gap), self.blocks, strict=True)
+        ]
+        return np.asarray(np.sum(logs, axis=0))
+
+    def _split(self, array: Any) -> list[Any]:
+        """Return the coordinates of each block, last axis."""
+        return np.split(array, np.cumsum([block.size for block in self.blocks])[:-1], axis=-1)
+
+    def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
         del draws
         return self.posterior_from(self.noisy_totals(statistics, rng)[0], rng)
 
     def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
         """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""
-        counts = self.reading.steps(statistics)
-        noisy = self._steps.add(np.tile(counts, draws), rng).reshape(draws, counts.size)
-        return self.reading.from_steps(self.n, noisy)
+        steps = self.reading.steps(statistics)
+        noisy = [
+            noise.add(np.tile(part, draws), rng).reshape(draws, part.size)
+            for noise, part in zip(self.noises, self._split(steps), strict=True)
+        ]
+        return self.reading.from_steps(self.n, np.concatenate(noisy, axis=1))
 
-    def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> NoisyPosterior:
-        """Return the posterior that goes with a noisy statistic already released: post-processing, free of
-        cost.
+    def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> Any:
+        """Return what goes with a noisy statistic already released: post-processing, free of cost.
+
+        That is a `NoisyPosterior`, unless the system says otherwise.
         """
         noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
+        if isinstance(self.system, NoisySystem):
+            return self.system.through_blocks(self.n, noisy, self.noises, secure_rng() if rng is None else rng)
         statistics = self.reading.statistics(self.n, self.reading.project(self.n, noisy))
         plug_in = self.system.posterior(statistics)
         aware = self._noise_aware(noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
@@ -190,6 +275,8 @@ class NoisyStatistics(Mechanism):
         The noise on one number is averaged over by Gauss points of its law. The noise on a histogram is averaged over
         eight imagined releases, each category's own noise laid evenly over its law in them.
         """
+        if isinstance(self.system, NoisySystem):
+            return self.system.forecast_blocks(self.n, mean, self.noises, level)
         statistics = self.reading.imagined(self.n, mean)
         system: Any = self.system
         if not self.n:
@@ -219,7 +306,15 @@ class NoisyStatistics(Mechanism):
         )
 
     def _parameters(self) -> dict[str, Any]:
+        if isinstance(self.scale, tuple):
+            return {"noise": self.noise, "scales": list(self.scale)}
         return {"noise": self.noise, "scale": self.scale, "grid": self.grid}
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        if "scales" in state:
+            state["scale"] = state.pop("scales")
+        return super()._from_state(state)
 
 
 def _evenly(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Floats:
@@ -233,25 +328,84 @@ def _evenly(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Floats:
     return np.array([rng.permutation(values) for _ in range(size)]).T
 
 
-def noise_profile(noise: NoiseKind, steps: float, movement: Movement) -> Profile:
-    """Return the profile of noise of a scale in grid steps on a total that moves so far: exact on counts."""
-    if movement.cells and noise == "laplace":
-        return movement.cells * DiscreteLaplaceProfile(steps, movement.width)
-    if movement.cells and steps <= DiscreteGaussianProfile.most:
-        return DiscreteGaussianProfile(steps, movement.width, movement.cells)
-    return ZeroConcentratedProfile(movement.squares / (2 * steps**2))
+def noise_profile(noises: Sequence[IntegerNoise], blocks: Sequence[Block]) -> Profile:
+    """Return the profile of noise on blocks of statistics, all of which one record may move: exact on counts."""
+    parts = [_one_noise(noise, block.movement) for noise, block in zip(noises, blocks, strict=True)]
+    profiles, counts = zip(*parts, strict=True)
+    return compose(list(profiles), list(counts))
 
 
-def _least_scale(reading: Reading, n: int, noise: NoiseKind, target: Promise) -> float:
-    """Return the least scale that keeps the promise, looking at 1/scale."""
-    movement = reading.movement(n)
-    counted = movement.cells == 2 and movement.width == 1
+def _one_noise(noise: IntegerNoise, movement: Movement) -> tuple[Profile, int]:
+    """Return the profile of a noise on so many coordinates that move alike, and how many those are."""
+    if noise.kind == "laplace":
+        if movement.cells:
+            return DiscreteLaplaceProfile(noise.scale, movement.width), movement.cells
+        return PureProfile(float(movement.total or 0) / noise.scale), 1
+    if movement.cells and noise.scale <= DiscreteGaussianProfile.most:
+        return DiscreteGaussianProfile(noise.scale, movement.width, movement.cells), 1
+    return ZeroConcentratedProfile(movement.squares / (2 * noise.scale**2)), 1
+
+
+def _adds_up(movement: Movement) -> bool:
+    """Say whether the sum of all moves is bounded, which Laplace noise needs."""
+    return bool(movement.cells) or movement.total is not None
+
+
+def _check_kind(noise: NoiseKind, movement: Movement) -> None:
+    if noise == "laplace" and not _adds_up(movement):
+        raise InvalidValue("Laplace noise on vectors costs √d more than need be; use noise='gaussian'")
+
+
+def _moved(noise: NoiseKind, movement: Movement) -> float:
+    """Return how far one record moves a block, in its own unit: half of L1, or L2 over √2; for a table, one."""
+    if noise == "gaussian":
+        return float(movement.grid * np.sqrt(movement.squares / 2))
+    return movement.grid * (movement.cells * movement.width if movement.cells else float(movement.total or 0)) / 2
+
+
+def _loudness(mechanism: NoisyStatistics) -> float:
+    """Return the noise of all blocks, each beside what one record moves."""
+    pairs = zip(mechanism.noises, mechanism.blocks, strict=True)
+    return sum(noise.variance / block.movement.squares for noise, block in pairs)
+
+
+def _shares(count: int, names: Sequence[str], shares: Mapping[str, float] | Sequence[float] | None) -> Floats:
+    if shares is None:
+        return np.full(count, 1 / count)
+    if isinstance(shares, Mapping):
+        if set(shares) != set(names) or len(set(names)) < count:
+            raise InvalidValue(f"shares must name each of {', '.join(names)} once. Got {', '.join(map(str, shares))}")
+        shares = [shares[name] for name in names]
+    parts = np.atleast_1d(as_floats("shares", list(shares), 0.0))
+    if parts.shape != (count,) or not np.all((parts > 0) & np.isfinite(parts)):
+        raise InvalidValue(f"shares must be {count} positive numbers. Got {list(shares)}")
+    return np.asarray(parts / parts.sum())
+
+
+def _least_scales(noise: NoiseKind, blocks: Sequence[Block], shares: Floats, target: Promise) -> list[float]:
+    """Return the least scales in the proportion of the shares that keep the promise, looking at 1/scale."""
+    if noise not in _KINDS:
+        raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {noise!r}")
+    for block in blocks:
+        _check_kind(noise, block.movement)
+    weights = shares if noise == "laplace" else np.sqrt(shares)
+    sizes = [_moved(noise, block.movement) for block in blocks]
+
+    def scales(inverse: float) -> list[float]:
+        return [float(size / (inverse * w)) for size, w in zip(sizes, weights, strict=True)]
 
     def profile(inverse: float) -> Profile:
-        if counted and noise == "laplace" and isinstance(target, ApproxDP):
-            # Two counts that move by one tell no more than one count that moves by two: hockey sticks p²(1-e^(ε-2t))
-            # and p(1-e^(ε-2t)), p = 1/(1+e^-t). Far quicker than to compose, and hardly looser where δ is small.
-            return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND)
-        return noise_profile(noise, 1 / inverse / movement.grid, movement)
+        pairs = zip(scales(inverse), blocks, strict=True)
+        return noise_profile([IntegerNoise(noise, scale / b.movement.grid) for scale, b in pairs], blocks)
 
-    return 1 / largest_keeping(profile, target, high=100 / reading.unit, name="1/scale")
+    high = 100.0
+    composed = len(blocks) > 1 or blocks[0].movement.cells > 1
+    if composed and isinstance(target, ApproxDP) and target.delta > 0:
+        # A quick bound says where to look: to compose noises far smaller than the answer's would take long.
+        def quick(inverse: float) -> Profile:
+            return ZeroConcentratedProfile(profile(inverse).zcdp())
+
+        high = min(high, 4 * largest_keeping(quick, target, high=high, name="1/scale"))
+        if noise == "laplace":
+            high = max(high, largest_keeping(lambda c: PureProfile(2 * c), target, high=100.0, name="1/scale"))
+    return scales(largest_keeping(profile, target, high=high, name="1/scale"))

@@ -38,7 +38,8 @@ class PosteriorSample(Mechanism):
     @cached_property
     def profile(self) -> Profile:
         """What one sample provably does: the exact supremum over neighbouring data sets."""
-        return self.system.profile(self.n, *self._weights)
+        profile: Profile = self.system.profile(self.n, *self._weights)
+        return profile
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
         size = None if draws == 1 else draws

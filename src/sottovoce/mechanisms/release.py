@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,12 @@ POSTERIORS = Registry(
     "released value",
     {
         "noisy": "sottovoce.mechanisms.noisy_posterior:NoisyPosterior",
-        "noisy tables": "sottovoce.latent.noisy_tables:NoisyTables",
+        "noisy tables": "sottovoce.latent.count_tables:NoisyTables",
+        "gaussian": "sottovoce.regression.gaussian_posterior:GaussianPosterior",
         "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
         "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",
+        "class posterior": "sottovoce.latent.class_posterior:ClassPosterior",
     },
     "sottovoce.posteriors",
 )
@@ -90,8 +92,11 @@ class Release:
         """Read a release from `to_json`'s form."""
         return Release.from_dict(json_object(text, "a release"))
 
-    def to_arviz(self, draws: int = 1000) -> Any:
-        """Return the samples as an ArviZ `InferenceData`; a whole posterior is sampled `draws` times."""
+    def to_arviz(self, draws: int = 1000, terms: Sequence[str] | None = None) -> Any:
+        """Return the samples as an ArviZ `InferenceData`; a whole posterior is sampled `draws` times.
+
+        `terms` names the entries of a sample that is a vector.
+        """
         import arviz  # noqa: PLC0415 - an extra
 
         value = self.value.sample(draws) if hasattr(self.value, "sample") else self.value
@@ -99,7 +104,10 @@ class Release:
         if array.ndim == 0 or array.size == 0:
             raise InvalidValue("there is no sample to export")
         attributes = {"profile": self.profile.to_json(), "reproducible": int(self.reproducible)}
-        return arviz.from_dict(posterior={self.parameter: array[None, ...]}, attrs=attributes)
+        named: dict[str, Any] = {}
+        if terms is not None:
+            named = {"coords": {"term": list(terms)}, "dims": {self.parameter: ["term"]}}
+        return arviz.from_dict(posterior={self.parameter: array[None, ...]}, attrs=attributes, **named)
 
 
 def _value(plain: Any) -> Any:

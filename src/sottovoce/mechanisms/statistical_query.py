@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
-from sottovoce.readings import Statistics
 from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.system import System
 
@@ -24,9 +23,20 @@ Predicate = Callable[[Any], float]
 class StatisticalQuery(PosteriorSample):
     """Answer "what is the mean of φ(x)?" with a sample of the Beta posterior, φ any map into [0, 1].
 
-    φ is called on one record at a time, so that no record can touch another's answer, and what it returns
-    is clipped to [0, 1]; where it fails, or returns no number, the record counts as 0.
-    The data counts `data_weight` times (Geumlek et al. 2017, §3.3).
+    The data counts `data_weight` <= 1 times, or the prior `prior_weight` >= 1 times (Geumlek et al. 2017, §3.3, with
+    Algorithm 2 or 3; Geumlek 2020, Algorithm 4).
+
+    Parameters
+    ----------
+    system
+        A `BetaBernoulli`; its records are fractions here.
+    predicate
+        φ, called on one record at a time, so that no record can touch another's answer; what it returns is clipped to
+        [0, 1], and where it fails, or returns no number, the record counts as 0. None where the records are φ(x)
+        already; so it is for a curator, whose table is asked by a column of numbers from 0 to 1 or by a condition.
+        Of a query read back from its public numbers only φ's name is known: it says what it costs, and asks no records.
+    data_weight, prior_weight
+        How often data and prior count.
 
     Examples
     --------
@@ -42,30 +52,56 @@ class StatisticalQuery(PosteriorSample):
     """
 
     word: ClassVar[str] = "statistical query"
-    predicate: Predicate
+    predicate: Predicate | str | None = None
     data_weight: float = 1.0
+    prior_weight: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "system", _fractional(self.system))
-        if not callable(self.predicate):
+        if not (self.predicate is None or callable(self.predicate) or isinstance(self.predicate, str)):
             raise InvalidValue(f"predicate must be a function of one record. Got {self.predicate!r}")
         object.__setattr__(self, "data_weight", real("data_weight", self.data_weight))
         if not 0 < self.data_weight <= 1:
             raise InvalidValue(f"data_weight must be > 0 and <= 1. Got {self.data_weight!r}")
+        object.__setattr__(self, "prior_weight", real("prior_weight", self.prior_weight))
+        if not 1 <= self.prior_weight < float("inf"):
+            raise InvalidValue(f"prior_weight must be >= 1 and finite. Got {self.prior_weight!r}")
 
     @property
     def _weights(self) -> tuple[float, float]:
-        return float(self.data_weight), 1.0
+        return float(self.data_weight), float(self.prior_weight)
 
     @classmethod
-    def calibrate(cls, system: System, n: int, target: Promise, *, predicate: Predicate) -> Self:
-        """Return the query with the largest data weight that keeps the promise."""
+    def example(cls) -> Self:
+        """Return a question about the mean of five numbers cut to [0, 1]."""
+        return cls(BetaBernoulli(2, 2), 5, float, 0.7)
+
+    @classmethod
+    def calibrate(
+        cls,
+        system: System,
+        n: int,
+        target: Promise,
+        *,
+        predicate: Predicate | None = None,
+        weigh: Literal["data", "prior"] = "data",
+    ) -> Self:
+        """Return the query with the largest data weight that keeps the promise, or with the smallest prior weight."""
         fractional = _fractional(system)
+        if weigh == "prior":
+            share = largest_keeping(lambda m: fractional.profile(n, 1.0, 1 / m), target, high=1.0, name="prior share")
+            return cls(fractional, n, predicate, prior_weight=1 / share)
+        if weigh != "data":
+            raise InvalidValue(f"weigh must be 'data' or 'prior'. Got {weigh!r}")
         weight = largest_keeping(lambda w: fractional.profile(n, w, 1.0), target, high=1.0, name="data_weight")
         return cls(fractional, n, predicate, weight)
 
-    def _statistics(self, records: Any) -> Statistics:
+    def _statistics(self, records: Any) -> Any:
+        if isinstance(self.predicate, str):
+            raise InvalidValue(f"only the name of {self.predicate!r} is known here; build the query with the function")
+        if self.predicate is None:
+            return self.system.statistics(records)
         if isinstance(records, Mapping | str | bytes) or hasattr(records, "columns"):
             # Going through a frame or a mapping yields its names, not its records.
             raise InvalidData(
@@ -80,13 +116,16 @@ class StatisticalQuery(PosteriorSample):
 
     def _answer(self, record: Any) -> Any:
         try:
-            return self.predicate(record)
+            return self.predicate(record)  # type: ignore[operator, misc]
         except Exception:  # a failure would tell that such a record exists; it counts as 0 instead
             return None
 
     def _parameters(self) -> dict[str, Any]:
-        name = getattr(self.predicate, "__name__", type(self.predicate).__name__)
-        return {"data_weight": float(self.data_weight), "predicate": name}
+        weights = {"data_weight": float(self.data_weight), "prior_weight": float(self.prior_weight)}
+        if self.predicate is None:
+            return weights
+        known = self.predicate if isinstance(self.predicate, str) else type(self.predicate).__name__
+        return weights | {"predicate": getattr(self.predicate, "__name__", known)}
 
 
 def _fractional(system: System) -> BetaBernoulli:

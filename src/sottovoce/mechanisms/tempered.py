@@ -21,6 +21,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
+from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.distributions import ScalarDistribution
 from sottovoce.systems.distributions.base import number
 from sottovoce.systems.normal_mean import NormalMean
@@ -75,6 +76,11 @@ class TemperedPosterior(Mechanism):
     def profile(self) -> Profile:
         """What one sample provably does: privacy loss in a window of width η/T."""
         return BoundedRangeProfile(self.system.log_ratio_range(self.truncation) / self.temperature)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a posterior of five records at temperature 4."""
+        return cls(BetaBernoulli(1, 1), 5, 4.0, 0.1)
 
     @classmethod
     def calibrate(cls, system: Any, n: int, target: Promise, truncation: Any = None) -> Self:

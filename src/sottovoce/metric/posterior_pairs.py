@@ -15,9 +15,8 @@ import numpy as np
 
 from sottovoce.metric.metric import Metric, MetricDP, absolute_distance, squares_distance
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats, as_floats, log_gamma_gap, real, whole
-from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, Pairs, rate_renyi
+from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, LikelihoodRatioProfile, Pairs, rate_renyi
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
 

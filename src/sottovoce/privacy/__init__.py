@@ -18,12 +18,13 @@ from sottovoce.privacy.errors import (
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, Pairs
+from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import (
     ApproxDP,
     GaussianDP,
+    MaxAdvantage,
+    MaxSuccess,
     Promise,
     PureDP,
     RenyiDP,
@@ -32,6 +33,7 @@ from sottovoce.privacy.promises import (
 )
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
+from sottovoce.privacy.subsampling import subsampled_epsilon
 
 __all__ = [
     "ApproxDP",
@@ -54,6 +56,8 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerUnavailable",
     "LikelihoodRatioProfile",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Pairs",
     "PrivacyFilter",
     "Profile",
@@ -73,4 +77,5 @@ __all__ = [
     "parse_promise",
     "secure_rng",
     "seeded_rng",
+    "subsampled_epsilon",
 ]

@@ -8,25 +8,63 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from scipy import optimize
 
 from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import as_floats, ceil_float, real, shown
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP, check_order
+from sottovoce.privacy.promises import (
+    ApproxDP,
+    GaussianDP,
+    MaxAdvantage,
+    MaxSuccess,
+    Promise,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+    check_order,
+)
 
 __all__ = ["PrivacyFilter", "checked_cost", "renyi_allowance"]
 
 
-def renyi_allowance(budget: ApproxDP, order: float) -> float:
-    """Return the Rényi divergence at `order` that still implies the (ε, δ) of `budget`; may be negative.
+def renyi_allowance(budget: Promise, order: float) -> float:
+    """Return the Rényi divergence at `order` that still implies the budget; may be negative.
 
-    The inverse of δ = exp((λ-1)(R-ε))·(1-1/λ)^(λ-1)/λ (Canonne, Kamath and Steinke 2020).
+    For (ε, δ) the inverse of δ = exp((λ-1)(R-ε))·(1-1/λ)^(λ-1)/λ (Canonne, Kamath and Steinke 2020). A promise in
+    words speaks of one event, a guess that comes true: by data processing its two probabilities lie no further apart
+    than the divergence allows, so what is allowed is the divergence of the two coins that just break the promise.
     """
+    match budget:
+        case MaxSuccess(success, baseline):
+            return float(_coins(success, baseline, order)) * (1 - 1e-9)
+        case MaxAdvantage(advantage):
+            chance = np.linspace(0.0, 1 - advantage, 4001)[1:-1]
+            return float(np.min(_coins(chance + advantage, chance, order))) * (1 - 1e-5)
+        case ApproxDP():
+            return _approx_allowance(budget, order)
+    raise IncompatibleNotions(f"no budget that is counted at a Rényi order: {budget!r}")
+
+
+def _coins(heads: Any, other: Any, order: float) -> Any:
+    """Return the larger of the two Rényi divergences between coins that show heads so often."""
+    both = []
+    for p, q in ((heads, other), (other, heads)):
+        if order == 1:
+            both.append(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
+        else:
+            first = order * np.log(p) + (1 - order) * np.log(q)
+            second = order * np.log1p(-p) + (1 - order) * np.log1p(-q)
+            both.append(np.logaddexp(first, second) / (order - 1))
+    return np.maximum(*both)
+
+
+def _approx_allowance(budget: ApproxDP, order: float) -> float:
     return budget.epsilon + (math.log(budget.delta) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
 
 
-def _best_order(budget: ApproxDP) -> float:
+def _best_order(budget: Promise) -> float:
     """Return the order that leaves room for the most Gaussian noise: largest allowance over order."""
     result = optimize.minimize_scalar(
         lambda u: -renyi_allowance(budget, 1 + math.exp(u)) / (1 + math.exp(u)),
@@ -58,6 +96,8 @@ class PrivacyFilter:
     ========================  ==================================  ==========================================
     ``PureDP``                its pure ε                          Rogers, Roth, Ullman and Vadhan 2016
     ``ApproxDP``              its Rényi ε at one fixed order      Feldman and Zrnic 2021, Theorem 4.3
+    ``MaxAdvantage``          its Rényi ε at one fixed order      the same, and data processing
+    ``MaxSuccess``            its Rényi ε at one fixed order      the same, and data processing
     ``RenyiDP``               its Rényi ε at that order           Feldman and Zrnic 2021, Theorem 4.3
     ``ZeroConcentratedDP``    its ρ                               Whitehouse, Ramdas, Rogers and Wu 2023
     ``GaussianDP``            its μ²                              Smith and Thakurta 2022; Koskela et al. 2023
@@ -91,10 +131,10 @@ class PrivacyFilter:
         match self.budget:
             case ApproxDP(epsilon, 0.0):
                 self.budget = PureDP(epsilon)
-            case ApproxDP():
+            case ApproxDP() | MaxAdvantage() | MaxSuccess():
                 self.order = real("order", self.order, 1.0) if self.order is not None else _best_order(self.budget)
                 check_order(self.order)
-                if self.order == 1:
+                if self.order == 1 and isinstance(self.budget, ApproxDP):
                     raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
                 if renyi_allowance(self.budget, self.order) <= 0:
                     raise InvalidValue(
@@ -107,8 +147,8 @@ class PrivacyFilter:
                 raise IncompatibleNotions(
                     f"a budget is a promise such as ApproxDP(1.0, 1e-6). Got {shown(self.budget)}"
                 )
-        if self.order is not None and not isinstance(self.budget, ApproxDP):
-            raise InvalidValue(f"order goes with an ApproxDP budget only. Got {shown(self.order)} for {self.budget}")
+        if self.order is not None and not isinstance(self.budget, ApproxDP | MaxAdvantage | MaxSuccess):
+            raise InvalidValue(f"a budget of {self.budget} is counted at no order. Got order={shown(self.order)}")
         if not math.isfinite(self.limit):
             raise InvalidValue(f"a budget of {self.budget} is none: it would never be used up")
 
@@ -122,7 +162,7 @@ class PrivacyFilter:
                 return rho
             case GaussianDP(mu):
                 return mu * mu
-            case ApproxDP() if self.order is not None:
+            case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
                 return renyi_allowance(self.budget, self.order)
         raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
 
@@ -157,7 +197,7 @@ class PrivacyFilter:
                 return profile.zcdp()
             case GaussianDP():
                 return profile.gdp() * profile.gdp()
-            case ApproxDP() if self.order is not None:
+            case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
                 return float(profile.renyi(self.order))
         raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
 
@@ -190,28 +230,33 @@ class PrivacyFilter:
 
     def remaining(self) -> Promise:
         """Return the promise that is left, in the notion the filter counts in, rounded down."""
-        left = self._left()
+        return self._promise(self._left())
+
+    def _promise(self, cost: float) -> Promise:
+        """Return the promise that costs this much."""
         match self.budget:
             case RenyiDP(order, _):
-                return RenyiDP(order, left)
+                return RenyiDP(order, cost)
             case ZeroConcentratedDP():
-                return ZeroConcentratedDP(left)
+                return ZeroConcentratedDP(cost)
             case GaussianDP():
-                return GaussianDP(_root_down(left))
-            case ApproxDP() if self.order is not None:
-                return RenyiDP(self.order, left)
-        return PureDP(left)
+                return GaussianDP(_root_down(cost))
+            case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
+                return RenyiDP(self.order, cost)
+        return PureDP(cost)
 
     def share(self, fraction: float) -> Promise:
         """Return the promise that costs this fraction of the budget as it was opened, in the notion it is counted in.
 
-        >>> PrivacyFilter(PureDP(2.0)).share(0.25)
-        PureDP(epsilon=0.5)
+        A hair less, so that twenty shares of 0.05 fit, whatever rounding does.
+
+        >>> round(PrivacyFilter(PureDP(2.0)).share(0.1).epsilon, 9)
+        0.2
         """
         part = real("a share", fraction, 0.0)
         if not 0 < part <= 1:
             raise InvalidValue(f"a share of the budget lies above 0 and at most at 1. Got {part:g}")
-        return PrivacyFilter(self.budget, self.order, [(1 - part) * self.limit]).remaining()
+        return self._promise(self.limit if part == 1 else part * self.limit * (1 - 2**-40))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the budget and its order (not the costs) as a plain dictionary."""

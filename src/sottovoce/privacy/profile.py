@@ -16,7 +16,16 @@ from numpy.typing import ArrayLike
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
 from sottovoce.privacy.plain import json_object
-from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.privacy.promises import (
+    ApproxDP,
+    GaussianDP,
+    MaxAdvantage,
+    MaxSuccess,
+    Promise,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+)
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["PROFILES", "Basis", "Profile"]
@@ -32,7 +41,7 @@ PROFILES = Registry(
         "laplace": "sottovoce.privacy.laplace:LaplaceProfile",
         "discrete-laplace": "sottovoce.privacy.laplace:DiscreteLaplaceProfile",
         "discrete-gaussian": "sottovoce.privacy.discrete_gaussian:DiscreteGaussianProfile",
-        "likelihood-ratio": "sottovoce.privacy.likelihood_ratio:LikelihoodRatioProfile",
+        "likelihood-ratio": "sottovoce.privacy.pairs:LikelihoodRatioProfile",
         "composed": "sottovoce.privacy.composition:ComposedProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
@@ -165,7 +174,7 @@ class Profile(ABC):
         """Say whether this profile keeps the promise."""
         return self.excess(promise) <= 0
 
-    def excess(self, promise: Promise) -> float:
+    def excess(self, promise: Promise) -> float:  # noqa: PLR0911 - one for each kind of promise
         """Return how far the profile is over the promise, in the promise's own number; <= 0 keeps it."""
         match promise:
             case PureDP(epsilon):
@@ -180,6 +189,12 @@ class Profile(ABC):
                 return self.zcdp() - rho
             case GaussianDP(mu):
                 return self.gdp() - mu
+            case MaxAdvantage(advantage):
+                return float(self.delta(0.0)) - advantage
+            case MaxSuccess(success, baseline):
+                from sottovoce.privacy.risk import success as most  # noqa: PLC0415 - risks are told of profiles
+
+                return most(self, baseline) - success
             case _:
                 raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
 

@@ -17,6 +17,8 @@ from sottovoce.privacy.plain import json_object
 __all__ = [
     "ApproxDP",
     "GaussianDP",
+    "MaxAdvantage",
+    "MaxSuccess",
     "Promise",
     "PureDP",
     "RenyiDP",
@@ -151,6 +153,48 @@ class GaussianDP(Promise):
 
     word: ClassVar[str] = "gaussian"
     mu: float
+
+
+@dataclass(frozen=True)
+class MaxAdvantage(Promise):
+    """No guess between two neighbouring data sets beats chance by more than this: its hits less its false alarms.
+
+    The same as (0, advantage)-differential privacy, and asked for in words.
+
+    >>> str(MaxAdvantage(0.1))
+    'advantage:0.1'
+    """
+
+    word: ClassVar[str] = "advantage"
+    advantage: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.advantage < 1:
+            raise InvalidPromise(f"advantage must lie between 0 and 1. Got {self.advantage:g}")
+
+
+@dataclass(frozen=True)
+class MaxSuccess(Promise):
+    """No guess about a person that succeeds with `baseline` beforehand succeeds more often than `success` afterwards.
+
+    Whether it singles the person out, infers an attribute or reconstructs the record.
+
+    >>> str(MaxSuccess(0.05, baseline=0.01))
+    'success:0.05,0.01'
+    """
+
+    word: ClassVar[str] = "success"
+    success: float
+    baseline: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.baseline < self.success < 1:
+            raise InvalidPromise(
+                "baseline must be above 0, success above baseline and below 1. "
+                f"Got success {self.success:g} and baseline {self.baseline:g}"
+            )
 
 
 def _names() -> str:

@@ -45,6 +45,19 @@ class Registry:
         """The words that other packages, or this process, have registered."""
         return [word for word in self if word not in self._places]
 
+    @property
+    def kinds(self) -> list[str]:
+        """The words of different kinds: of several words for one, such as an old name, the first."""
+        return list({self._places.get(word, word): word for word in reversed(list(self))}.values())[::-1]
+
+    def lasts(self, word: str) -> bool:
+        """Say whether a process that imported nothing knows the word too."""
+        return word in self._places or word in self._strangers
+
+    def within(self, package: str) -> list[str]:
+        """Return the words of one of our packages, and those of strangers: nothing is imported to tell."""
+        return [word for word in self if self._places.get(word, package).startswith(package)]
+
     @cached_property
     def _strangers(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=self.group) if point.name not in self._places}

@@ -14,10 +14,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize
 
+from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
+from sottovoce.privacy.errors import IncompatibleNotions
+from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import (
+    ApproxDP,
+    GaussianDP,
+    MaxAdvantage,
+    MaxSuccess,
+    Promise,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+)
+from sottovoce.privacy.pure import PureProfile
 
-__all__ = ["advantage", "predictive_value", "success", "trade_off"]
+__all__ = [
+    "advantage",
+    "least_private",
+    "predictive_value",
+    "promised_advantage",
+    "promised_success",
+    "success",
+    "trade_off",
+]
 
 _POINTS = 161
 """Tangents of the trade-off curve that are compared before the best one is refined."""
@@ -78,6 +100,55 @@ def predictive_value(profile: Profile, prior: float, false_alarms: float) -> flo
     if prior == 0 or hits == 0:
         return prior
     return prior * hits / (prior * hits + (1 - prior) * false_alarms)
+
+
+def promised_success(promise: Promise, baseline: float) -> float:
+    """Return the largest chance that a promise leaves to a guess which succeeds with `baseline` beforehand.
+
+    >>> round(promised_success(ApproxDP(1.0, 1e-6), 0.01), 6)
+    0.027184
+    """
+    chance = float(as_floats("baseline", baseline, 0.0, below=1.0))
+    match promise:
+        case ApproxDP(epsilon, delta):
+            many = math.exp(min(epsilon, 700.0)) * chance + delta
+            return min(1.0, many, 1 - math.exp(-epsilon) * (1 - delta - chance))
+        case MaxAdvantage(most):
+            return min(1.0, chance + most)
+        case MaxSuccess(most, known):
+            # Hits grow with false alarms, in a concave curve that starts at 0 or above.
+            return min(1.0, most * max(1.0, chance / known))
+    return success(least_private(promise), chance)
+
+
+def promised_advantage(promise: Promise) -> float:
+    """Return the largest advantage over chance that a promise leaves to a guess between two neighbours.
+
+    >>> round(promised_advantage(PureDP(1.0)), 4)
+    0.4621
+    """
+    match promise:
+        case ApproxDP(epsilon, delta):
+            return min(1.0, math.tanh(epsilon / 2) + delta * (1 - math.tanh(epsilon / 2)))
+        case MaxAdvantage(most):
+            return most
+        case MaxSuccess(most, known):
+            return 1 - known / most  # where the line through the origin and the promise reaches certainty
+    return advantage(least_private(promise))
+
+
+def least_private(promise: Promise) -> Profile:
+    """Return the profile of all that keeps a promise, as little of it as the promise allows."""
+    match promise:
+        case PureDP(epsilon):
+            return PureProfile(epsilon)
+        case GaussianDP(mu):
+            return GaussianProfile(mu)
+        case ZeroConcentratedDP(rho):
+            return ZeroConcentratedProfile(rho)
+        case RenyiDP(order, epsilon):
+            return RenyiProfile((order,), (epsilon,))
+    raise IncompatibleNotions(f"no curve goes with {promise}; ask what it leaves to a guess instead")
 
 
 def _beta(profile: Profile, alpha: float) -> float:

@@ -3,23 +3,30 @@
 from sottovoce.readings.ball_sum import BallSum
 from sottovoce.readings.base import READINGS, Block, Looks, Movement, Reading, Seen, Statistics
 from sottovoce.readings.category_counts import CategoryCounts
+from sottovoce.readings.class_moments import ClassMoments
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
 from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
+from sottovoce.readings.moments import Moments
+from sottovoce.readings.rows import ClippedRows, Rows
 
 __all__ = [
     "READINGS",
     "BallSum",
     "Block",
     "CategoryCounts",
+    "ClassMoments",
+    "ClippedRows",
     "ClippedSum",
     "CrossCounts",
     "GroupMoments",
     "Joint",
     "Looks",
+    "Moments",
     "Movement",
     "Reading",
+    "Rows",
     "Seen",
     "Statistics",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -110,6 +111,19 @@ class BallSum(Reading):
         """Return one record at either end of an axis, the others at the origin."""
         end = np.eye(self.dimension)[0] * self.radius
         return [(Statistics(n, -end), Statistics(n, end))]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return points of a disc."""
+        return cls(2, 1.5)
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the ends of an axis, the origin, and points outside."""
+        return ((-self.radius, self.radius, 0.0, 0.3 * self.radius, 1e200 * self.radius),) * self.dimension
+
+    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+        """Return one row a record."""
+        return [list(record) for record in records]
 
     def apart(self, gap: Floats) -> bool:
         """Say whether the gap is at most a diameter."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,11 @@ READINGS = Registry(
         "category counts": f"{_HERE}.category_counts:CategoryCounts",
         "ball sum": f"{_HERE}.ball_sum:BallSum",
         "cross counts": f"{_HERE}.cross_counts:CrossCounts",
+        "class moments": f"{_HERE}.class_moments:ClassMoments",
         "joint": f"{_HERE}.joint:Joint",
         "group moments": f"{_HERE}.group_moments:GroupMoments",
+        "clipped rows": f"{_HERE}.rows:ClippedRows",
+        "moments": f"{_HERE}.moments:Moments",
     },
     "sottovoce.readings",
 )
@@ -87,15 +90,18 @@ class Movement:
     grid
         The step.
     cells, width
-        At most `cells` coordinates move, each by at most `width` steps; 0 where only their squares are bounded.
+        At most `cells` coordinates move, each by at most `width` steps; 0 where only their sums are bounded.
     squares
         The sum of the squares of all moves, at most.
+    total
+        The sum of the sizes of all moves, at most; None where nothing but cells and squares is known.
     """
 
     grid: float
     cells: int
     width: int
     squares: float
+    total: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ class Reading(ABC):
 
     word: ClassVar[str]
     vector: ClassVar[bool] = False
-    """Whether one value a record has several coordinates, so that noise is Gaussian and a record several columns."""
+    """Whether a record is several columns."""
 
     # What a kind implements.
 
@@ -171,7 +177,36 @@ class Reading(ABC):
     def apart(self, gap: Floats) -> bool:
         """Say whether one record replaced can move a total this far, coordinate by coordinate."""
 
+    # What checks try, of a kind and of one of it.
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a small one of public numbers; every registered kind has one."""
+        raise InvalidValue(f"{cls.__name__} has no example; a registered kind of reading needs one")
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return, for each column that a record has, a few values that it may hold, the farthest apart among them."""
+        raise InvalidValue(f"{type(self).__name__} does not say what its records look like: it has no `typical`")
+
+    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+        """Return records, each a tuple of cells, in the form that `read` takes: a column, or a list of columns."""
+        columns = [list(column) for column in zip(*records, strict=True)]
+        return columns if self.vector or len(columns) > 1 else columns[0]
+
     # What follows from them.
+
+    def neighbours(self, first: Any, second: Any) -> bool:
+        """Say whether what is seen of two data sets can differ by one record replaced."""
+        if first.n != second.n:
+            return False
+        if isinstance(first, Statistics):
+            return self.apart(first.total - second.total)
+        changed = np.zeros(first.n, dtype=bool)
+        for name in (f.name for f in fields(first)):
+            before, after = np.asarray(getattr(first, name)), np.asarray(getattr(second, name))
+            if before.shape[:1] == after.shape[:1] == (first.n,):
+                changed |= (before != after).reshape(first.n, -1).any(axis=1)
+        return int(changed.sum()) <= 1
 
     def blocks(self, n: int) -> tuple[Block, ...]:
         """Return the parts of the total that carry noise of their own scale; one, unless a kind has several."""

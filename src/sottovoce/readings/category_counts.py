@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -92,6 +92,15 @@ class CategoryCounts(Reading):
         rest = [rows[-1]] if self.size > 2 else [rows[0], rows[1]]
         return [(Statistics(n, (n - 1) * r + rows[0]), Statistics(n, (n - 1) * r + rows[1])) for r in rest]
 
+    @classmethod
+    def example(cls) -> Self:
+        """Return three categories."""
+        return cls(("a", "b", "c"))
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the categories."""
+        return (self.categories,)
+
     def apart(self, gap: Floats) -> bool:
         """Say whether at most one record changed its category."""
         return bool(np.abs(gap).sum() <= 2)
@@ -99,6 +108,7 @@ class CategoryCounts(Reading):
 
 def nearest_counts(point: Floats, total: float) -> Floats:
     """Return the nearest point with no negative entry and this sum (Held, Wolfe and Crowder 1974)."""
+    point = point - point.max()  # only differences count, and near the largest they keep their digits
     down = np.sort(point)[::-1]
     excess = (np.cumsum(down) - total) / np.arange(1, point.size + 1)
     last = int(np.flatnonzero(down - excess >= 0)[-1])

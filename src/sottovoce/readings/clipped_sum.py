@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class ClippedSum(Reading):
 
     @property
     def unit(self) -> float:
-        """high - low."""
+        """The width of the bounds."""
         return self.high - self.low
 
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
@@ -159,6 +159,21 @@ class ClippedSum(Reading):
 
     def _at(self, n: int, above: float) -> Statistics:
         return Statistics(n, np.array([n * self.low + above]), above)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return numbers from 0 to 2."""
+        return cls(0.0, 2.0)
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the ends, the middle, and numbers beyond."""
+        return ((self.low, self.high, self.middle(), self.low - 1e300, self.high + 3 * self.unit),)
+
+    def neighbours(self, first: Any, second: Any) -> bool:
+        """Say whether the sums, to the digits that are known, lie at most a record's width apart."""
+        if first.n == second.n and None not in (first.above, second.above):
+            return self.apart(np.array([first.above - second.above]))
+        return super().neighbours(first, second)
 
     def apart(self, gap: Floats) -> bool:
         """Say whether the gap is at most a record's width."""

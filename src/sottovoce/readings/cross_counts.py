@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import accumulate
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.base import Block, Movement, Reading, Statistics
+from sottovoce.readings.category_counts import nearest_counts
 from sottovoce.readings.columns import as_codes, check_public
 
 __all__ = ["CrossCounts"]
@@ -53,6 +55,10 @@ class CrossCounts(Reading):
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each table."""
         return tuple(int(np.prod(shape)) for shape in self.shapes)
+
+    @property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.sizes))[:-1]
 
     @property
     def size(self) -> int:
@@ -98,14 +104,15 @@ class CrossCounts(Reading):
     def check(self, statistics: Statistics) -> Statistics:
         """Return counts of at most n records a table."""
         n, total = self._checked_total(statistics)
-        sums = [part.sum() for part in np.split(total, np.cumsum(self.sizes)[:-1])]
-        if not np.all(total >= 0) or max(sums) > n:
+        sums = [part.sum() for part in np.split(total, self._ends)]
+        if not np.all(total >= 0) or max(sums) > n + (self.size + 2) * 2.0**-52 * n:
             raise self._off(n)
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:
-        """Return the counts with none below zero or above n."""
-        return np.asarray(np.clip(total, 0.0, float(n)))
+        """Return the nearest counts, none below zero, of at most n records a table."""
+        parts = [np.maximum(part, 0.0) for part in np.split(np.asarray(total, dtype=np.float64), self._ends)]
+        return np.concatenate([nearest_counts(part, float(n)) if part.sum() > n else part for part in parts])
 
     def movement(self, n: int) -> Movement:
         """Return one record less in one cell and one more in another, in every table."""
@@ -123,7 +130,7 @@ class CrossCounts(Reading):
 
     def _fits(self, mean: Floats) -> tuple[bool, str]:
         fits = mean.shape == (self.size,) and bool(np.all(mean >= 0))
-        parts = np.split(mean, np.cumsum(self.sizes)[:-1]) if fits else []
+        parts = np.split(mean, self._ends) if fits else []
         fits = fits and all(abs(part.sum() - 1) < 1e-9 for part in parts)
         return fits, f"{self.sizes} proportions, each table's summing to one"
 
@@ -133,6 +140,15 @@ class CrossCounts(Reading):
         last = np.concatenate([np.eye(size)[-1] for size in self.sizes])
         return [(Statistics(n, n * first), Statistics(n, (n - 1) * first + last))]
 
+    @classmethod
+    def example(cls) -> Self:
+        """Return two tables of two columns, one of which leaves out what it does not know."""
+        return cls((("a", "b"), ("x", "y", "z")), ((0,), (0, 1)), (0, -1))
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the categories of each column, and a value of none."""
+        return tuple((*categories, None) for categories in self.columns)
+
     def apart(self, gap: Floats) -> bool:
         """Say whether at most one record changed its cell in every table."""
-        return all(np.abs(part).sum() <= 2 for part in np.split(gap, np.cumsum(self.sizes)[:-1]))
+        return all(np.abs(part).sum() <= 2 for part in np.split(gap, self._ends))

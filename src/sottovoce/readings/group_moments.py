@@ -12,6 +12,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.base import Block, Movement, Reading, Statistics
+from sottovoce.readings.category_counts import nearest_counts
 from sottovoce.readings.columns import as_codes, as_numbers, check_public
 from sottovoce.readings.grid import check_span
 
@@ -226,7 +227,8 @@ class GroupMoments(Reading):
         n, total = self._checked_total(statistics)
         parts = self.split(total)
         counts = parts.pop(0) if self.counted else np.full(self.cells, float(n))
-        if self.counted and (not np.all(counts >= 0) or counts.sum() != n):
+        slack = 1 + (self.size + 2) * 2.0**-52  # of what was projected, the sum is rounded
+        if self.counted and (not np.all(counts >= 0) or not n / slack <= counts.sum() <= n * slack):
             raise self._off(n)
         most = counts[: self.cells] * STEPS
         for i, part in enumerate(parts):
@@ -236,11 +238,12 @@ class GroupMoments(Reading):
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:
-        """Return the sums cut to what n records in one cell could have."""
+        """Return the nearest counts of n records, and the sums cut to what so many can have."""
         parts = self.split(np.asarray(total, dtype=np.float64))
-        ends = [(0.0, 1.0)] if self.counted else []
-        ends += [(-STEPS, STEPS)] * len(self.measures) + [(0.0, STEPS)] * self.squared
-        return np.concatenate([np.clip(p, n * low, n * high) for p, (low, high) in zip(parts, ends, strict=True)])
+        counts = nearest_counts(parts.pop(0), float(n)) if self.counted else np.full(self.cells, float(n))
+        most = counts[: self.cells] * STEPS
+        sums = [np.clip(part, 0.0 if i == len(self.measures) else -most, most) for i, part in enumerate(parts)]
+        return np.concatenate([counts, *sums] if self.counted else sums)
 
     def movement(self, n: int) -> Movement:
         """Return how far one record moves everything, in squares; `blocks` tell more."""
@@ -289,6 +292,17 @@ class GroupMoments(Reading):
                 sums[: len(self.measures), cell] += sign * STEPS
                 sums[len(self.measures) :, cell] += STEPS
         return self.gathered(len(placed), counts, sums)
+
+    @classmethod
+    def example(cls) -> GroupMoments:
+        """Return two groups, a column cut into bins and a measure with its squares."""
+        return cls((("A", "B"),), (-1,), (0.0, 1.0, 2.0), ((0.0, 2.0),), (0.5, None), squared=True)
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the categories of each group and none, and numbers at, between and beyond the bounds."""
+        ends = ([(self.edges[0], self.edges[-1])] if self.edges else []) + list(self.measures)
+        numbers = [(low, high, (low + high) / 2, high + 3 * (high - low), None) for low, high in ends]
+        return (*((*categories, None) for categories in self.groups), *numbers)
 
     def apart(self, gap: Floats) -> bool:
         """Say whether one record can have moved every part this far."""

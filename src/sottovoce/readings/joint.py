@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.base import Block, Integers, Movement, Reading, Statistics
+from sottovoce.readings.category_counts import CategoryCounts
+from sottovoce.readings.clipped_sum import ClippedSum
 
 __all__ = ["Joint"]
 
@@ -18,8 +21,6 @@ __all__ = ["Joint"]
 class Joint(Reading):
     """S(x) = (S₁(x), S₂(x), …). Records are given as one item a part, each what that part reads.
 
-    >>> from sottovoce.readings.category_counts import CategoryCounts
-    >>> from sottovoce.readings.clipped_sum import ClippedSum
     >>> both = Joint((CategoryCounts(("a", "b")), ClippedSum(0, 10, integer=True)))
     >>> both.read([["a", "b", "b"], [3, 99, None]]).total
     array([ 1.,  2., 13.])
@@ -124,6 +125,23 @@ class Joint(Reading):
         found = [part.pairs(n)[0] for part in self.parts]
         first, second = (Statistics(n, np.concatenate([pair[i].total for pair in found])) for i in (0, 1))
         return [(first, second)]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a category, a number and a count of the same records."""
+        return cls((CategoryCounts.example(), ClippedSum.example(), ClippedSum(0, 3, integer=True)))
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the columns of every part."""
+        return tuple(column for part in self.parts for column in part.typical())
+
+    def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
+        """Return one item a part, of that part's columns."""
+        ends = np.cumsum([0, *(len(part.typical()) for part in self.parts)])
+        return [
+            part.arranged([record[start:end] for record in records])
+            for part, start, end in zip(self.parts, ends[:-1], ends[1:], strict=True)
+        ]
 
     def apart(self, gap: Floats) -> bool:
         """Say whether every part can have moved this far."""

@@ -7,11 +7,11 @@ inside the sampler only.
 from __future__ import annotations
 
 from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
-from sottovoce.regression.choose import MECHANISMS, choose
+from sottovoce.regression.choose import choose
 from sottovoce.regression.custom_loss import CustomLoss
 from sottovoce.regression.design import Design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.localised import LocalisedPosterior
+from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import (
     ComplementaryLogLog,
     Huber,
@@ -22,39 +22,39 @@ from sottovoce.regression.losses import (
     SmoothedHinge,
     Squared,
 )
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic
+from sottovoce.regression.noisy_moments import NoisyMoments
 from sottovoce.regression.pac_bayes import PacBayes, pac_bayes
-from sottovoce.regression.posterior import ConcentratedGaussianPrior, DiffusePosterior
+from sottovoce.regression.placement import Placement, placed
+from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.regression.predictive import posterior_predictive
-from sottovoce.regression.refined import RefinedPosterior
-from sottovoce.regression.rows import Placement
-from sottovoce.regression.tempered import TemperedGLM
+from sottovoce.regression.refined import RefinedRegression
+from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = [
-    "MECHANISMS",
     "Chain",
     "ComplementaryLogLog",
-    "ConcentratedGaussianPrior",
+    "ConcentratedRegression",
     "CustomLoss",
     "Design",
-    "DiffusePosterior",
+    "DiffusedRegression",
     "GaussianPosterior",
     "Huber",
-    "LocalisedPosterior",
+    "LocalisedRegression",
     "Logistic",
     "Loss",
-    "NoisyQuadratic",
+    "NoisyMoments",
     "PacBayes",
     "Placement",
     "Poisson",
     "Probit",
-    "RefinedPosterior",
+    "RefinedRegression",
     "SmoothedHinge",
     "Squared",
-    "TemperedGLM",
+    "TemperedRegression",
     "choose",
     "largest_step",
     "mixing_steps",
     "pac_bayes",
+    "placed",
     "posterior_predictive",
 ]

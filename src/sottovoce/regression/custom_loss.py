@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +46,8 @@ class CustomLoss(Loss):
     title: str = "CustomLoss"
 
     def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidValue("a loss of your own needs its function, which no file holds; build it again")
         for name in ("lipschitz", "curvature"):
             positive(name, getattr(self, name))
         positive("valid_reach", self.valid_reach, high=math.inf)
@@ -69,6 +72,10 @@ class CustomLoss(Loss):
         """The title given."""
         return self.title
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the loss in public numbers. Its function is none: a process that has it must build the loss again."""
+        return super().to_dict() | {"function": None, "valid_reach": _finite(self.valid_reach)}
+
     def value(self, t: jax.Array, y: jax.Array) -> jax.Array:
         """Return the function's value."""
         return self.function(t, y)
@@ -79,6 +86,10 @@ class CustomLoss(Loss):
             return Constants(math.inf, math.inf, math.inf)
         # A label may shift the whole curve, which no slope bounds: no finite spread is claimed.
         return Constants(self.lipschitz, self.curvature, math.inf)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _spot_check(loss: CustomLoss) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,14 +34,24 @@ class GaussianPosterior:
     no_intervals: str | None = None
     """Why `interval` is refused, where it would not cover."""
 
+    @property
+    def sd(self) -> Floats:
+        """The standard deviation of each parameter."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def summary(self) -> str:
+        """Return the posterior in one line."""
+        known = "" if self.no_intervals is None else "; no intervals are offered"
+        return f"Gaussian posterior of {self.mean.size} parameter(s), mean {_few(self.mean)}, sd {_few(self.sd)}{known}"
+
     def interval(self, level: float = 0.95) -> Floats:
         """Return the central interval of each parameter, one row each; refused where it would not cover."""
         if self.no_intervals is not None:
             raise InvalidValue(f"no interval is offered: {self.no_intervals}")
         if not 0 < level < 1:
             raise InvalidValue(f"level must lie in (0, 1). Got {level}")
-        half = float(special.ndtri(0.5 + level / 2)) * np.sqrt(np.diag(self.covariance))
-        return np.stack([self.mean - half, self.mean + half], axis=1)
+        half = float(special.ndtri(0.5 + level / 2)) * self.sd
+        return np.stack([self.mean - half, self.mean + half], axis=-1)
 
     def sample(self, draws: int, rng: np.random.Generator | None = None) -> Floats:
         """Return `draws` parameters, one row each."""
@@ -54,10 +65,24 @@ class GaussianPosterior:
         plain = {"posterior": "gaussian", "mean": self.mean.tolist(), "covariance": self.covariance.tolist()}
         return plain | {"no_intervals": self.no_intervals}
 
-    def scaled(self, factors: Floats, shift: Floats | float = 0.0) -> GaussianPosterior:
-        """Return the posterior of the parameters times public factors, one a parameter, plus public numbers.
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> GaussianPosterior:
+        """Read a posterior from `to_dict`'s form."""
+        try:
+            mean, covariance = (np.asarray(state[name], dtype=np.float64) for name in ("mean", "covariance"))
+            return GaussianPosterior(mean, covariance, state.get("no_intervals"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValue(f"cannot read a Gaussian posterior: {error}") from None
 
-        >>> GaussianPosterior(np.ones(2), np.eye(2)).scaled(np.array([2.0, 3.0])).covariance.diagonal().tolist()
+    def mapped(self, matrix: Floats, shift: Floats | float = 0.0) -> GaussianPosterior:
+        """Return the posterior of Aw + b, for a public matrix A and public numbers b.
+
+        >>> GaussianPosterior(np.ones(2), np.eye(2)).mapped(np.diag([2.0, 3.0])).covariance.diagonal().tolist()
         [4.0, 9.0]
         """
-        return replace(self, mean=self.mean * factors + shift, covariance=self.covariance * np.outer(factors, factors))
+        return replace(self, mean=matrix @ self.mean + shift, covariance=matrix @ self.covariance @ matrix.T)
+
+
+def _few(values: Floats) -> str:
+    shown = ", ".join(f"{value:.3g}" for value in values[:6])
+    return f"({shown}{', …' if values.size > 6 else ''})"

@@ -14,12 +14,13 @@ import numpy as np
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings.rows import scale_down
 from sottovoce.regression.certificate import Chain
-from sottovoce.regression.design import Design, scale_down
+from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Loss, held
-from sottovoce.regression.rows import Placement, Rows, place
+from sottovoce.regression.placement import Placed, Placement, place
 
-__all__ = ["run_chains"]
+__all__ = ["check_range", "run_chains"]
 
 _BLOCK = 1 << 21
 """Normal draws made on the host at a time."""
@@ -62,7 +63,7 @@ def run_chains(
         Called with the fraction done.
     """
     with jax.enable_x64(placement.precision == "float64"):
-        numbers = _Numbers(design, chain, data_weight, placement.dtype)
+        numbers = _Numbers(design, len(y), chain, data_weight, placement.dtype)
         rows = place(design, X, y, placement, chains=centre.shape[0])
         # The constants hold inside the ball only, so that a chain starts there too.
         start = jnp.asarray(scale_down(centre, design.radius), placement.dtype)
@@ -76,26 +77,31 @@ def run_chains(
 class _Numbers(dict[str, Any]):
     """The scalars of a chain as device values, so that changing them compiles nothing anew."""
 
-    def __init__(self, design: Design, chain: Chain, data_weight: float, dtype: Any) -> None:
-        values = {
-            "step": chain.step,
-            "kick": math.sqrt(2 * chain.step),
-            "weight": data_weight,
-            "pull": chain.convexity,
-            "steepest": design.constants.lipschitz,
-            "radius": design.radius,
-        }
-        _check_range(values | {"data_norm": design.data_norm}, design, dtype)
+    def __init__(self, design: Design, n: int, chain: Chain, data_weight: float, dtype: Any) -> None:
+        check_range(design, n, chain, data_weight, dtype)
+        values = _scalars(design, chain, data_weight)
         super().__init__({name: jnp.asarray(value, dtype) for name, value in values.items()})
 
 
-def _check_range(values: dict[str, float], design: Design, dtype: Any) -> None:
+def _scalars(design: Design, chain: Chain, data_weight: float) -> dict[str, float]:
+    return {
+        "step": chain.step,
+        "kick": math.sqrt(2 * chain.step),
+        "weight": data_weight,
+        "pull": chain.convexity,
+        "steepest": design.constants.lipschitz,
+        "radius": design.radius,
+    }
+
+
+def check_range(design: Design, n: int, chain: Chain, data_weight: float, dtype: Any) -> None:
     """Raise unless public numbers alone assure that no data set can drive the chain out of the numbers' range.
 
     Products of two of them occur, so that each must be below max^0.45, and none may vanish.
     """
+    values = _scalars(design, chain, data_weight) | {"data_norm": design.data_norm}
     most = float(np.finfo(dtype).max) ** 0.45
-    pull = values["weight"] * design.n * values["steepest"] * design.data_norm  # the longest gradient there is
+    pull = values["weight"] * n * values["steepest"] * design.data_norm  # the longest gradient there is
     reach = min(pull / values["pull"], design.radius)
     sizes = {"the sum of n gradients": pull, "how far they can pull the parameters": reach}
     sizes |= {name: value for name, value in values.items() if name not in ("weight", "radius")}
@@ -156,7 +162,7 @@ _jit_move = jax.jit(_move)
 
 def _resident(
     design: Design,
-    rows: Rows,
+    rows: Placed,
     numbers: _Numbers,
     start: jax.Array,
     n_steps: int,
@@ -177,7 +183,7 @@ def _resident(
 
 def _stream(
     design: Design,
-    rows: Rows,
+    rows: Placed,
     numbers: _Numbers,
     start: jax.Array,
     n_steps: int,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +21,10 @@ from jax.scipy.special import log_ndtr
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.registry import Registry
 
 __all__ = [
+    "LOSSES",
     "ComplementaryLogLog",
     "Constants",
     "Huber",
@@ -37,6 +40,17 @@ __all__ = [
 
 _BINARY = (-1.0, 1.0)
 _HUGE = sys.float_info.max
+_HERE = "sottovoce.regression"
+LOSSES = Registry(
+    "loss",
+    {
+        name: f"{_HERE}.losses:{name}"
+        for name in ("Logistic", "Probit", "ComplementaryLogLog", "Poisson", "SmoothedHinge", "Squared", "Huber")
+    }
+    | {"CustomLoss": f"{_HERE}.custom_loss:CustomLoss"},
+    "sottovoce.losses",
+)
+"""Every kind of loss by its word."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,27 @@ class Loss(ABC):
     A kind gives `value` (in JAX), `slope` where autodiff would lose digits, and `constants`. Labels are
     numbers in `labels` = (low, high); `binary` losses know the two labels −1 and +1 only.
     """
+
+    word: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.word = cls.__name__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the loss as plain values; `from_dict` reads it back."""
+        return {"loss": self.word} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Loss:
+        """Read a loss from `to_dict`'s form."""
+        given = dict(state)
+        word = given.pop("loss", None)
+        try:
+            loss: Loss = LOSSES[word](**given)
+        except TypeError as error:
+            raise InvalidValue(f"cannot read a loss {word!r}: {error}") from None
+        return loss
 
     @property
     def labels(self) -> tuple[float, float]:

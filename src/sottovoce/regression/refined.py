@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.profile import Basis
-from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.privacy.promises import GaussianDP, Promise
+from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.localised import check_phases, plan_phases, run_phases, total_mu
-from sottovoce.regression.losses import ComplementaryLogLog, Poisson, positive
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic
-from sottovoce.regression.posterior import DiffusePosterior, default_precision
+from sottovoce.regression.localised import check_phases, phases_from, plan_phases, run_phases, total_mu
+from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, positive
+from sottovoce.regression.noisy_moments import NoisyMoments
+from sottovoce.regression.posterior import (
+    DiffusedRegression,
+    RegressionMechanism,
+    check_precision,
+    default_precision,
+)
 from sottovoce.regression.row_maps import Flattening, RowMap, shape_by
-from sottovoce.regression.rows import Placement
+from sottovoce.systems.naming import system_from
 
-__all__ = ["RefinedPosterior", "mapped", "public_scales"]
+__all__ = ["RefinedRegression", "mapped", "public_scales"]
 
 _FLATTEN, _STATISTICS = 0.05, 0.4
 _FAR_FROM_QUADRATIC = (Poisson, ComplementaryLogLog)
@@ -46,17 +49,17 @@ def public_scales(n: int, dimension: int, mu: float, *, statistics: bool) -> tup
 
 def mapped(design: Design) -> Design:
     """Return the design of the mapped rows: of norm at most 1; a ball keeps the same reach of the linear predictor."""
-    return replace(design, data_norm=1.0, radius=design.radius * design.data_norm)
+    return Design(design.loss, design.dimension, 1.0, design.radius * design.data_norm)
 
 
-@dataclass(frozen=True)
-class RefinedPosterior:
+@dataclass(frozen=True, eq=False)
+class RefinedRegression(RegressionMechanism):
     r"""Three private looks at the records, each from where the one before it led.
 
     1. `Flattening` shrinks the direction that all rows share (a share `flatten` of μ²).
-    2. `NoisyQuadratic` on the flattened rows gives a first Gaussian posterior (a share `statistics`; none where
+    2. `NoisyMoments` of the flattened rows give a first Gaussian posterior (a share `statistics`; none where
        d is too large for X'X to rise above its noise).
-    3. Diffuse posteriors, certified Langevin chains, in coordinates in which that posterior is round, centred at its
+    3. Diffused posteriors, certified Langevin chains, in coordinates in which that posterior is round, centred at its
        mean, with ever narrower priors (the rest of μ²).
 
     Each look is μᵢ-GDP given the ones before it, so that the whole is √(Σμᵢ²)-GDP by adaptive composition.
@@ -65,51 +68,54 @@ class RefinedPosterior:
     --------
     >>> from sottovoce.regression.losses import Logistic
     >>> from sottovoce.privacy.promises import ApproxDP
-    >>> design = Design(Logistic(), n=10_000, dimension=20, data_norm=1.0)
-    >>> mechanism = RefinedPosterior.calibrate(design, ApproxDP(1.0, 1e-5))
+    >>> design = Design(Logistic(), dimension=20, data_norm=1.0)
+    >>> mechanism = RefinedRegression.calibrate(design, 10_000, ApproxDP(1.0, 1e-5))
     >>> mechanism.profile.satisfies(ApproxDP(1.0, 1e-5)), mechanism.statistics is None
     (True, False)
     """
 
-    design: Design
+    word: ClassVar[str] = "refined regression"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"refined": {}}
     flattening: Flattening
-    statistics: NoisyQuadratic | None
-    phases: tuple[DiffusePosterior, ...]
-    samples: int = 1
+    statistics: NoisyMoments | None
+    phases: tuple[DiffusedRegression, ...]
+    draws: int = 1
 
     def __post_init__(self) -> None:
-        check_design(self.design)
+        super().__post_init__()
         if not isinstance(self.flattening, Flattening) or self.flattening.design != self.design:
             raise InvalidValue(f"the flattening must have this very design, {self.design}")
         # Their noise is for rows of norm 1, which is what the map hands them: another bound would claim too much.
-        unit = mapped(self.design)
-        if self.statistics is not None and not (
-            isinstance(self.statistics, NoisyQuadratic) and self.statistics.design == unit
-        ):
+        unit, first = mapped(self.design), self.statistics
+        if first is not None and not (isinstance(first, NoisyMoments) and (first.design, first.n) == (unit, self.n)):
             raise InvalidValue(f"the statistics must have the design of the mapped rows, {unit}")
-        check_phases(unit, self.phases, self.samples)
+        check_phases(unit, self.n, self.phases, self.draws)
 
     @classmethod
     def calibrate(
         cls,
         design: Design,
+        n: int,
         target: Promise,
         *,
-        samples: int = 1,
+        draws: int = 1,
         prior_scale: float = 30.0,
         scales: Sequence[float] | None = None,
         flatten: float = _FLATTEN,
         statistics: float | None = None,
         n_steps: int | None = None,
+        precision: str = "float64",
     ) -> Self:
         """Return the mechanism that keeps `target`; the shares and scales come from n, d and the promise alone.
 
         Statistics are taken when 2n·μ ≥ d^{3/2}: an average direction's part n/d of X'X is then a fair part of
         the norm √(2d)·√2/μ of the noise. (Not for losses that grow exponentially, which no quadratic follows.)
+        `prior_scale` is a guess of ‖w‖·data_norm.
         """
+        check_design(design)
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu") * (1 - 1e-12)
         if statistics is None:
-            seen = 2 * design.n * mu >= design.dimension**1.5 and not isinstance(design.loss, _FAR_FROM_QUADRATIC)
+            seen = 2 * n * mu >= design.dimension**1.5 and not isinstance(design.loss, _FAR_FROM_QUADRATIC)
             statistics = _STATISTICS if seen else 0.0
         if not (flatten > 0 and statistics >= 0 and flatten + statistics < 1):
             raise InvalidValue(f"shares must be > 0, >= 0 and sum below 1. Got {flatten} and {statistics}")
@@ -117,71 +123,78 @@ class RefinedPosterior:
         unit = mapped(design)
         first = None
         if statistics:
-            precision = default_precision(unit, prior_scale)
-            first = NoisyQuadratic(unit, mu * math.sqrt(statistics), precision)
-        scales = tuple(scales or ()) or public_scales(design.n, design.dimension, mu, statistics=statistics > 0)
+            first = NoisyMoments(unit, n, mu * math.sqrt(statistics), default_precision(unit, prior_scale))
+        scales = tuple(scales or ()) or public_scales(n, design.dimension, mu, statistics=statistics > 0)
         rest = mu * math.sqrt(1 - flatten - statistics)
-        phases = plan_phases(unit, rest, scales, samples, n_steps)
-        return cls(design, Flattening(design, mu * math.sqrt(flatten)), first, phases, samples)
+        phases = plan_phases(unit, n, rest, scales, draws, n_steps, precision)
+        return cls(design, n, Flattening(design, mu * math.sqrt(flatten)), first, phases, draws)
 
     @property
     def profile(self) -> GaussianProfile:
         """What all the looks cost together."""
-        looks = [self.flattening.mu, total_mu(self.phases, self.samples)]
+        looks = [self.flattening.mu, total_mu(self.phases, self.draws)]
         looks += [self.statistics.mu] if self.statistics else []
-        return GaussianProfile(math.hypot(*looks) * (1 + 1e-13), basis=Basis.BOUND)
+        return GaussianProfile(math.hypot(*looks) * (1 + 1e-13), basis=check_precision(self.phases[0].precision))
 
-    def release(
-        self,
-        X: Any,
-        y: Any,
-        rng: np.random.Generator | None = None,
-        *,
-        placement: Placement = Placement(),  # noqa: B008 - a frozen value
-        progress: Callable[[float], None] | None = None,
-        accept_unproven: bool = False,
-    ) -> Release:
-        """Return `samples` draws of w, shape (samples, dimension).
+    @classmethod
+    def example(cls) -> Self:
+        """Return three looks at twenty records."""
+        shares: dict[str, Any] = {"scales": (2.0,), "statistics": 0.1, "n_steps": 4}
+        return cls.calibrate(Design(Logistic(), dimension=2, data_norm=1.0), 20, GaussianDP(2.0), prior_scale=2.0, **shares)
 
-        In single precision the claim is unproven, and the release refused unless `accept_unproven`.
-        """
-        profile = replace(self.profile, basis=placement.basis(accept_unproven))
-        generator = secure_rng() if rng is None else rng
-        maps = [self.flattening.learn(X, generator)]
-        rows = maps[0].rows(self.design.clipped(X))
+    def check_numbers(self) -> None:
+        """Raise `InvalidValue` where the numbers cannot hold a phase."""
+        for phase in self.phases:
+            phase.check_numbers()
+
+    def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
+        # Samples of one release share its first looks; those of another take their own.
+        return np.concatenate([self._one(seen, rng) for _ in range(draws)])
+
+    def _one(self, seen: Rows, rng: np.random.Generator) -> Floats:
+        rows, labels = self.design.clip(seen.X), self.design.responses(seen.y)
+        maps = [self.flattening.learn(rows, rng)]
+        rows = maps[0].rows(rows)
         centre = np.zeros((1, self.design.dimension))
         if self.statistics:
-            rows, centre = self._look(self.statistics, rows, y, maps, generator)
-        starts = np.repeat(centre, self.samples, axis=0)
-        draws = run_phases(self.phases, rows, y, starts, generator, placement=placement, progress=progress)
+            rows, centre = self._look(self.statistics, rows, labels, maps, rng)
+        found = run_phases(self.phases, rows, labels, np.repeat(centre, self.draws, axis=0), rng)
         for step in reversed(maps):
-            draws = step.parameters(draws)
-        return Release(draws, profile, self.describe(), "w", not is_secure(generator))
+            found = step.parameters(found)
+        return found
 
     def _look(
-        self, first: NoisyQuadratic, rows: Floats, y: Any, maps: list[RowMap], rng: np.random.Generator
+        self, first: NoisyMoments, rows: Floats, labels: Floats, maps: list[RowMap], rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
         """Take the statistics, add their map to `maps`, and return the new rows and where to start."""
-        labels = self.design.responses(y)
-        moments = first.noisy_moments(rows.T @ rows, rows.T @ labels, rows.sum(axis=0), rng)
+        moments = first.perturbed(rows.T @ rows, rows.T @ labels, rows.sum(axis=0), rng)
         posterior = first.posterior(moments)
-        shape = shape_by(posterior, moments, self.design.n)
+        shape = shape_by(posterior, moments, self.n)
         maps.append(shape)
         centre = shape.inverse(posterior.mean[None, :])
         reach = self.phases[0].design.radius
         norm = float(np.linalg.norm(centre))
         return shape.rows(rows), centre * (reach / norm) if norm > reach else centre
 
-    def describe(self) -> dict[str, Any]:
-        """Return the mechanism in plain words and public numbers."""
+    def _parameters(self) -> dict[str, Any]:
+        first = self.statistics
         return {
-            "mechanism": "refined posterior",
-            "loss": self.design.loss.name,
-            "n": int(self.design.n),
-            "dimension": int(self.design.dimension),
-            "data_norm": self.design.data_norm,
-            "flattening_mu": self.flattening.mu,
-            "statistics_mu": self.statistics.mu if self.statistics else 0.0,
-            "phases": [phase.describe() for phase in self.phases],
-            "samples": self.samples,
+            "flattening": {"mu": self.flattening.mu, "keep": self.flattening.keep},
+            "statistics": None if first is None else first.numbers(),
+            "phases": [phase.numbers() for phase in self.phases],
+            "draws": int(self.draws),
+            "precision": self.phases[0].precision,
         }
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        design, n, first = system_from(state["system"]), state["n"], state["statistics"]
+        unit = mapped(design)
+        return cls(
+            design,
+            n,
+            Flattening(design, **state["flattening"]),
+            None if first is None else NoisyMoments(unit, n, **first),
+            phases_from(unit, n, state["phases"], state["precision"]),
+            state["draws"],
+        )

@@ -17,10 +17,11 @@ from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
-from sottovoce.regression.design import Design, check_design, scale_down
+from sottovoce.readings.rows import scale_down
+from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import positive
-from sottovoce.regression.noisy_quadratic import NoisyMoments
+from sottovoce.regression.noisy_moments import Perturbed
 
 __all__ = ["Flattening", "RowMap", "shape_by"]
 
@@ -76,8 +77,8 @@ class Flattening:
 
     def learn(self, X: Any, rng: np.random.Generator) -> RowMap:
         """Return the map for rows that will be clipped to the design's `data_norm` first."""
-        c, n, d = self.design.data_norm, self.design.n, self.design.dimension
-        rows = self.design.clipped(X)
+        rows = self.design.clip(self.design.rows(X))
+        c, (n, d) = self.design.data_norm, rows.shape
         total, square = rows.sum(axis=0), float(np.sum(rows * rows)) / c
         noise = 2 * c / self.mu
         mean = to_grid(total + noise * rng.standard_normal(d), noise) / n
@@ -93,7 +94,7 @@ class Flattening:
         return RowMap(matrix, _ROOM * math.sqrt(spread + shrink**2 * true_length))
 
 
-def shape_by(posterior: GaussianPosterior, moments: NoisyMoments, n: int) -> RowMap:
+def shape_by(posterior: GaussianPosterior, moments: Perturbed, n: int) -> RowMap:
     """Return the map under which N(mean, covariance) is round: wide where the statistics know little.
 
     The norm of the mapped rows is judged from the noisy X'X, which has been paid for.

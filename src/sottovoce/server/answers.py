@@ -14,7 +14,7 @@ from sottovoce.privacy.randomness import secure_rng
 from sottovoce.server.queries import evaluate
 from sottovoce.server.queries.evaluation import dimension
 from sottovoce.server.queries.tree import Query
-from sottovoce.systems import System
+from sottovoce.systems.conjugate import Conjugate
 
 __all__ = ["LEVELS", "answering"]
 
@@ -23,7 +23,7 @@ _DRAWS = 4000
 """Draws of a released posterior, which are free, to say what a query makes of it."""
 
 
-def answering(query: Query, text: str, system: System) -> Callable[[Release], Release]:
+def answering(query: Query, text: str, system: Conjugate) -> Callable[[Release], Release]:
     """Return the post-processing of a release into the answer to a query; its value alone is kept.
 
     Of samples, the value is ``{"query", "answer"}``. Of a whole posterior it is ``{"query", "noisy", "mean", "sd",
@@ -42,7 +42,7 @@ def answering(query: Query, text: str, system: System) -> Callable[[Release], Re
     return answer
 
 
-def _of_posterior(query: Query, system: System, posterior: NoisyPosterior) -> dict[str, Any]:
+def _of_posterior(query: Query, system: Conjugate, posterior: NoisyPosterior) -> dict[str, Any]:
     noisy = {"noisy": np.asarray(posterior.noisy).tolist()}
     rng = secure_rng()
     found = evaluate(query, system, _rows(posterior.sample(_DRAWS, rng), system), rng)
@@ -58,11 +58,11 @@ def _of_posterior(query: Query, system: System, posterior: NoisyPosterior) -> di
         }
 
 
-def _one(system: System) -> Floats:
+def _one(system: Conjugate) -> Floats:
     return np.zeros(()) if dimension(system) is None else np.zeros(1)
 
 
-def _rows(value: Any, system: System) -> Floats:
+def _rows(value: Any, system: Conjugate) -> Floats:
     size = dimension(system)
     return np.asarray(value, dtype=np.float64).reshape((-1,) if size is None else (-1, size))
 

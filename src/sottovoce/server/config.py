@@ -7,42 +7,40 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from sottovoce.mechanisms.choices import CONJUGATE
+from sottovoce.facts import Category, Column, Facts, Person, read_facts
+from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.server.sections import Section
-from sottovoce.systems.naming import SYSTEMS
+from sottovoce.systems.naming import column_systems
 
 __all__ = ["AnalystConfig", "ColumnConfig", "Config", "DatasetConfig", "Limits", "Tls", "is_loopback", "read_config"]
 
+_MOST_CATEGORIES = 64
 _FEW = {4: 2**16, 6: 2**64}
 """The most addresses that a private network of proxies may have: a container's bridge has as many."""
 
 
 @dataclass(frozen=True)
 class ColumnConfig:
-    """What may be asked of a column, and the public facts that clip it.
+    """What may be asked of a column, and what is public of it.
 
     Attributes
     ----------
     name
-        What analysts call it: a column of the table, or, with `of`, a name for several of them.
+        What analysts call it: a column of the table, or a name for the several columns of a vector.
+    fact
+        Its kind and bounds.
     systems
         The systems it may be read with.
-    bounds, categories, radius
-        What a record can be; each goes with the systems that ask for it.
-    of
-        The columns of a vector.
     """
 
     name: str
+    fact: Column
     systems: tuple[str, ...]
     title: str = ""
-    bounds: tuple[float, float] | None = None
-    categories: tuple[str | int | bool, ...] | None = None
-    radius: float | None = None
-    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,20 @@ class DatasetConfig:
     types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     description: str = ""
-    mechanisms: tuple[str, ...] = CONJUGATE
+    mechanisms: tuple[str, ...] | None = None
+    """The mechanisms that may be used by their short names; None for all there are."""
     conditions: bool = True
+    accept_unproven: bool = False
+    """Whether to answer with claims that hold only if a Markov chain has converged; their entries are marked."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is public of the columns."""
+        return Facts({name: column.fact for name, column in self.columns.items()})
+
+    def names_for(self, system: Any) -> tuple[str, ...]:
+        """Return the mechanisms that may be used for a system."""
+        return tuple(name for name in names_for(system) if self.mechanisms is None or name in self.mechanisms)
 
 
 @dataclass(frozen=True)
@@ -218,9 +228,10 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
         types=_types(section),
         title=section.text("title", name),
         description=section.text("description", ""),
-        mechanisms=section.texts("mechanisms", CONJUGATE, among=CONJUGATE),
+        mechanisms=_mechanisms(section),
         conditions=section.flag("conditions", default=True),
-        columns={key: _column(key, table) for key, table in section.tables("columns").items()},
+        accept_unproven=section.flag("accept_unproven", default=False),
+        columns=_columns(section),
     )
     section.finish()
     if not dataset.columns:
@@ -235,59 +246,46 @@ def _types(section: Section) -> dict[str, str]:
     return types
 
 
-def _column(name: str, section: Section) -> ColumnConfig:
-    bounds, categories = section.take("bounds"), section.take("categories")
-    radius, of = section.take("radius"), section.texts("of")
-    if bounds is not None and not _is_interval(bounds):
-        raise section.fail("bounds", "two numbers [low, high], low < high", bounds)
-    if categories is not None and (
-        not isinstance(categories, list)
-        or not 2 <= len(categories) <= 64
-        or not all(isinstance(c, str | int) for c in categories)
-        or len(set(categories)) != len(categories)
-    ):
-        raise section.fail("categories", "2 to 64 different texts or whole numbers", categories)
-    if (radius is None) != (not of) or (radius is not None and not (_is_number(radius) and radius > 0)):
-        raise section.fail("radius", "a number > 0 beside of = [columns of the vector]", radius)
-    kinds = {
-        "beta-bernoulli": bounds is None and categories is None and not of,
-        "dirichlet-categorical": categories is not None,
-        "gamma-poisson": bounds is not None and bounds[0] == 0 and bounds[1] == int(bounds[1]),
-        "gamma-exponential": bounds is not None and bounds[0] == 0,
-        "normal-mean": bounds is not None or bool(of),
-    }
-    systems = section.texts("systems", tuple(k for k, fits in kinds.items() if fits), among=SYSTEMS)
-    for system in systems:
-        if not kinds[system]:
-            raise InvalidValue(f"systems in [{section.where}]: {system} needs {_NEEDS[system]}")
-    column = ColumnConfig(
-        name=name,
-        systems=systems,
-        title=section.text("title", name),
-        bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
-        categories=None if categories is None else tuple(categories),
-        radius=None if radius is None else float(radius),
-        of=of,
-    )
-    section.finish()
-    return column
+def _mechanisms(section: Section) -> tuple[str, ...] | None:
+    names = section.texts("mechanisms")
+    if not set(names) <= set(CONJUGATE):  # only then are the others worth importing
+        known = known_names()
+        if not set(names) <= set(known):
+            raise section.fail("mechanisms", f"a list of some of {', '.join(known)}", list(names))
+    return names or None
 
 
-_NEEDS = {
-    "beta-bernoulli": "a column of truth values: no bounds, categories or radius",
-    "dirichlet-categorical": "categories = [...]",
-    "gamma-poisson": "bounds = [0, high] with a whole number high",
-    "gamma-exponential": "bounds = [0, high]",
-    "normal-mean": "bounds = [low, high], or of = [...] and radius",
-}
+def _columns(section: Section) -> dict[str, ColumnConfig]:
+    """Return the columns of the file of facts, if there is one, and those of the section."""
+    given = read_facts(section.path("facts")) if section.has("facts") else {}
+    columns = {name: ColumnConfig(name, fact, _readers(fact), name) for name, fact in given.items()}
+    for name, table in section.tables("columns").items():
+        columns[name] = _column(name, table, columns[name].fact if name in columns else None)
+    if len([column for column in columns.values() if isinstance(column.fact, Person)]) > 1:
+        raise InvalidValue(f"[{section.where}] names more than one person; a record belongs to one")
+    return columns
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+def _readers(fact: Column) -> tuple[str, ...]:
+    """Return the systems that read such a column."""
+    return tuple(word for word, kind in column_systems().items() if kind.usual(fact) is not None)
 
 
-def _is_interval(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
+def _column(name: str, section: Section, fact: Column | None) -> ColumnConfig:
+    title, wanted = section.text("title", name), section.texts("systems", among=column_systems())
+    state = section.rest()
+    try:
+        fact = Column.from_dict(state) if state or fact is None else fact
+    except InvalidValue as error:
+        raise InvalidValue(f"[{section.where}]: {error}") from None
+    if isinstance(fact, Category) and not 2 <= len(fact.categories) <= _MOST_CATEGORIES:
+        raise section.fail("categories", f"2 to {_MOST_CATEGORIES} different texts or numbers", list(fact.categories))
+    readers = _readers(fact)
+    for system in wanted:
+        if system not in readers:
+            can = f"it can be {', '.join(readers)}" if readers else "no system does"
+            raise InvalidValue(f"systems in [{section.where}]: {system} does not read a {fact.word}; {can}")
+    return ColumnConfig(name, fact, wanted or readers, title)
 
 
 def _analyst(name: str, section: Section, datasets: Mapping[str, DatasetConfig]) -> AnalystConfig:

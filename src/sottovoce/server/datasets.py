@@ -10,9 +10,10 @@ from typing import Any
 
 from sottovoce.curator import Curator
 from sottovoce.ledger import Budget, Ledger
+from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.readings import Seen
+from sottovoce.readings import ClippedRows, Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
 from sottovoce.tables import open_table
 
@@ -44,7 +45,9 @@ class _Remembered:
         self._checked(getattr(reading, "reading", reading), _key(column), where, missing)
 
     def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
-        return self._known(getattr(reading, "reading", reading), _key(column), where, missing)
+        asked = (getattr(reading, "reading", reading), _key(column), where, missing)
+        # Rows are as large as the table, and are let go after each answer.
+        return self._read(*asked) if isinstance(asked[0], ClippedRows) else self._known(*asked)
 
     def close(self) -> None:
         self._table.close()
@@ -69,9 +72,10 @@ class Dataset:
     def __init__(self, config: DatasetConfig, ledger: Ledger, analysts: Sequence[AnalystConfig]) -> None:
         self.config = config
         with contextlib.ExitStack() as opened:
-            table = _Remembered(opened.enter_context(open_table(config.source, types=config.types)))
+            table = _Remembered(opened.enter_context(open_table(config.source, types=config.types, facts=config.facts)))
             _check_columns(config, table.schema)
             options: dict[str, Any] = {"dataset": config.name, "order": config.order, "who": "server"}
+            options["facts"] = config.facts
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
             self.parts = {
                 analyst.name: self._open_part(analyst) for analyst in analysts if config.name in analyst.budgets
@@ -100,7 +104,7 @@ class Dataset:
             "description": self.config.description,
             "n": self.budget.n,
             "budget": self.budget.promise.to_dict(),
-            "mechanisms": list(self.config.mechanisms),
+            "mechanisms": list(self.config.mechanisms or CONJUGATE),
             "conditions": self.config.conditions,
             "columns": [
                 {
@@ -108,10 +112,7 @@ class Dataset:
                     "title": column.title,
                     "type": self.budget.schema.get(column.name, "vector"),
                     "systems": list(column.systems),
-                    "bounds": None if column.bounds is None else list(column.bounds),
-                    "categories": None if column.categories is None else list(column.categories),
-                    "radius": column.radius,
-                    "of": list(column.of),
+                    "facts": column.fact.to_dict(),
                 }
                 for column in self.config.columns.values()
             ],
@@ -124,7 +125,7 @@ class Dataset:
 
 def _check_columns(config: DatasetConfig, schema: dict[str, str]) -> None:
     for column in config.columns.values():
-        for name in column.of or (column.name,):
+        for name in column.fact.columns(column.name):
             if name not in schema:
                 raise InvalidValue(
                     f"[datasets.{config.name}.columns] names {name!r}, and {config.source} has no such column"

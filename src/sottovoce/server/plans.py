@@ -14,7 +14,7 @@ from sottovoce.ledger import Budget
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import price
 from sottovoce.mechanisms import Mechanism
-from sottovoce.mechanisms.choices import DELTAS, ORDERS
+from sottovoce.mechanisms.choices import DELTAS, ORDERS, forecast_of
 from sottovoce.privacy.composition import ComposedProfile
 from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
@@ -23,14 +23,13 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.server.answers import plain
 from sottovoce.server.lines import breathe
 from sottovoce.server.questions import calibrated
-from sottovoce.systems import System
 
 __all__ = ["choice_of", "priced", "summary_of"]
 
 _POINTS = 41
 
 
-def choice_of(name: str, system: System, n: int, target: Promise, mean: Any) -> tuple[dict[str, Any], Mechanism | None]:
+def choice_of(name: str, system: Any, n: int, target: Promise, mean: Any) -> tuple[dict[str, Any], Mechanism | None]:
     """Return what one mechanism does for the promise, and the mechanism; or why there is none."""
     breathe()
     try:
@@ -44,13 +43,14 @@ def choice_of(name: str, system: System, n: int, target: Promise, mean: Any) -> 
 def _described(mechanism: Mechanism, mean: str) -> str:
     """Return the mechanism, its curves and its forecast as JSON: a text that no caller can change."""
     try:
-        forecast = mechanism.forecast(json.loads(mean)).to_dict()
+        found = forecast_of(mechanism, json.loads(mean))
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError, TypeError):
         raise InvalidValue(f"no forecast can be made for records with a mean of {mean}") from None
+    forecast = None if found is None else plain_all(found.to_dict())
     described = summary(mechanism.profile) | {"curve": _curve(mechanism.profile)}
-    return json.dumps({"mechanism": mechanism.to_dict()} | described | {"forecast": plain_all(forecast)})
+    return json.dumps({"mechanism": mechanism.to_dict()} | described | {"forecast": forecast})
 
 
 def summary(profile: Profile) -> dict[str, Any]:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.facts import Person, Vector
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.ledger.chain import canonical
-from sottovoce.mechanisms import Mechanism, NoisyStatistics
-from sottovoce.mechanisms.choices import build_mechanism
+from sottovoce.mechanisms import Mechanism, TemperedPosterior
+from sottovoce.mechanisms.choices import build_mechanism, usual_name
+from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise, parse_promise
-from sottovoce.server.config import ColumnConfig, DatasetConfig
+from sottovoce.server.config import DatasetConfig
 from sottovoce.server.errors import NotFound
 from sottovoce.server.queries import check_query, parse_query
 from sottovoce.server.queries.tree import Query
-from sottovoce.systems import System
-from sottovoce.systems.naming import system_from
+from sottovoce.systems.conjugate import Conjugate
+from sottovoce.systems.naming import SYSTEMS, column_systems, system_from
 
-__all__ = ["Model", "Prepared", "Question", "build", "calibrated", "model_of", "target_of"]
-
-LEAST, MOST = 1e-3, 1e6
-"""Between these lie the numbers of a prior: beyond them lies no model, only overflow."""
+__all__ = ["Model", "Prepared", "Question", "build", "calibrated", "mechanism_name", "model_of", "target_of"]
 
 _TARGETS = {
     "epsilon": (1e-6, 1e3),
@@ -35,13 +33,8 @@ _TARGETS = {
     "mu": (1e-6, 1e3),
     "order": (1.0, 1e4),
 }
-_SETTINGS = {
-    "beta-bernoulli": ("alpha", "beta"),
-    "dirichlet-categorical": ("alpha",),
-    "gamma-poisson": ("shape", "rate"),
-    "gamma-exponential": ("shape", "rate"),
-    "normal-mean": ("variance", "prior_variance", "prior_mean"),
-}
+_MOST_CELLS = 100_000
+"""The most numbers that one answer may be made of."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +44,12 @@ class Question:
     Attributes
     ----------
     system
-        The system's ``kind`` and the numbers of its prior; bounds and categories are the administrator's.
+        The system's ``kind`` and what it takes: the numbers of a prior, or the columns of tables. Bounds and
+        categories are the administrator's.
     target
         The promise that this one answer must keep.
     mechanism
-        By name: direct, diffused, concentrated, tempered, laplace or gaussian.
+        By its short name, such as diffused or gaussian; the usual one where None.
     column, where, missing
         What to read, as in `Curator.release`.
     query
@@ -66,7 +60,7 @@ class Question:
 
     system: Mapping[str, Any]
     target: str
-    mechanism: str = "diffused"
+    mechanism: str | None = None
     column: str | None = None
     where: str | None = None
     missing: str | float | bool | None = None
@@ -78,7 +72,7 @@ class Question:
 class Model:
     """A question's system, and the columns it reads."""
 
-    system: System
+    system: Any
     columns: str | list[str] | None
 
 
@@ -88,59 +82,80 @@ class Prepared:
 
     mechanism: Mechanism
     columns: str | list[str] | None
-    query: Query
+    query: Query | None
 
 
 def build(question: Question, dataset: DatasetConfig, n: int, most_draws: int) -> Prepared:
     """Return the mechanism and the query of a question, or raise what is wrong with it."""
     model = model_of(question.system, question.column, question.where, dataset)
-    if question.mechanism not in dataset.mechanisms:
-        raise InvalidValue(f"mechanism must be one of {', '.join(dataset.mechanisms)}. Got {question.mechanism!r}")
+    name = mechanism_name(question, model.system, dataset)
     if isinstance(question.draws, bool) or not 1 <= question.draws <= most_draws:
         raise InvalidValue(f"draws must be a whole number from 1 to {most_draws}. Got {question.draws!r}")
-    query = parse_query(question.query)
-    check_query(query, model.system)
-    mechanism = calibrated(question.mechanism, model.system, n, target_of(question.target))
-    if isinstance(mechanism, NoisyStatistics) and question.draws != 1:
-        raise InvalidValue("noisy statistics release a whole posterior at once; leave draws out")
+    query = _query(question.query, model.system)
+    mechanism = calibrated(name, model.system, n, target_of(question.target))
+    if question.draws != 1 and not isinstance(mechanism, PosteriorSample | TemperedPosterior):
+        raise InvalidValue(f"{name} releases a whole posterior at once; leave draws out")
     return Prepared(mechanism, model.columns, query)
 
 
+def mechanism_name(question: Question, system: Any, dataset: DatasetConfig) -> str:
+    """Return the mechanism that a question is to be answered by: the one it names, or the usual one."""
+    allowed = dataset.names_for(system)
+    if question.mechanism is None and allowed:
+        usual = usual_name(system)
+        return usual if usual in allowed else allowed[0]
+    if question.mechanism not in allowed:
+        raise InvalidValue(f"mechanism must be one of {', '.join(allowed) or 'none'}. Got {question.mechanism!r}")
+    return question.mechanism
+
+
+def _query(text: str, system: Any) -> Query | None:
+    """Return a query about a new record; None for a system that has none, whose posterior is the answer."""
+    if isinstance(system, Conjugate):
+        query = parse_query(text)
+        check_query(query, system)
+        return query
+    if text != "theta":
+        raise InvalidValue(f"{system.word} is answered by its whole posterior; leave query out")
+    return None
+
+
 def model_of(settings: Mapping[str, Any], column: str | None, where: str | None, dataset: DatasetConfig) -> Model:
-    """Return the system of a question with the administrator's bounds and categories filled in."""
-    found = None
-    if column is not None:
-        if column not in dataset.columns:
-            raise NotFound(f"{dataset.name} has no column {column!r}; it has {', '.join(dataset.columns)}")
-        found = dataset.columns[column]
+    """Return the system of a question with the administrator's facts filled in, and the columns it reads."""
+    if column is not None and column not in dataset.columns:
+        raise NotFound(f"{dataset.name} has no column {column!r}; it has {', '.join(dataset.columns)}")
     if where is not None:
         _check_condition(where, dataset)
-    kind = settings.get("kind")
-    allowed = ("beta-bernoulli",) if found is None else found.systems
+    kind, found = settings.get("kind"), None if column is None else dataset.columns[column]
+    if column is None and isinstance(kind, str) and kind in SYSTEMS and kind not in column_systems():
+        return _several(kind, settings, dataset)
+    allowed = found.systems if found is not None else _of_conditions()
     if kind not in allowed or not isinstance(kind, str):
         about = "a condition alone" if found is None else column
-        raise InvalidValue(f"the system for {about} must be one of {', '.join(allowed)}. Got {kind!r}")
-    numbers = {name: value for name, value in settings.items() if name != "kind" and value is not None}
-    wanted = _SETTINGS[kind]
-    if unknown := set(numbers) - set(wanted):
-        raise InvalidValue(f"{kind} takes {', '.join(wanted)}. Got {', '.join(sorted(unknown))}")
-    for name, value in numbers.items():
-        _check_number(name, value, kind)
-    system = system_from({"kind": kind} | numbers | _public_facts(kind, found))
-    return Model(system, list(found.of) if found is not None and found.of else column)
+        raise InvalidValue(f"the system for {about} must be one of {', '.join(allowed) or 'none'}. Got {kind!r}")
+    system = SYSTEMS[kind].from_facts(settings, dataset.facts, column)
+    several = found is not None and isinstance(found.fact, Vector)
+    return Model(system, list(found.fact.columns(found.name)) if found is not None and several else column)
 
 
-def _public_facts(kind: str, column: ColumnConfig | None) -> dict[str, Any]:
-    if column is None or kind == "beta-bernoulli":
-        return {}
-    if kind == "dirichlet-categorical":
-        return {"categories": column.categories}
-    if column.of:
-        return {"radius": column.radius, "dimension": len(column.of)}
-    if kind == "normal-mean":
-        return {"bounds": column.bounds}
-    high = 0.0 if column.bounds is None else column.bounds[1]
-    return {"high": int(high) if kind == "gamma-poisson" else high}
+def _of_conditions() -> tuple[str, ...]:
+    return tuple(word for word, kind in column_systems().items() if kind.usual(None) is not None)
+
+
+def _several(kind: str, settings: Mapping[str, Any], dataset: DatasetConfig) -> Model:
+    """Return a system that names its columns itself; only columns that are open may be among them."""
+    make = getattr(SYSTEMS[kind], "from_facts", None)
+    if make is None:
+        raise InvalidValue(f"{kind} cannot be asked for here: it takes nothing from the facts")
+    system = make(settings, dataset.facts)
+    columns = list(system.columns)
+    for name in columns:
+        if name not in dataset.columns or isinstance(dataset.columns[name].fact, Person):
+            raise NotFound(f"{dataset.name} has no column {name!r}; it has {', '.join(dataset.columns)}")
+    readings = (system.reading, getattr(system, "moments", system.reading))
+    if (cells := max(reading.size for reading in readings)) > _MOST_CELLS:
+        raise InvalidValue(f"an answer is made of at most {_MOST_CELLS} numbers. Got {cells}")
+    return Model(system, columns)
 
 
 def target_of(text: str) -> Promise:
@@ -158,29 +173,17 @@ def target_of(text: str) -> Promise:
     return promise
 
 
-def _check_number(name: str, value: Any, kind: str) -> None:
-    several = name == "prior_mean" or (name == "alpha" and kind == "dirichlet-categorical")
-    numbers = value if several and isinstance(value, list) and 1 <= len(value) <= 64 else [value]
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-            raise InvalidValue(f"{name} must be a number. Got {number!r}")
-        if name == "prior_mean" and abs(number) > MOST:
-            raise InvalidValue(f"{name} must lie between {-MOST:g} and {MOST:g}. Got {number!r}")
-        if name != "prior_mean" and not LEAST <= number <= MOST:
-            raise InvalidValue(f"{name} must lie between {LEAST:g} and {MOST:g}. Got {number!r}")
-
-
 def _check_condition(where: str, dataset: DatasetConfig) -> None:
     if not dataset.conditions:
         raise InvalidValue(f"{dataset.name} answers no conditions; leave where out")
-    open_ = {name for name, column in dataset.columns.items() if not column.of}
-    open_ |= {name for column in dataset.columns.values() for name in column.of}
+    facts = dataset.facts
+    open_ = {part for name in facts if name != facts.person for part in facts[name].columns(name)}
     for name in columns_of(parse_predicate(where)):
         if name not in open_:
             raise NotFound(f"{dataset.name} has no column {name!r}; it has {', '.join(sorted(open_))}")
 
 
-def calibrated(name: str, system: System, n: int, target: Promise) -> Mechanism:
+def calibrated(name: str, system: Any, n: int, target: Promise) -> Mechanism:
     """Return the mechanism for a promise; the same question finds it ready."""
     return _calibrated(name, canonical(system.to_dict()), n, target)
 
@@ -188,12 +191,11 @@ def calibrated(name: str, system: System, n: int, target: Promise) -> Mechanism:
 @functools.lru_cache(maxsize=1024)
 def _calibrated(name: str, system: str, n: int, target: Promise) -> Mechanism:
     state = json.loads(system)
-    word = state.pop("system")
     try:
-        return build_mechanism(name, system_from({"kind": word} | state), n, target)
+        return build_mechanism(name, system_from(state), n, target)
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError):
         raise InvalidValue(
-            f"{name} cannot be calibrated for {word} and {target}: beyond what can be computed"
+            f"{name} cannot be calibrated for {state['system']} and {target}: beyond what can be computed"
         ) from None

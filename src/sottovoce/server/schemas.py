@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.server.queries.parsing import LONGEST
-from sottovoce.server.questions import LEAST, MOST, Question
+from sottovoce.server.questions import Question
+from sottovoce.systems.naming import SYSTEMS, column_systems
 
 __all__ = [
     "AnswerBody",
@@ -22,23 +24,28 @@ __all__ = [
     "RemainingBody",
 ]
 
-Positive = Annotated[float, Field(ge=LEAST, le=MOST, allow_inf_nan=False)]
+MOST = 1e6
 Real = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 
-class SystemBody(BaseModel):
-    """A system's kind and the numbers of its prior. Bounds and categories are the administrator's."""
+def _systems(schema: dict[str, Any]) -> None:
+    """Write into the schema what the registered systems take."""
+    kinds = column_systems()
+    schema["properties"]["kind"] |= {"enum": list(SYSTEMS), "title": "Kind"}
+    for kind in kinds.values():
+        for name, setting in kind.settings.items():
+            known = schema["properties"].setdefault(name, {"anyOf": []})["anyOf"]
+            known += [one for one in setting.schema.get("anyOf", [setting.schema]) if one not in known]
+    tables = {"type": "array", "items": {"type": "array", "items": {"type": "string"}}}
+    schema["properties"]["tables"] = {"title": "Columns that count tables cross", **tables}
 
-    model_config = _STRICT
-    kind: Literal["beta-bernoulli", "dirichlet-categorical", "gamma-poisson", "gamma-exponential", "normal-mean"]
-    alpha: Positive | Annotated[list[Positive], Field(min_length=2, max_length=64)] | None = None
-    beta: Positive | None = None
-    shape: Positive | None = None
-    rate: Positive | None = None
-    variance: Positive | None = None
-    prior_variance: Positive | None = None
-    prior_mean: Real | Annotated[list[Real], Field(min_length=1, max_length=64)] | None = None
+
+class SystemBody(BaseModel):
+    """A system's kind and what it takes of a question. Bounds and categories are the administrator's."""
+
+    model_config = ConfigDict(strict=True, extra="allow", json_schema_extra=_systems)
+    kind: Annotated[str, Field(max_length=100)]
 
 
 class PlanBody(BaseModel):
@@ -63,7 +70,7 @@ class AskBody(BaseModel):
     model_config = _STRICT
     system: SystemBody
     target: Annotated[str, Field(max_length=100, examples=["approx:0.5,1e-6", "pure:0.5"])]
-    mechanism: Literal["direct", "diffused", "concentrated", "tempered", "laplace", "gaussian"] = "diffused"
+    mechanism: Annotated[str, Field(max_length=100, examples=list(CONJUGATE))] | None = None
     column: Annotated[str, Field(max_length=200)] | None = None
     where: Annotated[str, Field(max_length=2000)] | None = None
     missing: Real | bool | Annotated[str, Field(max_length=200)] | None = None
@@ -91,10 +98,7 @@ class ColumnBody(BaseModel):
     title: str
     type: str
     systems: list[str]
-    bounds: list[float] | None
-    categories: list[str | int | bool] | None
-    radius: float | None
-    of: list[str]
+    facts: dict[str, Any]
 
 
 class DatasetBody(BaseModel):

@@ -35,6 +35,11 @@ class Section:
         self._known.append(name)
         return self._left.pop(name, default)
 
+    def rest(self) -> dict[str, Any]:
+        """Return all that nobody took yet."""
+        left, self._left = self._left, {}
+        return left
+
     def has(self, name: str) -> bool:
         """Say whether the file gives this value."""
         self._known.append(name)

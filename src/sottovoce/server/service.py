@@ -17,6 +17,7 @@ from sottovoce.curator import Answer, Draft, Paid
 from sottovoce.ledger import Budget, Entry, Ledger, State
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import what_is_left
+from sottovoce.mechanisms.choices import imagined_mean
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.server.answers import answering
 from sottovoce.server.callers import Caller, caller_of
@@ -169,18 +170,18 @@ class Service:
         dataset = self._dataset(caller, "plan", name)
         model = model_of(question.system, question.column, question.where, dataset.config)
         target = target_of(question.target)
-        imagined = model.system.reading.middle() if mean is None else mean
+        imagined = imagined_mean(model.system) if mean is None else mean
         budgets = {"yours": dataset.parts.get(caller.analyst), "whole": dataset.budget}
         spent = {word: self.ledger.spent(budget) for word, budget in budgets.items() if budget is not None}
         choices = []
-        for mechanism in (m for m in dataset.config.mechanisms if only is None or m in only):
+        for mechanism in (m for m in dataset.config.names_for(model.system) if only is None or m in only):
             choice, made = choice_of(mechanism, model.system, dataset.budget.n, target, imagined)
             if made is not None:
                 choice["price"] = {
                     word: budget and priced(made.profile, budget, spent[word]) for word, budget in budgets.items()
                 }
             choices.append(choice)
-        choices.sort(key=lambda c: c["forecast"]["expected_kl"] if "forecast" in c else float("inf"))
+        choices.sort(key=_expected)
         return {
             "dataset": name,
             "n": dataset.budget.n,
@@ -254,9 +255,10 @@ class Service:
             missing=question.missing,
             draws=question.draws,
             idempotency_key=key,
+            accept_unproven=dataset.config.accept_unproven,
             part=part,
             about={"query": question.query, "target": str(target_of(question.target))},
-            then=answering(prepared.query, question.query, prepared.mechanism.system),
+            then=prepared.query and answering(prepared.query, question.query, prepared.mechanism.system),
             who=caller.analyst,
         )
 
@@ -335,6 +337,12 @@ class Service:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _expected(choice: dict[str, Any]) -> float:
+    """Return how far off a choice is expected to be; those without a forecast come last."""
+    forecast = choice.get("forecast")
+    return float("inf") if forecast is None or forecast["expected_kl"] is None else float(forecast["expected_kl"])
 
 
 def _quietly(work: Callable[..., Any], *arguments: Any) -> Any:

@@ -24,8 +24,6 @@ from sottovoce.systems.system import ClippedSystem, NoiseAwareSystem, System, Te
 __all__ = [
     "Beta",
     "BetaBernoulli",
-    "CategoryCounts",
-    "ClippedSum",
     "ClippedSystem",
     "Conjugate",
     "Dirichlet",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
+from sottovoce.facts import Column, Facts
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import real
@@ -14,6 +15,7 @@ from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.base import checked_n, plain
+from sottovoce.systems.asking import Setting, checked_settings
 from sottovoce.systems.distributions import Distribution
 
 __all__ = ["Conjugate", "check_weights"]
@@ -49,6 +51,12 @@ class Conjugate(ABC):
         "noisy statistics",
     )
     """The mechanisms that serve such a system, by their words."""
+    default_mechanism: ClassVar[str] = "diffused"
+    """The mechanism to take where nobody names one."""
+    title: ClassVar[str] = ""
+    """What the unknown is, in a few words for a form."""
+    settings: ClassVar[Mapping[str, Setting]] = {}
+    """The numbers that a question may set, by the names of their fields; the other fields come from the facts."""
 
     @property
     @abstractmethod
@@ -72,6 +80,33 @@ class Conjugate(ABC):
     @abstractmethod
     def _with_prior(self, prior: Any) -> Self:
         """Return the system with another prior of the same family."""
+
+    @classmethod
+    def usual(cls, column: Column | None) -> dict[str, Any] | None:
+        """Return the arguments for a column with these facts: its bounds, and a prior that says little.
+
+        None where such a column is not of this kind; without a column, a record is whether a condition holds.
+        """
+        del column
+        return None
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the system of a question: what it sets, and the rest by the facts of the column it is about."""
+        known = cls.usual(None if column is None else facts[column])
+        if known is None:
+            about = "a condition alone" if column is None else f"a {facts[column].word}"
+            raise InvalidValue(f"{cls.word} does not read {about}")
+        return cls(**(known | checked_settings(cls.word, cls.settings, settings)))
+
+    @property
+    def coordinates(self) -> tuple[Any, ...] | None:
+        """The names of the parameter's coordinates; None where it is one number."""
+        return None
+
+    def new_record(self) -> Any:
+        """Return what a new record is, given the parameter: a `sottovoce.systems.predictive.NewRecord`."""
+        raise InvalidValue(f"nobody has said what a new record of {self.word} is")
 
     def profile(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
         """Return what one sample from the posterior of n records provably does."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.facts import Category, Column
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import CategoryCounts, Statistics
 from sottovoce.readings.base import checked_n
+from sottovoce.systems.asking import Setting
 from sottovoce.systems.beta_bernoulli import unit_floor
 from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Dirichlet
@@ -54,6 +55,8 @@ class DirichletCategorical(Conjugate):
     """
 
     word: ClassVar[str] = "dirichlet-categorical"
+    title: ClassVar[str] = "shares of categories (Dirichlet)"
+    settings: ClassVar[Mapping[str, Setting]] = {"alpha": Setting("Prior α", several=True)}
     alpha: Any = None
     categories: tuple[Hashable, ...] | None = None
 
@@ -69,6 +72,25 @@ class DirichletCategorical(Conjugate):
             object.__setattr__(self, "categories", tuple(self.categories))
             if len(set(self.categories)) != len(self.categories) or len(self.categories) != self.alpha.size:
                 raise InvalidValue(f"categories must be {self.alpha.size} different values, one for each alpha")
+
+    @classmethod
+    def usual(cls, column: Column | None) -> dict[str, Any] | None:
+        """Return a prior that is worth one record, for a column of categories."""
+        if not isinstance(column, Category):
+            return None
+        size = len(column.categories)
+        return {"alpha": [1 / size] * size, "categories": column.categories}
+
+    @property
+    def coordinates(self) -> tuple[Any, ...]:
+        """The categories."""
+        return self.reading.categories
+
+    def new_record(self) -> Any:
+        """Return what a new record is: one of the categories."""
+        from sottovoce.systems.predictive import categorical  # noqa: PLC0415 - brings all of scipy.stats
+
+        return categorical(self.reading.categories)
 
     @cached_property
     def reading(self) -> CategoryCounts:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
+from sottovoce.facts import Column, Number
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.pairs import GammaRatePairs
+from sottovoce.privacy.pairs import GammaRatePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
+from sottovoce.systems.asking import RATE, Setting
 from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Gamma
 from sottovoce.systems.distributions.base import positive
@@ -47,6 +49,8 @@ class GammaExponential(Conjugate):
     """
 
     word: ClassVar[str] = "gamma-exponential"
+    title: ClassVar[str] = "a rate of waiting (gamma–exponential)"
+    settings: ClassVar[Mapping[str, Setting]] = {"shape": Setting("Prior shape"), "rate": RATE}
     shape: float
     rate: float
     high: float
@@ -54,6 +58,19 @@ class GammaExponential(Conjugate):
     def __post_init__(self) -> None:
         for name in ("shape", "rate", "high"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
+
+    @classmethod
+    def usual(cls, column: Column | None) -> dict[str, Any] | None:
+        """Return a prior that is worth one record in the middle of how long it may take; times start at 0."""
+        if not isinstance(column, Number) or column.low != 0:
+            return None
+        return {"shape": 1.0, "rate": column.high / 2, "high": column.high}
+
+    def new_record(self) -> Any:
+        """Return what a new record is: a time."""
+        from sottovoce.systems.predictive import exponential  # noqa: PLC0415 - brings all of scipy.stats
+
+        return exponential()
 
     @property
     def reading(self) -> ClippedSum:

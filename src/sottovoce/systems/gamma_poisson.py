@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
 
+from sottovoce.facts import Column, Count
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats, real, shown, whole
-from sottovoce.privacy.pairs import GammaShapePairs
+from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
+from sottovoce.systems.asking import RATE, Setting
 from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Gamma
 from sottovoce.systems.distributions.base import positive
@@ -52,6 +54,8 @@ class GammaPoisson(Conjugate):
     """
 
     word: ClassVar[str] = "gamma-poisson"
+    title: ClassVar[str] = "a rate of counts (gamma–Poisson)"
+    settings: ClassVar[Mapping[str, Setting]] = {"shape": Setting("Prior shape"), "rate": RATE}
     shape: float
     rate: float
     high: int
@@ -60,6 +64,17 @@ class GammaPoisson(Conjugate):
         object.__setattr__(self, "shape", positive("shape", self.shape))
         object.__setattr__(self, "rate", positive("rate", self.rate))
         object.__setattr__(self, "high", whole("high", self.high, 1, floats=True))
+
+    @classmethod
+    def usual(cls, column: Column | None) -> dict[str, Any] | None:
+        """Return a prior that is worth one record in the middle of what a count may be."""
+        return {"shape": 1.0, "rate": 2 / column.high, "high": column.high} if isinstance(column, Count) else None
+
+    def new_record(self) -> Any:
+        """Return what a new record is: a count."""
+        from sottovoce.systems.predictive import poisson  # noqa: PLC0415 - brings all of scipy.stats
+
+        return poisson()
 
     @property
     def reading(self) -> ClippedSum:

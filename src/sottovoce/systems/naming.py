@@ -8,7 +8,7 @@ from typing import Any
 from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.registry import Registry
 
-__all__ = ["SYSTEMS", "system_from"]
+__all__ = ["SYSTEMS", "column_systems", "system_from"]
 
 SYSTEMS = Registry(
     "system",
@@ -23,10 +23,19 @@ SYSTEMS = Registry(
         "hidden Markov model": "sottovoce.latent.hidden_markov:HiddenMarkovModel",
         "Bayesian network": "sottovoce.latent.network:BayesianNetwork",
         "question": "sottovoce.answers.questions:Question",
+        "naive bayes": "sottovoce.latent.naive_bayes:NaiveBayesModel",
+        "regression": "sottovoce.regression.design:Design",
+        "bounded mean": "sottovoce.amplification.diffusion:BoundedMean",
     },
     "sottovoce.systems",
 )
 """Every system by its word."""
+
+
+def column_systems() -> dict[str, Any]:
+    """Return the systems that may read one column, by their words: ours, and those that strangers registered."""
+    kinds = {word: SYSTEMS[word] for word in SYSTEMS.within("sottovoce.systems.")}
+    return {word: kind for word, kind in kinds.items() if hasattr(kind, "usual")}
 
 
 def system_from(state: Mapping[str, Any]) -> Any:

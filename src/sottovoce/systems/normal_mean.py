@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
 
+from sottovoce.facts import Column, Count, Number, Vector
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
@@ -16,6 +18,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
 from sottovoce.readings.grid import check_span
+from sottovoce.systems.asking import Setting
 from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Normal, NormalVector
 from sottovoce.systems.distributions.base import frozen, positive
@@ -55,6 +58,12 @@ class NormalMean(Conjugate):
     """
 
     word: ClassVar[str] = "normal-mean"
+    title: ClassVar[str] = "a mean (normal)"
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "variance": Setting("Variance of a record", 1e-15, 1e15),
+        "prior_variance": Setting("Prior variance", 1e-15, 1e15),
+        "prior_mean": Setting("Prior mean", -1e9, 1e9, several=True),
+    }
     variance: float
     prior_variance: float
     prior_mean: Any = 0.0
@@ -81,6 +90,32 @@ class NormalMean(Conjugate):
         else:
             raise InvalidValue("give bounds=(low, high) for numbers, or radius and dimension for vectors")
         object.__setattr__(self, "prior_mean", frozen(centre))
+
+    @classmethod
+    def usual(cls, column: Column | None) -> dict[str, Any] | None:
+        """Return a record that spreads over a quarter of its bounds, and a prior over half of them."""
+        if isinstance(column, Vector):
+            spread = 2 * column.radius
+            bounds: dict[str, Any] = {"radius": column.radius, "dimension": len(column.of), "prior_mean": 0.0}
+        elif isinstance(column, Number | Count):
+            low = column.low if isinstance(column, Number) else 0.0
+            spread = column.high - low
+            bounds = {"bounds": (low, float(column.high)), "prior_mean": low + spread / 2}
+        else:
+            return None
+        return bounds | {"variance": (spread / 4) ** 2, "prior_variance": (spread / 2) ** 2}
+
+    @property
+    def coordinates(self) -> tuple[Any, ...] | None:
+        """The coordinates of a vector by their places."""
+        return None if self.dimension is None else tuple(range(self.dimension))
+
+    def new_record(self) -> Any:
+        """Return what a new record is: a number, or a vector."""
+        from sottovoce.systems.predictive import normal, vector  # noqa: PLC0415 - brings all of scipy.stats
+
+        sigma = float(np.sqrt(self.variance))
+        return normal(sigma) if self.bounds is not None else vector(sigma)
 
     @property
     def reading(self) -> ClippedSum | BallSum:

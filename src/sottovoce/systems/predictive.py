@@ -15,17 +15,9 @@ from scipy import special, stats
 from sottovoce.facts.conditions import Condition
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems import (
-    BetaBernoulli,
-    DirichletCategorical,
-    GammaExponential,
-    GammaPoisson,
-    NormalMean,
-    System,
-)
 from sottovoce.systems.events import Cell, categories_in, cells_in
 
-__all__ = ["NewRecord", "new_record"]
+__all__ = ["NewRecord", "categorical", "exponential", "normal", "poisson", "vector", "yes_or_no"]
 
 
 class NewRecord(ABC):
@@ -149,7 +141,7 @@ class _Exponential(_OnTheLine):
 
 
 @dataclass(frozen=True)
-class _Normal(_OnTheLine):
+class _Gaussian(_OnTheLine):
     sigma: float
 
     def mean(self, theta: Floats) -> Floats:
@@ -204,7 +196,7 @@ class _Categorical(NewRecord):
 
 
 @dataclass(frozen=True)
-class _Vector(NewRecord):
+class _GaussianVector(NewRecord):
     sigma: float
 
     def mean(self, theta: Floats) -> Floats:
@@ -227,24 +219,35 @@ class _Vector(NewRecord):
         return InvalidValue(f"x is a vector here and has no {what}; ask for theta, mean(x) or draw(x)")
 
 
-def new_record(system: System) -> NewRecord:
-    """Return what a new record of a system is, given its parameter.
+def yes_or_no() -> NewRecord:
+    """Return a record that is 1 with probability θ, else 0."""
+    return _Bernoulli()
 
-    >>> import numpy as np
-    >>> record = new_record(GammaPoisson(shape=1, rate=1, high=9))
-    >>> record.mean(np.array([2.5]))
+
+def poisson() -> NewRecord:
+    """Return a count whose rate is θ.
+
+    >>> poisson().mean(np.array([2.5]))
     array([2.5])
     """
-    match system:
-        case BetaBernoulli():
-            return _Bernoulli()
-        case GammaPoisson():
-            return _Poisson()
-        case GammaExponential():
-            return _Exponential()
-        case DirichletCategorical():
-            return _Categorical(system.reading.categories)
-        case NormalMean():
-            sigma = float(np.sqrt(system.variance))
-            return _Normal(sigma) if system.bounds is not None else _Vector(sigma)
-    raise InvalidValue(f"queries know no system called {type(system).__name__}")
+    return _Poisson()
+
+
+def exponential() -> NewRecord:
+    """Return a time whose rate is θ."""
+    return _Exponential()
+
+
+def normal(sigma: float) -> NewRecord:
+    """Return a number about θ with this standard deviation."""
+    return _Gaussian(sigma)
+
+
+def vector(sigma: float) -> NewRecord:
+    """Return a vector about θ, each coordinate with this standard deviation."""
+    return _GaussianVector(sigma)
+
+
+def categorical(categories: tuple[Any, ...]) -> NewRecord:
+    """Return one of these categories, whose probabilities are θ."""
+    return _Categorical(categories)

@@ -1,78 +1,19 @@
-"""The public data sets that come with a checkout, with bounds that were not read off them.
+"""The public data that come with the package: every road collision with injury in Hong Kong, 2014 to 2019.
 
-See ``data/README.md`` for their origins and licences.
+The origin and the licence are in ``data/README.md`` of a checkout, with those of the data of the papers.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import os
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
-from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.numbers import Floats
+__all__ = ["COLLISIONS", "HK_DISTRICTS", "HK_SEVERITIES", "hk_collisions"]
 
-__all__ = [
-    "ADULT_BOUNDS",
-    "HK_BOUNDS",
-    "HK_DISTRICTS",
-    "HK_SEVERITIES",
-    "PT_DISTRICTS",
-    "adult",
-    "adult_numbers",
-    "bundled_path",
-    "hk_collisions",
-    "pt_fires",
-]
-
-ADULT_COLUMNS = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    "income",
-]
-
-ADULT_BOUNDS = MappingProxyType(
-    {
-        "age": (17, 90),
-        "education_num": (1, 16),
-        "capital_gain": (0, 99_999),
-        "capital_loss": (0, 9_999),
-        "hours_per_week": (0, 99),
-    }
-)
-"""The survey's own rules: adults over 16, ages cut at 90, 16 levels of schooling, fields of fixed width."""
-
-HK_BOUNDS = MappingProxyType(
-    {
-        "month": (1, 12),
-        "weekday": (0, 6),
-        "hour": (0, 23),
-        "hit_and_run": (0, 1),
-        "n_vehicles": (1, 10),
-        "n_casualties": (1, 10),
-    }
-)
-"""The calendar, and at most ten vehicles and ten casualties: a choice, which clips the few pile-ups."""
+COLLISIONS = Path(__file__).parents[1] / "data" / "hk_road_collisions_2014_2019.csv.gz"
+"""The file: 95,821 records of 17 columns, a header line."""
 
 HK_SEVERITIES = ("slight", "serious", "fatal")
 
@@ -82,67 +23,6 @@ HK_DISTRICTS = (
     *("KTS", "TW", "TM", "YL", "N", "TP", "SK", "ST", "I"),
 )
 """The eighteen districts: Hong Kong Island, Kowloon, the New Territories."""
-
-PT_DISTRICTS = (
-    *("Viana do Castelo", "Braga", "Porto", "Vila Real", "Bragança"),
-    *("Aveiro", "Viseu", "Guarda", "Coimbra", "Castelo Branco", "Leiria"),
-    *("Santarém", "Lisboa", "Portalegre", "Setúbal", "Évora", "Beja", "Faro"),
-)
-"""The eighteen districts of mainland Portugal, from north to south."""
-
-
-def bundled_path(name: str) -> Path:
-    """Return the path of a bundled file: in ``SOTTOVOCE_DATA`` where that is set, in the checkout otherwise.
-
-    Examples
-    --------
-    >>> bundled_path("abalone.data").name
-    'abalone.data'
-    """
-    chosen = os.environ.get("SOTTOVOCE_DATA")
-    folder = Path(chosen) if chosen else Path(__file__).parents[3] / "data"
-    path = folder / name
-    if not path.is_file():
-        raise InvalidData(
-            f"the bundled data set {name} is not in {folder}; the data come with a checkout of the project, "
-            "and the environment variable SOTTOVOCE_DATA can point to its data folder"
-        )
-    return path
-
-
-def adult(part: Literal["train", "test"] = "train") -> pa.Table:
-    """Return UCI Adult (Becker & Kohavi 1996): one person of the 1994 census a record, ``?`` as missing.
-
-    Examples
-    --------
-    >>> table = adult()
-    >>> table.num_rows, table["income"].value_counts().to_pylist()[0]
-    (32561, {'values': '<=50K', 'counts': 24720})
-    """
-    raw = gzip.decompress(bundled_path("adult.data.gz" if part == "train" else "adult.test.gz").read_bytes())
-    if part == "test":  # a comment for a first line, and a full stop behind every label
-        raw = raw.partition(b"\n")[2].replace(b".\n", b"\n")
-    return pyarrow.csv.read_csv(
-        io.BytesIO(raw.replace(b", ", b",")),
-        read_options=pyarrow.csv.ReadOptions(column_names=ADULT_COLUMNS),
-        convert_options=pyarrow.csv.ConvertOptions(null_values=["?"], strings_can_be_null=True),
-    )
-
-
-def adult_numbers(part: Literal["train", "test"] = "train") -> tuple[Floats, Floats]:
-    """Return five numbers a person, scaled to [0, 1] by public bounds, and whether the income is over 50K.
-
-    Examples
-    --------
-    >>> X, y = adult_numbers()
-    >>> X.shape, y.sum()
-    ((32561, 5), np.float64(7841.0))
-    """
-    table = adult(part)
-    columns = []
-    for name, (low, high) in ADULT_BOUNDS.items():
-        columns.append((np.clip(table[name].to_numpy(), low, high) - low) / (high - low))
-    return np.column_stack(columns), pc.equal(table["income"], ">50K").to_numpy().astype(np.float64)
 
 
 def hk_collisions() -> pa.Table:
@@ -154,16 +34,4 @@ def hk_collisions() -> pa.Table:
     >>> table.num_rows, sorted(set(table["severity"].to_pylist())) == sorted(HK_SEVERITIES)
     (95821, True)
     """
-    return pyarrow.csv.read_csv(bundled_path("hk_road_collisions_2014_2019.csv.gz"))
-
-
-def pt_fires() -> pa.Table:
-    """Return every forest and shrub fire recorded in mainland Portugal, 1994 to 2000 (ICNF).
-
-    Examples
-    --------
-    >>> table = pt_fires()
-    >>> table.num_rows, sorted(set(table["district"].to_pylist())) == sorted(PT_DISTRICTS)
-    (200419, True)
-    """
-    return pyarrow.csv.read_csv(bundled_path("pt_forest_fires_1994_2000.csv.gz"))
+    return pyarrow.csv.read_csv(COLLISIONS)

@@ -1,6 +1,8 @@
 """From the tree of a condition to an Ibis expression that is true or false for every record, never unknown.
 
-A comparison with a missing value (null or NaN) is false, on every engine.
+A comparison with a missing value (null or NaN) is false, on every engine. A written day is compared with days, with
+moments (a moment lies on its day, in UTC where it has a zone) and with text that is written as days are; other text is
+missing there.
 """
 
 from __future__ import annotations
@@ -27,18 +29,12 @@ from sottovoce.facts.conditions import (
 )
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.columns import field, is_text, numeric
+from sottovoce.tables.days import SIGNS, days, is_day, written_days
 from sottovoce.tables.engine import Engine, number
 
 __all__ = ["condition"]
 
-SIGNS = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def condition(engine: Engine, table: Any, text: str) -> Any:
@@ -74,6 +70,9 @@ class _Translator:
     def leaf(self, tree: Column | OneOf | Compare) -> Any:
         match tree:
             case OneOf(column, values, negated):
+                if self.holds_days(column):
+                    each = [self.compare("!=" if negated else "=", column, value) for value in values]
+                    return functools.reduce(operator.and_ if negated else operator.or_, each)
                 pairs = [self.sides("=", column, value) for value in values]
                 # Whole numbers on one side and fractions on the other are both compared as doubles.
                 value = next((left for left, _ in pairs if left.type().is_floating()), pairs[0][0])
@@ -82,14 +81,29 @@ class _Translator:
                 inside = value.isin([right for _, right in pairs])
                 return _known([value], ~inside if negated else inside)
             case Compare(sign, left, right):
-                sides = self.sides(sign, left, right)
-                return _known(sides, SIGNS[sign](*sides))
+                return self.compare(sign, left, right)
             case Column(name):
                 if name in self.engine.untyped:
                     return numeric(self.engine, self.table, name) == 1
                 if not field(self.table, name).type().is_boolean():
                     raise InvalidData(f"column {name!r} holds no truth values; compare it with something")
                 return field(self.table, name)
+
+    def compare(self, sign: str, left: Column | Literal, right: Column | Literal) -> Any:
+        if isinstance(left, Literal):
+            left, right, sign = right, left, _MIRRORED.get(sign, sign)
+        if isinstance(left, Column) and self.holds_days(left):
+            return days(self.table, sign, left, right)
+        if isinstance(right, Column) and self.holds_days(right):
+            return days(self.table, _MIRRORED.get(sign, sign), right, left)
+        if sign in _MIRRORED and isinstance(left, Column) and isinstance(right, Literal) and is_day(right.value):
+            return written_days(self.table, sign, left, right)
+        sides = self.sides(sign, left, right)
+        return _known(sides, SIGNS[sign](*sides))
+
+    def holds_days(self, column: Column) -> bool:
+        kind = field(self.table, column.name).type()
+        return bool(kind.is_date() or kind.is_timestamp())
 
     def missing(self, column: Column) -> Any:
         value = field(self.table, column.name)
@@ -107,7 +121,10 @@ class _Translator:
         if sign not in ("=", "!="):
             if True not in kinds:
                 return self.numbers(sides)
-            raise InvalidData(f"text has no order that all engines share; compare {_words(left)} with = or !=")
+            raise InvalidData(
+                f"text has no order that all engines share; compare {_words(left)} with = or !=, or with a day such as "
+                "'2024-01-31'"
+            )
         return [
             field(self.table, side.name) if isinstance(side, Column) else ibis.literal(side.value) for side in sides
         ]

@@ -1,7 +1,8 @@
-"""Several tables of counts, cross-classified by one query inside the engine."""
+"""Several tables of counts, and sums by class, cross-classified by one query inside the engine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ibis
@@ -9,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import CrossCounts, Statistics
+from sottovoce.readings import ClassMoments, CrossCounts, Statistics
+from sottovoce.readings.class_moments import STEPS
+from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.plans import Asked, Plan
 from sottovoce.tables.sums import category_literals
 
-__all__ = ["category_code", "cross_counts"]
+__all__ = ["category_code", "class_moments", "cross_counts"]
 
 Cells = NDArray[np.int64]
+
+_MISSING = "each list of categories says itself what a missing value counts as"
 
 
 def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
@@ -26,28 +31,98 @@ def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
     The engine turns each value into the position of its category and groups by all positions at once, so the
     records are read once however many tables there are.
     """
-    asked.no_missing("each list of categories says itself what a missing value counts as")
+    asked.no_missing(_MISSING)
     asked.take(len(reading.columns))
-    engine, table, kept = asked.engine, asked.records, asked.kept
-    pairs = zip(asked.names, reading.columns, strict=True)
-    values = [asked.value(name, categories, cut=False) for name, categories in pairs]
-    codes = {
+    coded = asked.records.select(**_codes(asked, reading), kept=_kept(asked))
+    names = [f"c{i}" for i in range(len(reading.columns))]
+    inside = coded.filter([coded.kept, *(coded[name] >= 0 for name in names)])
+    groups = inside.group_by(names).aggregate(records=lambda t: t.count())
+    parts = [_all_records(asked), *_tables(asked.engine, groups, reading)]
+    return Plan(ibis.union(*parts), _decode(reading.sizes), many=True)
+
+
+def class_moments(asked: Asked, reading: ClassMoments) -> Plan:
+    """Plan the tables of a reading and then its numbers' sums by class, as rows like those of `cross_counts`."""
+    asked.no_missing(_MISSING)
+    counts, kinds = reading.counts, 1 + len(reading.categories)
+    asked.take(kinds + len(reading.bounds))
+    if asked.kept is not None:
+        raise InvalidValue("every record has its class; leave where=... out, or open a table of the records you want")
+    steps: dict[str, Any] = {}
+    for j, (name, bounds) in enumerate(zip(asked.names[kinds:], reading.bounds, strict=True)):
+        steps[f"t{j}"] = _centred(asked.engine, asked.value(name).cast("float64"), *bounds)
+    coded = asked.engine.stage(asked.records.select(**_codes(asked, counts), **steps))
+    sums: dict[str, Any] = {}
+    for name in steps:
+        t = coded[name]
+        # Whole numbers below 2⁴¹ in doubles, halved exactly: the same floor in every engine.
+        square = ((t * t + number(STEPS / 2)) * number(1 / STEPS)).floor() - number(STEPS / 2)
+        sums |= {f"{name}s0": t.cast("int64"), f"{name}s1": square.cast("int64")}
+    names = [f"c{i}" for i in range(kinds)]
+    rows = coded.select(*names, **sums)
+    grouped = {name: rows[name].cast("decimal(38, 0)").sum() for name in sums}
+    groups = rows.group_by(names).aggregate(records=rows.count(), **grouped)
+    parts = [_all_records(asked), *_tables(asked.engine, groups, counts)]
+    for j in range(len(reading.bounds)):
+        for k in (0, 1):
+            cells = groups.select(cell=(groups.c0.cast("int64") * 2 + k).cast("int64"), records=groups[f"t{j}s{k}"])
+            parts.append(_summed(asked.engine, cells, len(counts.tables) + j))
+    sizes = (*counts.sizes, *[2 * len(reading.classes)] * len(reading.bounds))
+    return Plan(ibis.union(*parts), _decode(sizes), many=True)
+
+
+def _centred(engine: Engine, value: Any, low: float, high: float, missing: float) -> Any:
+    """Return t of a number in steps, as a double: the very operations that `readings` does in memory."""
+    width = high - low
+    # A difference that division would lose below the smallest double counts as none, which is the same step.
+    above = ibis.cases(
+        (value.isnan(), number(missing - low)),
+        (value >= number(high), number(width)),
+        (value <= number(low), number(0.0)),
+        (value.notnull(), value - number(low)),
+        else_=number(missing - low),
+    )
+    share = ibis.cases((above < number(width * 2.0**-60), number(0.0)), else_=above / number(width))
+    return engine.integer((share * number(2.0) - number(1.0)) * number(STEPS)).cast("float64")
+
+
+def _codes(asked: Asked, reading: CrossCounts) -> dict[str, Any]:
+    """Return each column of categories as positions."""
+    lists = list(zip(asked.names, reading.columns, reading.others, strict=False))
+    values = [asked.value(name, categories, cut=False) for name, categories, _ in lists]
+    return {
         f"c{i}": category_code(value, categories, other)
-        for i, (value, categories, other) in enumerate(zip(values, reading.columns, reading.others, strict=True))
+        for i, (value, (_, categories, other)) in enumerate(zip(values, lists, strict=True))
     }
-    coded = table.select(**codes, kept=ibis.literal(True) if kept is None else kept.fill_null(False))
-    inside = coded.filter([coded.kept, *(coded[name] >= 0 for name in codes)])
-    groups = inside.group_by(list(codes)).aggregate(records=lambda t: t.count())
-    n = table.aggregate(records=table.count().cast("string"))
-    parts = [n.select(table=_whole(-1), cell=_whole(0), records=n.records)]
+
+
+def _kept(asked: Asked) -> Any:
+    return ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
+
+
+def _all_records(asked: Asked) -> Any:
+    n = asked.records.aggregate(records=asked.records.count().cast("string"))
+    return n.select(table=_whole(-1), cell=_whole(0), records=n.records)
+
+
+def _tables(engine: Engine, groups: Any, reading: CrossCounts) -> list[Any]:
+    """Return the cells of every table, summed over the groups of all columns."""
+    parts = []
     for position, (crossed, shape) in enumerate(zip(reading.tables, reading.shapes, strict=True)):
         cell = _whole(0)
         for column, size in zip(crossed, shape, strict=True):
             cell = cell * size + groups[f"c{column}"].cast("int64")
         cells = groups.select(cell=cell.cast("int64"), records=groups.records)
-        sums = cells.group_by("cell").aggregate(records=engine.total(cells.records))
-        parts.append(sums.select(table=_whole(position), cell=sums.cell, records=sums.records))
-    sizes = [int(np.prod(shape)) for shape in reading.shapes]
+        parts.append(_summed(engine, cells, position))
+    return parts
+
+
+def _summed(engine: Engine, cells: Any, position: int) -> Any:
+    sums = cells.group_by("cell").aggregate(records=engine.total(cells.records))
+    return sums.select(table=_whole(position), cell=sums.cell, records=sums.records)
+
+
+def _decode(sizes: Sequence[int]) -> Callable[[Cells], Statistics]:
     starts = np.concatenate([[0], np.cumsum(sizes)])
 
     def decode(rows: Cells) -> Statistics:
@@ -56,7 +131,7 @@ def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
         total[starts[cells[:, 0]] + cells[:, 1]] = cells[:, 2]
         return Statistics(int(rows[rows[:, 0] < 0, 2].sum()), total)
 
-    return Plan(ibis.union(*parts) if len(parts) > 1 else parts[0], decode, many=True)
+    return decode
 
 
 def _whole(value: int) -> Any:

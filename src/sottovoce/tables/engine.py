@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError("reading tables needs Ibis: pip install 'sottovoce[data]'", name="ibis") from missing
 
-__all__ = ["Engine", "engine_of", "fetch_row", "fetch_rows", "guarded", "number"]
+__all__ = ["Engine", "engine_of", "fetch_batches", "fetch_row", "fetch_rows", "guarded", "number"]
 
 T = TypeVar("T")
 
@@ -139,3 +139,8 @@ def fetch_rows(connection: Any, query: Any, name: str) -> NDArray[np.int64]:
         return np.stack([column.cast("int64").to_numpy() for column in found.columns], axis=1)
 
     return guarded(run, _COMPLAINT.format(name))
+
+
+def fetch_batches(connection: Any, query: Any, name: str, decode: Callable[[Any], T]) -> T:
+    """Run a query of records and return what `decode` makes of its Arrow batches, one after the other."""
+    return guarded(lambda: decode(iter(connection.to_pyarrow_batches(query))), _COMPLAINT.format(name))

@@ -24,6 +24,9 @@ PLANS = Registry(
         "ball sum": "sottovoce.tables.sums:ball_sum",
         "cross counts": "sottovoce.tables.cross_counts:cross_counts",
         "group moments": "sottovoce.tables.group_moments:group_moments",
+        "class moments": "sottovoce.tables.cross_counts:class_moments",
+        "clipped rows": "sottovoce.tables.regressions:clipped_rows",
+        "moments": "sottovoce.tables.regressions:moments",
     },
     "sottovoce.plans",
 )
@@ -42,11 +45,14 @@ class Plan:
         From that row, or those rows, to what is seen.
     many
         Whether the query has several rows.
+    stream
+        Whether the records themselves come out, as Arrow batches, for `decode` to go through.
     """
 
     query: Any
     decode: Callable[[Any], Seen]
     many: bool = False
+    stream: bool = False
 
 
 @dataclass(frozen=True)

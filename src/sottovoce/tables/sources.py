@@ -143,7 +143,7 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    known = readable(connection, pq.read_schema(files[0]))
+    known = readable(connection, pq.read_schema(files[0]), parquet=True)
     records = connection.read_parquet([glob.escape(file) for file in files]).select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
@@ -158,12 +158,14 @@ def _arrow_files(files: Sequence[str]) -> Any:
     return ds.dataset(list(files), format="ipc")
 
 
-def readable(connection: Any, schema: pa.Schema) -> pa.Schema:
+def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
     """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
-    return pa.schema([field for field in schema if _holds(connection, field)])
+    return pa.schema([field for field in schema if _holds(connection, field, parquet)])
 
 
-def _holds(connection: Any, field: pa.Field) -> bool:
+def _holds(connection: Any, field: pa.Field, parquet: bool) -> bool:
+    if pa.types.is_timestamp(field.type) and field.type.unit in ("s", "ms") and (parquet or field.type.tz is not None):
+        return False  # turned into microseconds, a moment of the year 300,000 ends the query
     try:
         connection.con.register("probe", pa.schema([field]).empty_table())
         connection.con.unregister("probe")

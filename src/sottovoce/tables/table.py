@@ -10,10 +10,9 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import Reading
 from sottovoce.tables.columns import field, is_text
 from sottovoce.tables.conditions import condition
-from sottovoce.tables.engine import engine_of, fetch_row, fetch_rows, guarded
+from sottovoce.tables.engine import engine_of, fetch_batches, fetch_row, fetch_rows, guarded
 from sottovoce.tables.origin import Origin
 from sottovoce.tables.plans import PLANS, Asked, Plan
-from sottovoce.tables.quadratic import QuadraticStatistics, quadratic_sums
 
 __all__ = ["Table"]
 
@@ -81,21 +80,24 @@ class Table:
         reading
             A `Reading`, or a system or mechanism that has one.
         column
-            The column to read; for a `BallSum` one column a coordinate, for `CrossCounts` one a list of
-            categories. Without a column a record is 1 where
-            the condition `where` holds and 0 elsewhere.
+            The column to read; for a `BallSum` one column a coordinate, for `CrossCounts` one a list of categories, for
+            `Moments` and `ClippedRows` the features and then the label. Without a column a record is 1 where the
+            condition `where` holds and 0 elsewhere.
         where
             A condition such as ``"age > 40 and region in ('N', 'S')"``. n is public and counts every record,
             so a record for which the condition does not hold is not left out: it counts as a missing value
-            (`CrossCounts` leave it out of every table, and count it in n).
+            (`CrossCounts` leave it out of every table, and count it in n; in a regression its row is zero).
         missing
             What a missing value counts as, chosen without looking at the data: a number within the bounds (0,
             cut to the bounds, unless given) or one of the categories (the first, unless given).
         """
         plan = self._plan(reading, column, where, missing)
-        if not plan.many:
+        if plan.stream:
+            seen = fetch_batches(self._connection, plan.query, self.name, plan.decode)
+        elif plan.many:
+            seen = plan.decode(fetch_rows(self._connection, plan.query, self.name))
+        else:
             return plan.decode(self._records_row(plan.query))
-        seen = plan.decode(fetch_rows(self._connection, plan.query, self.name))
         self._check_some(seen.n)
         return seen
 
@@ -109,43 +111,6 @@ class Table:
     ) -> None:
         """Raise what `read` would raise for this request, from the schema alone: no record is read."""
         self._plan(reading, column, where, missing)
-
-    def quadratic_statistics(
-        self,
-        columns: Sequence[str],
-        target: str,
-        *,
-        data_norm: float,
-        target_bounds: tuple[float, float],
-        intercept: bool = True,
-    ) -> QuadraticStatistics:
-        """Return n, X'X and X'y by one query, each row scaled down to `data_norm` and each target clipped.
-
-        The whole row counts towards its norm, the intercept's 1 too, which is the last coordinate. A missing
-        feature counts as 0, a missing target as 0 cut to its bounds.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> from sottovoce.tables import open_table
-        >>> with open_table(pa.table({"x": [0.5, -0.25], "y": [1.0, 9.0]})) as table:
-        ...     sums = table.quadratic_statistics(["x"], "y", data_norm=2.0, target_bounds=(0, 2))
-        >>> sums.n, sums.gram.tolist(), sums.moment.tolist()
-        (2, [[0.3125, 0.25], [0.25, 2.0]], [0.0, 3.0])
-        """
-        names = _names(columns)
-        if not names:
-            raise InvalidData("name at least one column")
-        query, decode = quadratic_sums(
-            self._engine,
-            self._records,
-            names,
-            target,
-            data_norm=data_norm,
-            target_bounds=target_bounds,
-            intercept=intercept,
-        )
-        return decode(self._records_row(query))
 
     def close(self) -> None:
         """Let go of the engine; what the caller opened (an Ibis table, a Spark session) stays open."""

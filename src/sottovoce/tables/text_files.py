@@ -13,7 +13,7 @@ from sottovoce.tables.delimited import SEPARATOR, header, line_batches
 
 __all__ = ["read_csv"]
 
-KINDS = ("string", "boolean", "int8", "int16", "int32", "int64", "float32", "float64")
+KINDS = ("string", "boolean", "int8", "int16", "int32", "int64", "float32", "float64", "date")
 """The types that a column may be given."""
 
 _SCHEMA = pa.schema([("line", pa.string())])

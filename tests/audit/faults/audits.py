@@ -13,7 +13,7 @@ from sottovoce.audit.checks import CheckResult, run_check
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
-from sottovoce.regression.posterior import DiffusePosterior
+from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, NormalMean
 
 __all__ = ["AUDITS", "run"]
@@ -34,7 +34,7 @@ def _histogram() -> AuditReport:
 
 
 def _chain() -> AuditReport:
-    posterior = DiffusePosterior(Design(Logistic(), n=2, dimension=1, data_norm=1.0), 1.0, 1.0, n_steps=3)
+    posterior = DiffusedRegression(Design(Logistic(), dimension=1, data_norm=1.0), 2, 1.0, 1.0, n_steps=3)
 
     def release(data: Any, rng: np.random.Generator, draws: int) -> Any:
         return posterior.draw(np.reshape(data, (2, 1)), np.ones(2), np.zeros((draws, 1)), rng)[:, 0]

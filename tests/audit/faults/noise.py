@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.latent.bounded import Bounded
 from sottovoce.local.exact import on_grid
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.laplace import DiscreteLaplaceProfile
-from sottovoce.readings import CategoryCounts, Statistics
+from sottovoce.readings import CategoryCounts, ClippedSum, Statistics
+from sottovoce.readings.base import Movement
 from sottovoce.systems import NormalMean
 
 MOMENTS = "bounded numbers move their moments no more than is claimed"
@@ -21,16 +20,7 @@ GENERATORS, RELEASES = "noise generators follow their law", "noisy releases carr
 
 @fault("sensitivity 1 instead of 2", "noisy histogram", "noisy statistics claim no less than they cost", HISTOGRAM)
 def _one_cell(patch: Patch) -> None:
-    from sottovoce.mechanisms import noisy_statistics
-
-    honest = noisy_statistics._profile
-
-    def profile(reading, n, noise, scale):
-        if isinstance(reading, CategoryCounts) and noise == "laplace":
-            return DiscreteLaplaceProfile(scale, 1)
-        return honest(reading, n, noise, scale)
-
-    patch.setattr(noisy_statistics, "_profile", profile)
+    patch.setattr(CategoryCounts, "movement", lambda self, n: Movement(1.0, 1, 1, 1.0))
 
 
 @fault("√ missing in the sensitivity of counts", "noisy sums", "noisy statistics claim no less than they cost")
@@ -100,10 +90,10 @@ def _scaled(patch: Patch) -> None:
 
 @fault("only the first of many tables charged", "count tables", "count tables claim no less than they cost")
 def _first_table(patch: Patch) -> None:
-    from sottovoce.latent import noisy_counts
+    from sottovoce.mechanisms import noisy_statistics
 
-    honest = noisy_counts._profile
-    patch.setattr(noisy_counts, "_profile", lambda noise, scales: honest(noise, scales[:1]))
+    honest = noisy_statistics.noise_profile
+    patch.setattr(noisy_statistics, "noise_profile", lambda noises, blocks: honest(noises[:1], blocks[:1]))
 
 
 @fault("only one node of a network charged", "tempered network", "tempered tables stay in their window")
@@ -134,11 +124,11 @@ def _lazy(patch: Patch) -> None:
 
 @fault("doubles added as they come", "clipped sums", "one record moves a sum by no more than its width")
 def _plain_sum(patch: Patch) -> None:
-    def clipped_sum(reading, records, missing, public):
-        total = np.clip(np.asarray(records, dtype=float), reading.low, reading.high).sum()
-        return Statistics(len(records), total, float(total - len(records) * reading.low))
+    def read(self, records, missing=None, *, public=False):
+        total = np.clip(np.asarray(records, dtype=float), self.low, self.high).sum()
+        return Statistics(len(records), total, float(total - len(records) * self.low))
 
-    patch.setattr("sottovoce.systems.records._clipped_sum", clipped_sum)
+    patch.setattr(ClippedSum, "read", read)
 
 
 @fault("a sample drawn far from zero", "normal means", "one record moves a sum by no more than its width")
@@ -149,11 +139,23 @@ def _far_from_zero(patch: Patch) -> None:
 
 @fault("bounded numbers measured from their middle", "bounded numbers", MOMENTS)
 def _from_the_middle(patch: Patch) -> None:
-    def centred(self, values):
-        x = np.clip(np.nan_to_num(np.asarray(values, dtype=float)), self.low, self.high)
-        return (x - (self.low + self.high) / 2) / self.half
+    from sottovoce.readings import class_moments
 
-    patch.setattr(Bounded, "centred", centred)
+    def centred(values, low, high, missing):
+        x = np.clip(np.nan_to_num(np.asarray(values, dtype=float)), low, high)
+        return (x - (low + high) / 2) / ((high - low) / 2)
+
+    patch.setattr(class_moments, "centred", centred)
+
+
+@fault("moments of a class moved to another charged once", "bounded numbers", MOMENTS)
+def _one_class(patch: Patch) -> None:
+    from dataclasses import replace
+
+    from sottovoce.readings import class_moments
+
+    honest = class_moments._MOVED
+    patch.setattr(class_moments, "_MOVED", replace(honest, squares=honest.squares / 2, total=honest.total / 2))
 
 
 @fault("an odd record refused", "readings", "no record makes a reading fail")

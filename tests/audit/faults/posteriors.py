@@ -11,10 +11,9 @@ from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.mechanisms.statistical_query import StatisticalQuery
 from sottovoce.mechanisms.tempered import TemperedPosterior
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.pairs import BetaPairs
+from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.tail_integrals import BetaTail, GammaTail
-from sottovoce.readings import Statistics
+from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.systems import BetaBernoulli
 from sottovoce.systems.conjugate import Conjugate
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
@@ -106,17 +105,18 @@ def _missing_root(patch: Patch) -> None:
 
 @fault("clipping skipped", "reading numbers", DENSITIES, SAMPLE)
 def _unclipped(patch: Patch) -> None:
-    def raw(reading, records):
-        return Statistics(len(records), np.floor(records).sum() if reading.integer else np.sum(records))
+    def raw(self, records, missing=None, *, public=False):
+        total = np.floor(records).sum() if self.integer else np.sum(records)
+        return Statistics(len(records), total, float(total - len(records) * self.low))
 
-    patch.setattr("sottovoce.systems.records._clipped_sum", raw)
-    patch.setattr("sottovoce.readings.ClippedSum.check", lambda reading, statistics: statistics)
+    patch.setattr(ClippedSum, "read", raw)
+    patch.setattr(ClippedSum, "check", lambda self, statistics: statistics)
 
 
 @fault("projection onto the ball skipped", "reading vectors", DENSITIES, VECTOR)
 def _off_the_ball(patch: Patch) -> None:
-    patch.setattr("sottovoce.systems.records._ball_sum", lambda _, rows: Statistics(len(rows), np.sum(rows, axis=0)))
-    patch.setattr("sottovoce.readings.ClippedSum.check", lambda reading, statistics: statistics)
+    patch.setattr(BallSum, "read", lambda self, rows, *_, public=False: Statistics(len(rows), np.sum(rows, axis=0)))
+    patch.setattr(BallSum, "check", lambda self, statistics: statistics)
 
 
 @fault("noise reused across coordinates of a sample", "normal mean", SAMPLERS)
@@ -176,9 +176,7 @@ def _peeking(patch: Patch) -> None:
 
 @fault("public records counted twice", "public data", "public records act as prior")
 def _public_twice(patch: Patch) -> None:
-    patch.setattr(
-        Conjugate, "with_public", lambda self, x: self._with_prior(self.posterior(self._read(x), data_weight=2.0))
-    )
+    patch.setattr(Conjugate, "with_public", lambda self, x: self._with_prior(self.posterior(self._read_public(x), 2.0)))
 
 
 @fault("known records still counted in n", "breaches", "a breach leaves what it says")

@@ -10,11 +10,12 @@ import numpy as np
 from audit.faults import Patch, fault
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.regression import certificate, design, langevin, noisy_quadratic
+from sottovoce.readings import ClippedRows, rows
+from sottovoce.regression import certificate, langevin, noisy_moments
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.refined import RefinedPosterior
+from sottovoce.regression.posterior import DiffusedRegression
+from sottovoce.regression.refined import RefinedRegression
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
 ODD = "odd records move a chain no further than others"
@@ -33,7 +34,7 @@ def _long_step(patch: Patch) -> None:
 @fault("smoothness of one record instead of n", "Langevin step", STEP)
 def _one_record(patch: Patch) -> None:
     honest = Design.smoothness
-    patch.setattr(Design, "smoothness", lambda self, weight, m: honest(replace(self, n=1), weight, m))
+    patch.setattr(Design, "smoothness", lambda self, n, weight, m: honest(self, 1, weight, m))
 
 
 @fault("row clipping skipped", "Langevin sampler", STEP, "audit of a Langevin chain")
@@ -58,7 +59,7 @@ def _cast_first(patch: Patch) -> None:
 
 @fault("cells that are no numbers let through", "regression design", ODD)
 def _holes(patch: Patch) -> None:
-    patch.setattr(design, "fill", lambda values, missing: values)
+    patch.setattr(rows, "fill", lambda values, missing: values)
 
 
 @fault("lengths of rows squared out of range", "regression design", ODD)
@@ -68,12 +69,12 @@ def _overflow(patch: Patch) -> None:
             length = np.sqrt(np.sum(rows * rows, axis=1, keepdims=True))
             return np.where(length < np.inf, rows * (norm / np.maximum(length, norm)), rows)
 
-    patch.setattr(design, "scale_down", scale_down)
+    patch.setattr(rows, "scale_down", scale_down)
 
 
 @fault("statistics of rows half as long", "refined posterior", "statistics know the norm of their rows")
 def _short_statistics(patch: Patch) -> None:
-    patch.setattr(RefinedPosterior, "__post_init__", lambda self: None)
+    patch.setattr(RefinedRegression, "__post_init__", lambda self: None)
 
 
 @fault("noise √h instead of √(2h)", "Langevin sampler", STEP, NOISE)
@@ -126,12 +127,12 @@ def _one_step(patch: Patch) -> None:
 
 @fault("many chains charged as one", "regression posteriors", EXACT)
 def _chains_free(patch: Patch) -> None:
-    patch.setattr(DiffusePosterior, "profile", property(lambda self: GaussianProfile(self.chain.mu)))
+    patch.setattr(DiffusedRegression, "profile", property(lambda self: GaussianProfile(self.chain.mu)))
 
 
 @fault("gradient clipping skipped", "noisy SGD", SGD)
 def _unclipped_sgd(patch: Patch) -> None:
-    patch.setattr(Design, "clipped", lambda self, X: np.asarray(X, dtype=float))
+    patch.setattr(ClippedRows, "clip", lambda self, X, dtype=None: np.asarray(X, dtype=float))
 
 
 @fault("half the noise", "noisy SGD", SGD)
@@ -152,7 +153,7 @@ def _more_later(patch: Patch) -> None:
 
 @fault("sensitivity of X'X alone", "noisy moments", MOMENTS)
 def _gram_alone(patch: Patch) -> None:
-    patch.setattr(noisy_quadratic, "joint_sensitivity", lambda c, response, balance: c**2)
+    patch.setattr(noisy_moments, "joint_sensitivity", lambda c, response, balance: c**2)
 
 
 @fault("all 53 bits of a chain let out", "Langevin sampler", "regressions keep to a public grid")
@@ -162,4 +163,4 @@ def _all_bits_of_a_chain(patch: Patch) -> None:
 
 @fault("all 53 bits of the moments let out", "noisy moments", "regressions keep to a public grid")
 def _all_bits_of_moments(patch: Patch) -> None:
-    patch.setattr(noisy_quadratic, "to_grid", lambda values, noise: np.asarray(values, dtype=float))
+    patch.setattr(noisy_moments, "to_grid", lambda values, noise: np.asarray(values, dtype=float))

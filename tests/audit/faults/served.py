@@ -43,6 +43,7 @@ threads = 1
 source = "patients.parquet"
 budget = "renyi:8,1e9"
 [datasets.patients.columns.smoker]
+kind = "flag"
 [analysts.eve]
 budgets = { patients = "renyi:8,1e9" }
 """
@@ -106,10 +107,10 @@ def refusals() -> CheckResult:
 
 @fault("a server that samples the posterior itself", "server", ANSWERS)
 def _undiffused(patch: Patch) -> None:
-    patch.setattr("sottovoce.server.questions.build_mechanism", lambda name, system, n, _: DirectPosterior(system, n))
-    from sottovoce.server import questions
+    def value(self: Any, seen: Any, rng: Any, draws: int) -> Any:
+        return DirectPosterior(self.system, self.n)._value(seen, rng, draws)
 
-    patch.setattr(questions, "_calibrated", questions._calibrated.__wrapped__)
+    patch.setattr(DiffusedPosterior, "_value", value)
 
 
 @fault("refusals wait in line with answers", "server", REFUSALS)

@@ -21,10 +21,10 @@ from sottovoce.regression import certificate
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic, SmoothedHinge
-from sottovoce.regression.noisy_quadratic import NoisyQuadratic
-from sottovoce.regression.posterior import DiffusePosterior
-from sottovoce.regression.refined import RefinedPosterior
-from sottovoce.regression.rows import Placement
+from sottovoce.regression.noisy_moments import NoisyMoments
+from sottovoce.regression.placement import Placement
+from sottovoce.regression.posterior import DiffusedRegression
+from sottovoce.regression.refined import RefinedRegression
 
 __all__ = [
     "certificates",
@@ -59,9 +59,9 @@ class _Script:
         return out
 
 
-def _posterior(n_steps: int, step: float | None = None, samples: int = 1) -> DiffusePosterior:
-    design = Design(Logistic(), n=_N, dimension=2, data_norm=1.0)
-    return DiffusePosterior(design, _M, _RHO, samples, n_steps, step)
+def _posterior(n_steps: int, step: float | None = None, draws: int = 1) -> DiffusedRegression:
+    design = Design(Logistic(), dimension=2, data_norm=1.0)
+    return DiffusedRegression(design, _N, _M, _RHO, draws, n_steps, step)
 
 
 def _records(last: tuple[float, float], fill: tuple[float, float] = (0.0, 0.0)) -> tuple[Floats, Floats]:
@@ -138,7 +138,7 @@ def certificates() -> tuple[bool, str]:
             worst = max(worst, abs(chain.profile.mu / exact - 1))
             if not exact <= chain.profile.mu <= exact * (1 + 1e-9):
                 problems.append(f"h = {step}, t = {steps}: μ is {exact:.8g} and {chain.profile.mu:.8g} is certified")
-    one, four = _posterior(5).profile.mu, _posterior(5, samples=4).profile.mu
+    one, four = _posterior(5).profile.mu, _posterior(5, draws=4).profile.mu
     if four < 2 * one * (1 - 1e-12):
         problems.append(f"four samples are claimed to cost {four:.6g}, and one costs {one:.6g}")
     return verdict(problems, f"twelve chains, off by at most {worst:.1g} of μ, always upwards")
@@ -147,8 +147,8 @@ def certificates() -> tuple[bool, str]:
 @check("chains carry the noise they certify")
 def chain_noise() -> tuple[bool, str]:
     """Without data the last iterates are N(0, 2hΣa^2k), independent in every coordinate and chain."""
-    posterior = _posterior(7, samples=8000)
-    draws = posterior.release(*_records((0.0, 0.0)), seeded_rng(4)).value
+    posterior = _posterior(7, draws=8000)
+    draws = posterior.release(_records((0.0, 0.0)), seeded_rng(4)).value
     h = posterior.chain.step
     variance = 2 * h * sum((1 - h * _M) ** (2 * k) for k in range(7))
     u = stats.norm.cdf(draws, scale=math.sqrt(variance))
@@ -161,8 +161,8 @@ def chain_noise() -> tuple[bool, str]:
 @check("SGD hides its records as it claims")
 def sgd_steps() -> tuple[bool, str]:
     """What a replaced record moves, over the noise of its own step and the later ones, stays below its μ."""
-    design = Design(SmoothedHinge(), n=_N, dimension=2, data_norm=1.0)  # at w = 0 every slope is as steep as can be
-    sgd = NoisyProjectedSGD(design, noise=1.5, learning_rate=0.8, regularisation=0.2)
+    design = Design(SmoothedHinge(), dimension=2, data_norm=1.0)  # at w = 0 every slope is as steep as can be
+    sgd = NoisyProjectedSGD(design, _N, noise=1.5, learning_rate=0.8, regularisation=0.2)
 
     def last(X: Any, *noise: Any) -> Floats:
         return sgd.run(X, np.ones(_N), _Script(*noise))  # type: ignore[arg-type]
@@ -186,9 +186,9 @@ def quadratic_noise() -> tuple[bool, str]:
     """The noise on X'X and X'y is what their joint sensitivity, searched for here, calls for."""
     rng, problems = seeded_rng(8), []
     d = 40
-    mechanism = NoisyQuadratic(Design(Logistic(), n=2, dimension=d, data_norm=1.0), 0.5, 0.1)
+    mechanism = NoisyMoments(Design(Logistic(), dimension=d, data_norm=1.0), 2, 0.5, 0.1)
     largest = mechanism.fit.largest(mechanism.design.loss)
-    clipped = mechanism.design.clipped(np.array([[_FAR, *[0.0] * (d - 1)]] * 2))
+    clipped = mechanism.design.clip(np.array([[_FAR, *[0.0] * (d - 1)]] * 2))
     angle = np.linspace(0, np.pi, 2001)
     # Two rows at an angle, their responses opposite: the square of how far (X'X, α·X'y) moves.
     norm = float(np.linalg.norm(clipped[0]))
@@ -196,7 +196,7 @@ def quadratic_noise() -> tuple[bool, str]:
     moment = 2 * (mechanism.balance * largest * norm) ** 2 * (1 + np.cos(angle))
     moved = math.sqrt(float(np.max(gram + moment)))
     zeros = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-    noisy = mechanism.noisy_moments(*zeros, rng)
+    noisy = mechanism.perturbed(*zeros, rng)
     noise, root = moved / mechanism.mu, math.sqrt(2)
     above = noisy.gram[np.triu_indices(d, 1)] / noise * root
     parts = (above, np.append(np.diag(noisy.gram), noisy.moment * mechanism.balance) / noise)
@@ -211,12 +211,12 @@ def quadratic_noise() -> tuple[bool, str]:
 @check("statistics know the norm of their rows")
 def refined_design() -> tuple[bool, str]:
     """A refined posterior put together by hand is refused where its parts are for other rows than it hands them."""
-    honest = RefinedPosterior.calibrate(Design(Logistic(), n=1000, dimension=2, data_norm=3.0), GaussianDP(1.0))
+    honest = RefinedRegression.calibrate(Design(Logistic(), dimension=2, data_norm=3.0), 1000, GaussianDP(1.0))
     first = honest.statistics
     if first is None:
         return False, "statistics are never taken"
-    other = replace(first, design=replace(first.design, data_norm=first.design.data_norm / 2))
-    phase = replace(honest.phases[0], design=replace(honest.phases[0].design, n=2000))
+    other = replace(first, system=replace(first.design, data_norm=first.design.data_norm / 2))
+    phase = replace(honest.phases[0], n=2000)
     problems = []
     for name, change in (("statistics", {"statistics": other}), ("phases", {"phases": (phase,)})):
         try:
@@ -231,13 +231,13 @@ def refined_design() -> tuple[bool, str]:
 def regression_grids() -> tuple[bool, str]:
     """Chains, SGD and moments let out multiples of a power of two, about 2⁻¹⁶ of the noise that hides them."""
     X, y = _records((0.3, 0.4), (0.01, 0.02))
-    posterior = _posterior(3, samples=200)
+    posterior = _posterior(3, draws=200)
     design = posterior.design
-    sgd = NoisyProjectedSGD(design, noise=1.5)
-    quadratic = NoisyQuadratic(design, 0.5, 0.1)
-    moments = quadratic.noisy_moments(X.T @ X, X.T @ y, X.sum(axis=0), seeded_rng(3))
+    sgd = NoisyProjectedSGD(design, _N, noise=1.5)
+    quadratic = NoisyMoments(design, _N, 0.5, 0.1)
+    moments = quadratic.perturbed(X.T @ X, X.T @ y, X.sum(axis=0), seeded_rng(3))
     shown = [
-        ("a chain", posterior.release(X, y, seeded_rng(1)).value, math.sqrt(2 * posterior.chain.step)),
+        ("a chain", posterior.release((X, y), seeded_rng(1)).value, math.sqrt(2 * posterior.chain.step)),
         ("SGD", sgd.run(X, y, seeded_rng(2), chains=200), sgd.step * sgd.noise),
         ("X'X", moments.gram, moments.noise),
         ("X'y", moments.moment, moments.noise / moments.balance),

@@ -8,13 +8,12 @@ from fractions import Fraction
 import numpy as np
 from scipy import special
 
-from sottovoce.audit.checks.cases import Case, cases, neighbours, stated
+from sottovoce.audit.cases_conjugate import Small, neighbours, small_cases, stated
 from sottovoce.audit.checks.quadrature import hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
-from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, Pairs
+from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import BetaBernoulli
@@ -33,14 +32,16 @@ def densities() -> tuple[bool, str]:
     Where the claim is the exact supremum it must be reached, too.
     """
     problems, pairs = [], 0
-    for case in cases(_RECORDS):
+    for case in small_cases(_RECORDS):
         orders = _orders(case.mechanism.profile)
         found = [_divergences(case, x, y, orders) for x, y in neighbours(case)]
         pairs += len(found)
         problems += _against(case.name, case.mechanism.profile, np.max(found, axis=0), orders)
         if problems:
             break
-    return verdict(problems, f"{pairs} neighbouring pairs of {len(cases(_RECORDS))} mechanisms, none above its claim")
+    return verdict(
+        problems, f"{pairs} neighbouring pairs of {len(small_cases(_RECORDS))} mechanisms, none above its claim"
+    )
 
 
 def _orders(profile: Profile) -> list[float]:
@@ -48,7 +49,7 @@ def _orders(profile: Profile) -> list[float]:
     return [order for order in _ORDERS if order < 1 + 0.7 * (profile.pole - 1)]
 
 
-def _divergences(case: Case, x: object, y: object, orders: list[float]) -> Floats:
+def _divergences(case: Small, x: object, y: object, orders: list[float]) -> Floats:
     p, q = stated(case.mechanism, x), stated(case.mechanism, y)
     grid = nodes(p, q)
     log_p, log_q = grid.log_density(p), grid.log_density(q)
@@ -75,7 +76,7 @@ def _against(name: str, profile: Profile, found: Floats, orders: list[float]) ->
 def windows() -> tuple[bool, str]:
     """The privacy loss of a tempered posterior, at its own draws, must lie in a window of the claimed width."""
     problems, widest = [], 0.0
-    for case in cases(_RECORDS):
+    for case in small_cases(_RECORDS):
         if not isinstance(case.mechanism, TemperedPosterior):
             continue
         for x, y in neighbours(case):
@@ -94,7 +95,7 @@ def public_records() -> tuple[bool, str]:
     """Public records move the prior and nothing else: not the private n, and not their own protection."""
     public = [1, 0, 1, 1, 0]
     mechanism = DiffusedPosterior(BetaBernoulli(2, 3).with_public(public), _RECORDS, 0.5)
-    case = Case("with public records", mechanism, (0, 1))
+    case = Small("with public records", mechanism, (0, 1))
     orders = _orders(mechanism.profile)
     found = np.max([_divergences(case, x, y, orders) for x, y in neighbours(case)], axis=0)
     problems = _against(case.name, mechanism.profile, found, orders)
@@ -112,8 +113,8 @@ def breach() -> tuple[bool, str]:
     mechanism = DiffusedPosterior(system, _RECORDS + len(known), 0.5)
     seen = mechanism.with_known_records(known)
     orders = _orders(seen.profile)
-    whole = Case("with known records", mechanism, (0, 1))
-    rest = Case("the others", DiffusedPosterior(system, _RECORDS, 0.5), (0, 1))
+    whole = Small("with known records", mechanism, (0, 1))
+    rest = Small("the others", DiffusedPosterior(system, _RECORDS, 0.5), (0, 1))
     found = np.max([_divergences(whole, [*known, *x], [*known, *y], orders) for x, y in neighbours(rest)], axis=0)
     return verdict(_against(whole.name, seen.profile, found, orders), f"{seen.n} records stay protected")
 

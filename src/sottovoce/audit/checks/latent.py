@@ -13,9 +13,9 @@ from sottovoce.audit.checks.result import check, verdict
 from sottovoce.latent.count_tables import CountTables
 from sottovoce.latent.fields import Field
 from sottovoce.latent.network import BayesianNetwork
-from sottovoce.latent.noisy_counts import NoisyCounts
 from sottovoce.latent.tempered_network import TemperedNetwork
 from sottovoce.mechanisms.integer_noise import NoiseKind
+from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
@@ -39,7 +39,7 @@ def count_tables() -> tuple[bool, str]:
         before, after = (tables.arrays(tables.statistics(_records((0, 0), z))) for z in (x, y))
         moved = np.concatenate([np.ravel(b) - np.ravel(a) for a, b in zip(before, after, strict=True)])
         shifts.add(tuple(np.sort(moved[moved != 0]).astype(int).tolist()))
-    laplace, gaussian = (NoisyCounts(tables, 2, kind, 0.7).profile for kind in _KINDS)
+    laplace, gaussian = (NoisyStatistics(tables, 2, kind, 0.7).profile for kind in _KINDS)
     found = np.max([hockey_sticks(law("laplace", 0.7, 8)[1], np.array(s), _EPSILONS) for s in shifts], axis=0)
     for epsilon, value, claim in zip(_EPSILONS, found, laplace.delta(np.array(_EPSILONS)), strict=True):
         if value > claim * (1 + 1e-3) + 1e-5:
@@ -61,14 +61,14 @@ def tempered_tables() -> tuple[bool, str]:
     problems, widest = [], 0.0
     corners = {f.size: TruncatedDirichlet(np.full(f.size, 0.3), 0.2 / f.size).sample(400, rng) for f in _FIELDS}
     for x, y in itertools.permutations(itertools.product((0, 1), (0, 1, 2)), 2):
-        counts = [network.counts(mechanism._read(_records((1, 1), z))) for z in (x, y)]
+        counts = [network.counts(mechanism.see(_records((1, 1), z))) for z in (x, y)]
         # Tables and rows are independent, so that their windows add up.
         width = 0.0
         for p, q in zip(*counts, strict=True):
             rows_p, rows_q = (np.reshape(t, (-1, t.shape[-1])) for t in (p, q))
             for a, b in zip(rows_p, rows_q, strict=True):
                 floor = mechanism.floor / a.size
-                alphas = [(c + network.prior - 1) / mechanism.temperature + 1 for c in (a, b)]
+                alphas = [(c + network.prior_of(a.size) - 1) / mechanism.temperature + 1 for c in (a, b)]
                 logs = [TruncatedDirichlet(alpha, floor).log_density(corners[a.size]) for alpha in alphas]
                 loss = logs[0] - logs[1]
                 width += float(np.ptp(loss))

@@ -66,7 +66,7 @@ def noisy_claims() -> tuple[bool, str]:
         _, probability = law(kind, mechanism.scale / mechanism.grid, 60)
         found = np.zeros(len(_EPSILONS))
         for rest, (x, y) in itertools.product(values, itertools.permutations(values, 2)):
-            totals = [np.rint(mechanism._read([rest, z]).total / mechanism.grid) for z in (x, y)]
+            totals = [np.rint(mechanism.see([rest, z]).total / mechanism.grid) for z in (x, y)]
             found = np.maximum(found, hockey_sticks(probability, (totals[1] - totals[0]).astype(int), _EPSILONS))
             pairs += 1
         claims = mechanism.profile.delta(np.array(_EPSILONS))

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.audit.check_reading import ODD
 from sottovoce.audit.checks.result import check, verdict
-from sottovoce.latent.bounded import Bounded, moment_sensitivity
-from sottovoce.latent.fields import Field
+from sottovoce.latent.fields import Bounded, Field
 from sottovoce.local import ProfileGraph
 from sottovoce.local.mechanism import ProfileMechanism
 from sottovoce.mechanisms import DirectPosterior
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import ClassMoments
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 
 __all__ = ["moments", "odd_records", "row_sums", "sums"]
@@ -59,21 +60,19 @@ def moments() -> tuple[bool, str]:
     """Every pair of values and classes, against the sensitivity that the noise is made for."""
     problems, pairs = [], 0
     for low, high in (*_BOUNDS, (1e16, 1e16 + 2), (1e15, 1e15 + 0.125)):
-        field = Bounded("t", low, high)
+        reading = ClassMoments((0, 1), (), (0,), ((low, high),))
+        movement = reading.blocks(1)[-1].movement
         values = [*(low + np.linspace(0, 1, 9) * (high - low)).tolist(), math.nextafter(low, high), math.inf, math.nan]
-        read = [field.sums([x], np.array([k]), 2).ravel().tolist() for x in values for k in (0, 1)]
+        read = [reading.split(reading.read([[k], [x]]).total)[1][0].ravel().tolist() for x in values for k in (0, 1)]
         gaps = [[p - q for p, q in zip(a, b, strict=True)] for a in read for b in read]
         pairs += len(gaps)
         shares = (
-            max(sum(map(abs, gap)) for gap in gaps) / moment_sensitivity("laplace"),
-            max(sum(x * x for x in gap) for gap in gaps) / moment_sensitivity("gaussian"),
+            max(sum(map(abs, gap)) for gap in gaps) / float(movement.total or 0),
+            max(sum(x * x for x in gap) for gap in gaps) / movement.squares,
         )
         if max(shares) > 1:
             problems.append(f"within {low} and {high} a record moves {max(shares):.3g} times what is claimed")
     return verdict(problems, f"{pairs} pairs of records, none beyond the claim")
-
-
-_ODD: tuple[Any, ...] = (None, "text", math.nan, 1j, [1, 2], {}, object(), 10**400, -(10**400), math.inf)
 
 
 @check("no record makes a reading fail")
@@ -88,7 +87,7 @@ def odd_records() -> tuple[bool, str]:
     )
     graph = ProfileGraph.bernoulli({"a": 0.4, "b": 0.6}, [("a", "b")])
     still = ProfileMechanism(graph, 1.0, np.full((2, 2, 2), 2**52))
-    for odd in _ODD:
+    for odd in ODD:
         readers: list[tuple[str, Any]] = [
             *((system.word, system.statistics) for system in (*numbers, DirichletCategorical([1.0, 1.0]))),
             ("field", Field("f", (0, 1)).codes),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["CHECKS", "CheckResult", "check", "verdict"]
+__all__ = ["CHECKS", "CheckResult", "attempt", "check", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ CHECKS: dict[str, Callable[[], CheckResult]] = {}
 """Every registered check by name, in the order of registration."""
 
 
+def attempt(name: str, body: Callable[[], tuple[bool, str]]) -> CheckResult:
+    """Return what a check says; one that raises has not passed, whatever a broken mechanism does."""
+    try:
+        passed, evidence = body()
+    except Exception as error:
+        return CheckResult(name, False, f"{type(error).__name__}: {error}")
+    return CheckResult(name, passed, evidence)
+
+
 def check(name: str) -> Callable[[Callable[[], tuple[bool, str]]], Callable[[], CheckResult]]:
     """Register the decorated function as the check `name`; it returns whether it passed, and the evidence.
 
@@ -40,11 +49,7 @@ def check(name: str) -> Callable[[Callable[[], tuple[bool, str]]], Callable[[], 
     def register(body: Callable[[], tuple[bool, str]]) -> Callable[[], CheckResult]:
         @functools.wraps(body)
         def run() -> CheckResult:
-            try:
-                passed, evidence = body()
-            except Exception as error:  # whatever a broken mechanism does, the check has not passed
-                return CheckResult(name, False, f"{type(error).__name__}: {error}")
-            return CheckResult(name, passed, evidence)
+            return attempt(name, body)
 
         CHECKS[name] = run
         return run

@@ -1,29 +1,33 @@
-"""The draws of a release against the density that its mechanism states."""
+"""The draws of a release: against the density that its mechanism states, and on a public grid."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import stats
 
-from sottovoce.audit.checks.cases import Case, cases, stated
+from sottovoce.amplification.diffusion import BoundedMean, OrnsteinUhlenbeck
+from sottovoce.audit.cases_conjugate import Small, small_cases, stated
 from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov, uniforms
 from sottovoce.audit.checks.quadrature import nodes
 from sottovoce.audit.checks.result import check, verdict
+from sottovoce.audit.low_bits import lowest_bit
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import ClippedSum
 from sottovoce.systems.distributions import Dirichlet, NormalVector
 
-__all__ = ["samplers"]
+__all__ = ["grids", "samplers"]
 
 _RECORDS = 40
 _DRAWS = 20_000
+_FEW, _SOME = 12, 500
 
 
 @check("samplers follow their density")
 def samplers() -> tuple[bool, str]:
     """Release many draws; sent through the stated distribution function they must be uniform and independent."""
     problems, worst = [], 1.0
-    for case in cases(_RECORDS):
+    for case in small_cases(_RECORDS):
         draws = np.asarray(case.mechanism.release(case.large, seeded_rng(11), draws=_DRAWS).value)
         if len(draws) != _DRAWS:
             problems.append(f"{case.name}: {len(draws)} draws were let out, and {_DRAWS} asked for")
@@ -36,10 +40,10 @@ def samplers() -> tuple[bool, str]:
         if min(p_values) < ALARM:
             problems.append(f"{case.name}: p = {min(p_values):.2g} that the draws follow the stated density")
             break
-    return verdict(problems, f"{_DRAWS} draws of {len(cases(_RECORDS))} mechanisms, least p = {worst:.2g}")
+    return verdict(problems, f"{_DRAWS} draws of {len(small_cases(_RECORDS))} mechanisms, least p = {worst:.2g}")
 
 
-def _uniforms(case: Case, draws: Floats) -> Floats:
+def _uniforms(case: Small, draws: Floats) -> Floats:
     """Return one column of uniforms a coordinate, independent if the draws follow the stated density."""
     law = stated(case.mechanism, case.large)
     match law:
@@ -53,3 +57,18 @@ def _uniforms(case: Case, draws: Floats) -> Floats:
             return np.asarray(stats.norm.cdf(draws, centre, np.sqrt(spread)))
     grid = nodes(law, law)
     return uniforms(grid, grid.log_density(law), draws)[:, None]
+
+
+@check("releases keep to a public grid")
+def grids() -> tuple[bool, str]:
+    """Posterior samples have 24 significant bits at most, and diffused values are multiples of one power of two."""
+    problems = []
+    for case in small_cases(_FEW):
+        values = np.asarray(case.mechanism.release(case.large, seeded_rng(2), draws=_SOME).value)
+        if not np.array_equal(values, values.astype(np.float32)):  # a single holds exactly 24 bits
+            problems.append(f"{case.name}: samples carry more than 24 significant bits")
+    walk = OrnsteinUhlenbeck(BoundedMean(ClippedSum(0, 1)), 1, 1.0, 0.5, 1.0)
+    path = walk.path(np.full(_SOME, 0.1), [1.0], seeded_rng(3))
+    if lowest_bit(path).min() < np.log2(walk.noise) - 22:
+        problems.append("a diffused value carries bits far below its noise")
+    return verdict(problems, f"{len(small_cases(_FEW))} samplers and a diffusion, {_SOME} draws each")

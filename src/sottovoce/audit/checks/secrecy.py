@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from sottovoce.audit.checks.cases import cases
+from sottovoce.audit.cases_conjugate import small_cases
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import Mechanism, NoisyStatistics
 from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
@@ -28,7 +28,7 @@ def secure_releases() -> tuple[bool, str]:
     A seeded generator must mark the release as reproducible.
     """
     vector = NormalMean(1.0, 1.0, radius=1.0, dimension=4)
-    shown: list[tuple[str, Mechanism, Any]] = [(c.name, c.mechanism, c.large) for c in cases(_RECORDS)]
+    shown: list[tuple[str, Mechanism, Any]] = [(c.name, c.mechanism, c.large) for c in small_cases(_RECORDS)]
     shown += [("noisy vector", NoisyStatistics(vector, 1, "gaussian", 5.0), np.zeros((1, 4)))]
     shown += [("noisy proportion", NoisyStatistics(BetaBernoulli(1, 1), 4, "laplace", 1e9), np.ones(4))]
     problems = []

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import CategoryCounts, Statistics
+from sottovoce.readings import Statistics
 from sottovoce.server.page.charts import Axis, Chart, bars, dots, number
 from sottovoce.server.queries import evaluate, parse_query
-from sottovoce.systems import System
+from sottovoce.systems.conjugate import Conjugate
 from sottovoce.systems.distributions import ScalarDistribution
 
 __all__ = ["answer_view"]
@@ -23,7 +23,7 @@ _LOW, _HIGH = 0.05, 0.95
 Points = list[tuple[float, float]]
 
 
-def answer_view(value: Mapping[str, Any], system: System) -> dict[str, Any]:
+def answer_view(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     """Return words and a picture for the value of an answer; all of it is public once the answer is.
 
     `value` is what the release holds: samples (``answer``), a posterior's summary (``quantiles``), or shares.
@@ -41,26 +41,25 @@ def answer_view(value: Mapping[str, Any], system: System) -> dict[str, Any]:
     return _samples(value, system)
 
 
-def _names(system: System, size: int) -> list[str]:
-    reading = system.reading
-    if isinstance(reading, CategoryCounts) and len(reading.categories) == size:
-        return [str(category) for category in reading.categories]
-    return [f"θ[{index}]" for index in range(size)]
+def _names(system: Conjugate, size: int) -> list[str]:
+    names = system.coordinates or ()
+    named = len(names) == size and names != tuple(range(size))
+    return [str(name) for name in names] if named else [f"θ[{index}]" for index in range(size)]
 
 
-def _prior(query: str, system: System) -> Floats | None:
+def _prior(query: str, system: Conjugate) -> Floats | None:
     """Return draws of the query under the prior, which nobody pays for; None where they are not numbers."""
     theta = np.asarray(_before(system).sample(_DRAWS, seeded_rng(0)))
     found = np.asarray(evaluate(parse_query(query), system, theta, seeded_rng(1)))
     return None if found.dtype == object else found
 
 
-def _before(system: System) -> Any:
+def _before(system: Conjugate) -> Any:
     """Return the prior: the posterior of no records."""
-    return system.posterior(Statistics(0, _totals(system)))
+    return system.posterior(Statistics(0, np.zeros(system.reading.size)))
 
 
-def _prior_density(query: str, system: System, draws: Floats) -> Points:
+def _prior_density(query: str, system: Conjugate, draws: Floats) -> Points:
     """Return the density of a query under the prior; of the parameter itself exactly."""
     prior = _before(system)
     if query.strip() != "theta" or not isinstance(prior, ScalarDistribution):
@@ -69,14 +68,7 @@ def _prior_density(query: str, system: System, draws: Floats) -> Points:
     return list(zip(grid.tolist(), np.exp(prior.log_density(grid)).tolist(), strict=True))
 
 
-def _totals(system: System) -> Floats:
-    reading: Any = system.reading
-    if isinstance(reading, CategoryCounts):
-        return np.zeros(len(reading.categories))
-    return np.zeros(getattr(reading, "dimension", 1))
-
-
-def _samples(value: Mapping[str, Any], system: System) -> dict[str, Any]:
+def _samples(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     answer = value["answer"]
     prior = _prior(value["query"], system)
     many = answer if isinstance(answer, list) else [answer]
@@ -104,7 +96,7 @@ def _samples(value: Mapping[str, Any], system: System) -> dict[str, Any]:
     return {"kind": "samples", "words": words, "picture": chart.svg(), "legend": [("one", "drawn"), ("prior", "prior")]}
 
 
-def _posterior(value: Mapping[str, Any], system: System) -> dict[str, Any]:
+def _posterior(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     quantiles = np.asarray(value["quantiles"], dtype=np.float64)
     levels = np.asarray(value["levels"], dtype=np.float64)
     at = [int(np.argmin(np.abs(levels - level))) for level in (_LOW, _HIGH)]

@@ -9,12 +9,18 @@ from typing import Any
 
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound, ServerStopping, TooManyRequests
-from sottovoce.server.page.forms import first_values, imagined_mean, likely_system, prior_values, purse_of, question_of
+from sottovoce.server.page.forms import (
+    first_values,
+    imagined_mean,
+    likely_system,
+    prior_fields,
+    prior_values,
+    purse_of,
+    question_of,
+)
 from sottovoce.server.page.planner import QUICK, cheaper, plan_view, shortfalls
 from sottovoce.server.page.views import (
-    PRIOR_FIELDS,
     PROMISES,
-    SYSTEM_NAMES,
     answered,
     gauges,
     history_rows,
@@ -22,6 +28,7 @@ from sottovoce.server.page.views import (
 )
 from sottovoce.server.questions import Question
 from sottovoce.server.service import Caller, Service
+from sottovoce.systems.naming import column_systems
 
 __all__ = ["DatasetPage"]
 
@@ -50,14 +57,18 @@ class DatasetPage:
         facts, remaining = self._facts, await self._remaining()
         own = remaining["yours"] is not None
         filled = first_values(facts, share=own) | dict(values)
+        asked = [column for column in facts["columns"] if column["systems"]]
+        used = {word for column in asked for word in column["systems"]} | {likely_system(None)}
         return {
             "facts": facts,
             "values": filled,
-            "priors": {column["name"]: prior_values(column) for column in facts["columns"]},
-            "systems": [s for s in SYSTEM_NAMES if any(s[0] in column["systems"] for column in facts["columns"])],
+            "columns": asked,
+            "priors": {column["name"]: prior_values(column) for column in asked},
+            "alone": {"likely": likely_system(None), "prior": prior_values(None)},
+            "systems": [(word, kind.title or word) for word, kind in column_systems().items() if word in used],
             "promises": [p for p in PROMISES if p[0] != "share" or own],
-            "likely": {column["name"]: likely_system(column) for column in facts["columns"]},
-            "prior_fields": PRIOR_FIELDS,
+            "likely": {column["name"]: likely_system(column) for column in asked},
+            "prior_fields": prior_fields(),
             "key": f"page-{secrets.token_hex(16)}",
             "gauges": gauges(remaining),
             "may_ask": "ask" in self._caller.scopes and own,

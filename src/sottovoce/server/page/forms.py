@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from sottovoce.facts import Column
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.server.questions import Question
+from sottovoce.systems.naming import column_systems
 
 __all__ = [
-    "NUMBERS",
     "first_values",
     "imagined_mean",
     "likely_system",
+    "prior_fields",
     "prior_values",
     "purse_of",
     "question_of",
@@ -24,15 +26,6 @@ __all__ = [
     "scaled",
     "share_target",
 ]
-
-NUMBERS = {
-    "beta-bernoulli": ("alpha", "beta"),
-    "dirichlet-categorical": ("alpha",),
-    "gamma-poisson": ("shape", "rate"),
-    "gamma-exponential": ("shape", "rate"),
-    "normal-mean": ("variance", "prior_variance", "prior_mean"),
-}
-"""The numbers of each system's prior, by the names of their fields."""
 
 _MOST_FIELDS = 60
 
@@ -57,20 +50,10 @@ def purse_of(status: Mapping[str, Any]) -> PrivacyFilter:
 def share_target(purse: PrivacyFilter, percent: float) -> Promise:
     """Return the promise that costs this share of a budget, in the notion that the budget is counted in.
 
-    >>> share_target(PrivacyFilter(PureDP(2.0)), 10.0)
-    PureDP(epsilon=0.2)
+    >>> str(share_target(PrivacyFilter(PureDP(2.0)), 10.0))
+    'pure:0.2'
     """
-    part = percent / 100 * purse.limit
-    match purse.budget:
-        case PureDP():
-            return PureDP(part)
-        case ZeroConcentratedDP():
-            return ZeroConcentratedDP(part)
-        case GaussianDP():
-            return GaussianDP(math.sqrt(part))
-        case RenyiDP(order, _):
-            return RenyiDP(order, part)
-    return RenyiDP(purse.order or 2.0, part)
+    return purse.share(percent / 100)
 
 
 def scaled(target: Promise, factor: float) -> Promise:
@@ -93,7 +76,8 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
     """Return the question in a form, or raise `InvalidValue` naming the field that makes no sense."""
     kind = form.get("system", "")
     settings: dict[str, Any] = {"kind": kind}
-    for name in NUMBERS.get(kind, ()):
+    known = column_systems()
+    for name in known[kind].settings if kind in known else ():
         text = form.get(name, "").strip()
         if text:
             several = [_number(name, part) for part in text.split(",")]
@@ -104,7 +88,7 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
     return Question(
         system=settings,
         target=str(_target(form, purse)),
-        mechanism=form.get("mechanism", "diffused"),
+        mechanism=form.get("mechanism") or "diffused",
         column=form.get("column") or None,
         where=form.get("where", "").strip() or None,
         missing=_missing(form.get("missing", "").strip()),
@@ -170,37 +154,46 @@ def _missing(text: str) -> str | float | bool | None:
 
 def first_values(facts: Mapping[str, Any], *, share: bool) -> dict[str, str]:
     """Return what the form says before anyone typed: the first column and a modest share of the budget."""
-    column = facts["columns"][0]
-    kind = likely_system(column)
-    values = {"column": column["name"], "system": kind, "query": "theta", "draws": "1", "where": "", "missing": ""}
-    values["imagined"] = ""
+    column = next((column for column in facts["columns"] if column["systems"]), None)
+    values = {"column": "" if column is None else column["name"], "query": "theta", "draws": "1", "where": ""}
+    values |= {"system": likely_system(column), "missing": "", "imagined": ""}
     values |= {"promise": "share", "strength": "5"} if share else {"promise": "approx", "strength": "0.5"}
     values |= {"second": "", "mechanism": _gentlest(facts["mechanisms"])}
-    return values | prior_values(column)
+    return dict.fromkeys((field["name"] for field in prior_fields()), "") | values | prior_values(column)
 
 
-def prior_values(column: Mapping[str, Any]) -> dict[str, str]:
-    """Return a prior that says little, for each field of any system of a column; made of public bounds only."""
-    low, high = column["bounds"] or (0.0, 1.0)
-    middle = (low + high) / 2
-    spread = high - low
-    return {
-        "alpha": ", ".join([f"{1 / len(column['categories'] or [1]):.4g}"] * len(column["categories"] or [1])),
-        "beta": "1",
-        "shape": "1",
-        "rate": f"{1 / middle if middle > 0 else 1.0:.4g}",
-        "variance": f"{max((spread / 4) ** 2, 1e-3):.6g}",
-        "prior_variance": f"{max((spread / 2) ** 2, 1e-3):.6g}",
-        "prior_mean": f"{middle if not column['of'] else 0.0:.6g}",
-    }
+def prior_fields() -> list[dict[str, Any]]:
+    """Return the fields for the numbers of a prior, each with the systems that take it."""
+    found: dict[str, dict[str, Any]] = {}
+    for word, kind in column_systems().items():
+        for name, setting in kind.settings.items():
+            field = found.setdefault(name, {"name": name, "label": setting.label, "systems": []})
+            field["systems"].append(word)
+    return list(found.values())
 
 
-def likely_system(column: Mapping[str, Any]) -> str:
+def prior_values(column: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return a prior that says little, for each field of any system of a column; made of public facts only."""
+    values = {}
+    for word in [likely_system(None)] if column is None else column["systems"]:
+        kind = column_systems()[word]
+        usual = kind.usual(None if column is None else Column.from_dict(column["facts"])) or {}
+        values |= {name: _written(usual[name]) for name in kind.settings if name in usual}
+    return values
+
+
+def _written(value: Any) -> str:
+    return ", ".join(f"{one:.6g}" for one in value) if isinstance(value, list) else f"{value:.6g}"
+
+
+def likely_system(column: Mapping[str, Any] | None) -> str:
     """Return the system that a column most likely calls for: a mean where numbers spread far, else its first."""
-    low, high = column["bounds"] or (0.0, 0.0)
+    if column is None:
+        return next((word for word, kind in column_systems().items() if kind.usual(None) is not None), "")
     systems: list[str] = column["systems"]
-    spread = high - low > 30 or (high > low and column["type"].startswith("float"))
-    return "normal-mean" if spread and "normal-mean" in systems else systems[0]
+    fact = column["facts"]
+    spread = fact["kind"] == "number" or fact.get("high", 0) > 30
+    return "normal-mean" if spread and "normal-mean" in systems else next(iter(systems), "")
 
 
 def _gentlest(mechanisms: list[str]) -> str:

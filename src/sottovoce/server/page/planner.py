@@ -20,6 +20,7 @@ from sottovoce.server.page.charts import Axis, Chart, bars, count, number, perce
 from sottovoce.server.page.forms import purse_of, scaled
 from sottovoce.server.plans import choice_of
 from sottovoce.server.questions import Question, calibrated, model_of
+from sottovoce.systems.naming import system_from
 
 __all__ = ["ERROR", "QUICK", "cheaper", "curves", "meter", "plan_view", "shortfalls", "strengths"]
 
@@ -34,25 +35,26 @@ KINDS = ("one", "two", "three", "four", "five", "six")
 
 def plan_view(plan: Mapping[str, Any], question: Question, config: DatasetConfig, quick: bool) -> dict[str, Any]:
     """Return what the page shows of a plan: rows to compare, three pictures and the meter."""
-    n = plan["n"]
-    kinds = {name: KINDS[index % len(KINDS)] for index, name in enumerate(config.mechanisms)}
+    n, mechanism = plan["n"], str(question.mechanism)
+    offered = config.names_for(system_from(plan["system"]))
+    kinds = {name: KINDS[index % len(KINDS)] for index, name in enumerate(offered)}
     rows = [_row(choice, kinds[choice["name"]], plan["remaining"]) for choice in plan["choices"]]
     planned = {row["name"] for row in rows}
     rows += [{"name": name, "kind": kinds[name], "pending": True} for name in kinds if name not in planned]
     made = [choice for choice in plan["choices"] if "curve" in choice]
     target = parse_promise(question.target)
-    chosen = next((choice for choice in made if choice["name"] == question.mechanism), None)
-    drawn = chosen is not None and (question.mechanism in QUICK or not quick)
+    chosen = next((choice for choice in made if choice["name"] == mechanism), None)
+    drawn = chosen is not None and (mechanism in QUICK or not quick)
     return {
         "target": str(target),
-        "said": _said(next((row for row in rows if row["name"] == question.mechanism), None)),
+        "said": _said(next((row for row in rows if row["name"] == mechanism), None)),
         "rows": rows,
-        "chosen": question.mechanism,
+        "chosen": mechanism,
         "curves": curves(made, kinds) if made else None,
         "widths": _widths(made, kinds) if made else None,
-        "strengths": strengths(question, config, n, plan["mean"], kinds[question.mechanism]) if drawn else None,
+        "strengths": strengths(question, config, n, plan["mean"], kinds[mechanism]) if drawn else None,
         "meter": meter(*_profiles(question, config, n), plan["remaining"]) if chosen else None,
-        "unreachable": None if chosen else _reason(plan["choices"], question.mechanism),
+        "unreachable": None if chosen else _reason(plan["choices"], mechanism),
     }
 
 
@@ -74,7 +76,8 @@ def _reason(choices: Sequence[Mapping[str, Any]], mechanism: str) -> str:
 def _row(choice: Mapping[str, Any], kind: str, remaining: Mapping[str, Any]) -> dict[str, Any]:
     if "unreachable" in choice:
         return {"name": choice["name"], "kind": kind, "pending": False, "unreachable": choice["unreachable"]}
-    forecast, prices = choice["forecast"], choice["price"]
+    none = dict.fromkeys(("interval_width", "exact_width", "expected_kl"))
+    forecast, prices = choice["forecast"] or none, choice["price"]
     word = "yours" if remaining["yours"] else "whole"
     price = prices[word]
     limit = purse_of(remaining[word]).limit
@@ -115,9 +118,11 @@ def _widths(choices: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> M
     rows = [
         (choice["name"], width, number(width), kinds[choice["name"]])
         for choice in choices
-        if (width := choice["forecast"]["interval_width"]) is not None
+        if choice["forecast"] is not None and (width := choice["forecast"]["interval_width"]) is not None
     ]
-    exact = next((c["forecast"]["exact_width"] for c in choices if c["forecast"]["exact_width"]), None)
+    exact = next(
+        (c["forecast"]["exact_width"] for c in choices if c["forecast"] and c["forecast"]["exact_width"]), None
+    )
     if not rows or exact is None:
         return None
     told = ", ".join(f"{name} {words}" for name, _, words, _ in rows)
@@ -136,8 +141,8 @@ def strengths(question: Question, config: DatasetConfig, n: int, mean: Any, kind
     system = model_of(question.system, question.column, question.where, config).system
     points, exact = [], None
     for factor in _FACTORS if question.mechanism in QUICK else _FEW_FACTORS:
-        choice, _ = choice_of(question.mechanism, system, n, scaled(target, factor), mean)
-        width = choice["forecast"]["interval_width"] if "forecast" in choice else None
+        choice, _ = choice_of(str(question.mechanism), system, n, scaled(target, factor), mean)
+        width = choice["forecast"]["interval_width"] if choice.get("forecast") else None
         if width is not None:
             points.append((factor, width))
             exact = choice["forecast"]["exact_width"]
@@ -162,7 +167,7 @@ def strengths(question: Question, config: DatasetConfig, n: int, mean: Any, kind
 def _profiles(question: Question, config: DatasetConfig, n: int) -> tuple[Profile, Profile]:
     """Return what one draw does, and what the question costs with all its draws."""
     system = model_of(question.system, question.column, question.where, config).system
-    made = calibrated(question.mechanism, system, n, parse_promise(question.target))
+    made = calibrated(str(question.mechanism), system, n, parse_promise(question.target))
     return made.profile, made.cost(question.draws)
 
 
@@ -234,7 +239,7 @@ def cheaper(
         weaker = scaled(target, factor)
         breathe()
         try:
-            cost = calibrated(question.mechanism, system, n, weaker).cost(question.draws)
+            cost = calibrated(str(question.mechanism), system, n, weaker).cost(question.draws)
         except SottovoceError:
             continue
         if all(purse.can_spend(cost) for purse in purses):

@@ -9,31 +9,21 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.errors import SottovoceError
 from sottovoce.server.page.answered import answer_view
 from sottovoce.server.page.charts import Axis, Chart, number, percent, rail
 from sottovoce.server.page.forms import purse_of
 from sottovoce.server.questions import Question
-from sottovoce.systems import System
 from sottovoce.systems.naming import system_from
 
 __all__ = [
-    "PRIOR_FIELDS",
     "PROMISES",
-    "SYSTEM_NAMES",
     "answered",
     "gauges",
     "history_rows",
     "spending",
 ]
 
-SYSTEM_NAMES = (
-    ("beta-bernoulli", "a share (beta–Bernoulli)"),
-    ("dirichlet-categorical", "shares of categories (Dirichlet)"),
-    ("gamma-poisson", "a rate of counts (gamma–Poisson)"),
-    ("gamma-exponential", "a rate of waiting (gamma–exponential)"),
-    ("normal-mean", "a mean (normal)"),
-)
 PROMISES = (
     ("share", "a share of your budget"),
     ("approx", "approximate (ε, δ)"),
@@ -41,15 +31,6 @@ PROMISES = (
     ("renyi", "Rényi (order, ε)"),
     ("zcdp", "zero-concentrated (ρ)"),
     ("gaussian", "Gaussian (μ)"),
-)
-PRIOR_FIELDS = (
-    {"name": "alpha", "label": "Prior α", "systems": ("beta-bernoulli", "dirichlet-categorical")},
-    {"name": "beta", "label": "Prior β", "systems": ("beta-bernoulli",)},
-    {"name": "shape", "label": "Prior shape", "systems": ("gamma-poisson", "gamma-exponential")},
-    {"name": "rate", "label": "Prior rate", "systems": ("gamma-poisson", "gamma-exponential")},
-    {"name": "variance", "label": "Variance of a record", "systems": ("normal-mean",)},
-    {"name": "prior_variance", "label": "Prior variance", "systems": ("normal-mean",)},
-    {"name": "prior_mean", "label": "Prior mean", "systems": ("normal-mean",)},
 )
 
 
@@ -109,9 +90,9 @@ def history_rows(
 
 
 def _short(release: Mapping[str, Any] | None) -> str:
-    if release is None:
-        return "not kept"
-    value = release["value"]
+    value = None if release is None else release["value"]
+    if not isinstance(value, Mapping):
+        return "not kept" if release is None else "a posterior"
     if "answer" in value:
         answer = value["answer"]
         if isinstance(answer, list):
@@ -150,7 +131,7 @@ def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
 def answered(answer: Mapping[str, Any], question: Question, remaining: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows of an answer."""
     release = answer["release"]
-    system = _system(release["mechanism"]["system"])
+    system = system_from(release["mechanism"]["system"])
     purse = purse_of(remaining["yours"] or remaining["whole"])
     try:
         view = answer_view(release["value"], system)
@@ -165,11 +146,3 @@ def answered(answer: Mapping[str, Any], question: Question, remaining: Mapping[s
         "mechanism": release["mechanism"]["mechanism"],
         "cost": answer["cost"]["yours"] / purse.limit if purse.limit else math.nan,
     }
-
-
-def _system(state: Mapping[str, Any]) -> System:
-    rest = dict(state)
-    word = rest.pop("system", None)
-    if not isinstance(word, str):
-        raise InvalidValue("the release names no system")
-    return system_from({"kind": word} | rest)

@@ -21,8 +21,7 @@ from sottovoce.server.queries.tree import (
     Quantile,
     Query,
 )
-from sottovoce.systems import DirichletCategorical, NormalMean, System
-from sottovoce.systems.predictive import new_record
+from sottovoce.systems.conjugate import Conjugate
 
 __all__ = ["check_query", "dimension", "evaluate"]
 
@@ -30,7 +29,7 @@ _FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt}
 _SIGNS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 
-def evaluate(query: Query, system: System, theta: Floats, rng: np.random.Generator) -> Any:
+def evaluate(query: Query, system: Conjugate, theta: Floats, rng: np.random.Generator) -> Any:
     """Return q(θ) for each row of `theta`; what is not a finite number is NaN or infinite, never an error.
 
     Parameters
@@ -52,25 +51,23 @@ def evaluate(query: Query, system: System, theta: Floats, rng: np.random.Generat
         return _evaluate(query, system, theta, rng)
 
 
-def check_query(query: Query, system: System) -> None:
+def check_query(query: Query, system: Conjugate) -> None:
     """Raise what `evaluate` would raise for any parameter of this system: no data is needed to tell."""
     evaluate(query, system, _some_parameter(system), seeded_rng(0))
 
 
-def dimension(system: System) -> int | None:
+def dimension(system: Conjugate) -> int | None:
     """Return how many coordinates the parameter has; None where it is one number."""
-    if isinstance(system, DirichletCategorical):
-        return len(system.reading.categories)
-    return system.dimension if isinstance(system, NormalMean) else None
+    return None if system.coordinates is None else len(system.coordinates)
 
 
-def _some_parameter(system: System) -> Floats:
+def _some_parameter(system: Conjugate) -> Floats:
     size = dimension(system)
     return np.array([0.5]) if size is None else np.full((1, size), 1 / size)
 
 
-def _evaluate(query: Query, system: System, theta: Floats, rng: np.random.Generator) -> Any:
-    record, value = new_record(system), None
+def _evaluate(query: Query, system: Conjugate, theta: Floats, rng: np.random.Generator) -> Any:
+    record, value = system.new_record(), None
     match query:
         case Number(number):
             value = np.full(len(theta), number)
@@ -96,18 +93,16 @@ def _evaluate(query: Query, system: System, theta: Floats, rng: np.random.Genera
     return value
 
 
-def _coordinate(label: str | int | None, system: System) -> int:
-    size = dimension(system)
-    if size is None:
+def _coordinate(label: str | int | None, system: Conjugate) -> int:
+    names = system.coordinates
+    if names is None:
         raise InvalidValue(f"theta is one number here and has no coordinate {label!r}")
-    if isinstance(system, DirichletCategorical):
-        names = system.reading.categories
-        if label in names:
-            return names.index(label)
-        if isinstance(label, str):
-            raise InvalidValue(f"theta has no category {label!r}; it has {', '.join(map(repr, names))}")
-    if not isinstance(label, int) or not 0 <= label < size:
-        raise InvalidValue(f"theta has the coordinates 0 to {size - 1}. Got {label!r}")
+    if label in names:
+        return names.index(label)
+    if isinstance(label, str):
+        raise InvalidValue(f"theta has no category {label!r}; it has {', '.join(map(repr, names))}")
+    if not isinstance(label, int) or not 0 <= label < len(names):
+        raise InvalidValue(f"theta has the coordinates 0 to {len(names) - 1}. Got {label!r}")
     return label
 
 

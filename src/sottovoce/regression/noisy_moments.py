@@ -7,9 +7,10 @@ On a bounded linear predictor the loss is close to a quadratic (Huggins, Adams a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -18,18 +19,19 @@ from scipy import optimize
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.grid import to_grid
-from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.profile import Basis
+from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.readings import Moments, Statistics
+from sottovoce.readings.moments import joint_sensitivity
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.losses import Loss, Squared, positive
+from sottovoce.regression.losses import Logistic, Loss, Squared, positive
+from sottovoce.regression.posterior import RegressionMechanism, prior_of
 
-__all__ = ["NoisyMoments", "NoisyQuadratic", "QuadraticFit", "joint_sensitivity", "quadratic_fit"]
+__all__ = ["NoisyMoments", "Perturbed", "QuadraticFit", "quadratic_fit"]
 
 
 @dataclass(frozen=True)
@@ -64,22 +66,8 @@ def quadratic_fit(loss: Loss, reach: float) -> QuadraticFit:
     return QuadraticFit(-float(offset), -float(slope), float(curvature))
 
 
-def joint_sensitivity(data_norm: float, response: float, balance: float) -> float:
-    r"""Return how far one replaced record moves (X'X, α·X'ỹ), X'X in Frobenius norm, for |ỹ| ≤ Y.
-
-    With ‖x‖ = ‖z‖ = c and g = x·z the square is 2c⁴ − 2g² + 2α²Y²(c² + |g|), largest at |g| = min(α²Y²/2, c²).
-
-    .. math:: \Delta = \sqrt2\,(c^2 + \alpha^2Y^2/2) \text{ if } \alpha Y \le \sqrt2 c,
-              \text{ else } 2\alpha Yc
-    """
-    pull = balance * response
-    if pull**2 <= 2 * data_norm**2:
-        return math.sqrt(2) * (data_norm**2 + pull**2 / 2)
-    return 2 * pull * data_norm
-
-
 @dataclass(frozen=True, eq=False)
-class NoisyMoments:
+class Perturbed:
     """X'X and X'ỹ with Gaussian noise: `noise` on the diagonal of X'X, noise/√2 off it, noise/balance on X'ỹ."""
 
     gram: Floats
@@ -88,14 +76,14 @@ class NoisyMoments:
     balance: float
 
 
-@dataclass(frozen=True)
-class NoisyQuadratic:
+@dataclass(frozen=True, eq=False)
+class NoisyMoments(RegressionMechanism):
     """Gaussian noise on X'X and X'y with their joint sensitivity, then the noise-aware Gaussian posterior.
 
     Attributes
     ----------
-    design
-        Loss, n, dimension and bounds.
+    system, n
+        Loss, dimension and bounds; the number of records.
     mu
         The cost, in μ of Gaussian privacy.
     prior_precision
@@ -115,20 +103,22 @@ class NoisyQuadratic:
     >>> rng = seeded_rng(1)
     >>> X = rng.standard_normal((5000, 2)) / 3
     >>> y = np.where(X @ [3.0, -3.0] + rng.logistic(size=5000) > 0, 1.0, -1.0)
-    >>> design = Design(Logistic(), n=5000, dimension=2, data_norm=1.0)
-    >>> mechanism = NoisyQuadratic.calibrate(design, ApproxDP(1.0, 1e-6), prior_precision=0.1)
-    >>> mechanism.release(X, y, rng).value.mean.round(1).tolist()
+    >>> design = Design(Logistic(), dimension=2, data_norm=1.0)
+    >>> mechanism = NoisyMoments.calibrate(design, 5000, ApproxDP(1.0, 1e-6), prior_precision=0.1)
+    >>> mechanism.release((X, y), rng).value.mean.round(1).tolist()
     [2.5, -2.4]
     """
 
-    design: Design
+    word: ClassVar[str] = "noisy moments"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"noisy-moments": {}}
     mu: float
     prior_precision: float
     fit_reach: float = 2.0
     within_bounds: bool = False
 
     def __post_init__(self) -> None:
-        check_design(self.design)
+        super().__post_init__()
+        self.reading.check_sums(self.n)
         for name in ("mu", "prior_precision", "fit_reach"):
             positive(name, getattr(self, name))
         positive(f"the response of {self.design.loss.name}", self.fit.largest(self.design.loss))
@@ -137,15 +127,23 @@ class NoisyQuadratic:
     def calibrate(
         cls,
         design: Design,
+        n: int,
         target: Promise,
         *,
-        prior_precision: float,
+        prior_precision: float | None = None,
+        prior_scale: float | None = None,
         fit_reach: float = 2.0,
         within_bounds: bool = False,
     ) -> Self:
         """Return the mechanism with the least noise that keeps `target`."""
+        check_design(design)
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
-        return cls(design, mu, prior_precision, fit_reach, within_bounds)
+        return cls(design, n, mu, prior_of(design, prior_precision, prior_scale), fit_reach, within_bounds)
+
+    @property
+    def reading(self) -> Moments:
+        """The sums X'X, X'y, X'1 and y'y."""
+        return self.design.moments
 
     @property
     def profile(self) -> GaussianProfile:
@@ -186,36 +184,69 @@ class NoisyQuadratic:
         best = optimize.minimize_scalar(noise, bounds=(-8.0, 1.0), method="bounded").x
         return math.exp(float(best)) * c / response
 
-    def release(self, X: Any, y: Any, rng: np.random.Generator | None = None) -> Release:
-        """Return the posterior of the records; rows are clipped to `data_norm`, labels to their range."""
-        rows, labels = self.design.clipped(X), self.design.responses(y)
-        return self.release_statistics(rows.T @ rows, rows.T @ labels, rows.sum(axis=0), rng)
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on the diagonal of X'X."""
+        return joint_sensitivity(self.design.data_norm, self.fit.largest(self.design.loss), self.balance) / self.mu
 
-    def release_statistics(
-        self, gram: Any, moment: Any, total: Any = None, rng: np.random.Generator | None = None
-    ) -> Release:
-        """Return the posterior from X'X, X'y and, where the loss needs it, the column sums X'1.
+    @classmethod
+    def example(cls) -> Self:
+        """Return the moments of four records."""
+        return cls(Design(Logistic(), dimension=2, data_norm=1.0), 4, 1.0, 1.0)
 
-        Any engine may compute them in one pass, from rows already clipped to `data_norm` and labels already in
-        range: nothing here can check that, and the privacy rests on it.
-        """
-        generator = secure_rng() if rng is None else rng
-        moments = self.noisy_moments(gram, moment, total, generator)
-        described = {
-            "mechanism": "noisy quadratic statistics",
-            "loss": self.design.loss.name,
-            "n": int(self.design.n),
-            "dimension": int(self.design.dimension),
-            "data_norm": self.design.data_norm,
-            "mu": self.mu,
-            "noise": moments.noise,
-            "balance": moments.balance,
-            "prior_precision": self.prior_precision,
+    def cost(self, draws: int = 1) -> Profile:
+        """Return the profile: any number of samples of the released posterior is free."""
+        del draws
+        return self.profile
+
+    def _value(self, seen: Statistics, rng: np.random.Generator, draws: int) -> GaussianPosterior:
+        del draws
+        return self.posterior(self.perturbed(*self._moments(seen), rng))
+
+    def _moments(self, seen: Statistics) -> tuple[Floats, Floats, Floats]:
+        return self.reading.split(self.reading.check(seen).total)[:3]
+
+    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the noisy X'X and X'ỹ of which releases are made, flat."""
+        moments = self._moments(seen)
+        found = (self.perturbed(*moments, rng) for _ in range(draws))
+        return np.array([np.append(m.gram.ravel(), m.moment) for m in found])
+
+    def worst_pair(self) -> tuple[Statistics, Statistics]:
+        """Return one record replaced by the one that moves (X'X, αX'ỹ) farthest."""
+        low, high = self.design.loss.labels
+        fit, largest = self.fit, self.fit.largest(self.design.loss)
+        # Two labels of one sign of ỹ need rows that point apart, two of both signs rows that do not.
+        turned = math.isclose(abs(fit.offset + fit.slope * low), abs(fit.offset + fit.slope * high))
+        return self.reading.pair(self.n, self.balance * largest, 1.0 if turned else -1.0)
+
+    def log_ratio(self, pair: tuple[Statistics, Statistics]) -> Callable[[Any], Any]:
+        """Return the log-ratio of two Gaussians of one shape, up to a constant."""
+        towards = []
+        for seen in pair:
+            gram, moment, ones = self._moments(seen)
+            response = self.fit.offset * ones + self.fit.slope * moment
+            towards.append(np.append(gram.ravel(), self.balance**2 * response))
+        slope = (towards[0] - towards[1]) / self.noise**2
+        return lambda outputs: np.asarray(outputs) @ slope
+
+    def _parameters(self) -> dict[str, Any]:
+        return self.numbers()
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the public numbers beside design and n."""
+        return {
+            "mu": float(self.mu),
+            "prior_precision": float(self.prior_precision),
+            "fit_reach": float(self.fit_reach),
+            "within_bounds": bool(self.within_bounds),
         }
-        return Release(self.posterior(moments), self.profile, described, "w", not is_secure(generator))
 
-    def noisy_moments(self, gram: Any, moment: Any, total: Any, rng: np.random.Generator) -> NoisyMoments:
-        """Return X'X and X'ỹ with noise, each on a public grid; all that follows is free."""
+    def perturbed(self, gram: Any, moment: Any, total: Any, rng: np.random.Generator) -> Perturbed:
+        """Return X'X and X'ỹ with noise, each on a public grid; all that follows is free.
+
+        The sums must be of rows within `data_norm` and labels in range: nothing here can check that.
+        """
         d, fit = self.design.dimension, self.fit
         gram, moment = np.asarray(gram, dtype=np.float64), np.asarray(moment, dtype=np.float64)
         total = np.zeros(d) if total is None and abs(fit.offset) < 1e-12 else np.asarray(total, dtype=np.float64)
@@ -225,17 +256,14 @@ class NoisyQuadratic:
             )
         if not all(np.all(np.isfinite(part)) for part in (gram, moment, total)):
             raise InvalidData("X'X, X'y and X'1 must be finite; clip every row before they are summed")
-        balance = self.balance
-        noise = joint_sensitivity(self.design.data_norm, fit.largest(self.design.loss), balance) / self.mu
+        balance, noise = self.balance, self.noise
         upper = np.triu(rng.standard_normal((d, d)), 1) / math.sqrt(2)
         rough = upper + upper.T + np.diag(rng.standard_normal(d))
         response = fit.offset * total + fit.slope * moment
         noisy_response = response + noise / balance * rng.standard_normal(d)
-        return NoisyMoments(
-            to_grid(gram + noise * rough, noise), to_grid(noisy_response, noise / balance), noise, balance
-        )
+        return Perturbed(to_grid(gram + noise * rough, noise), to_grid(noisy_response, noise / balance), noise, balance)
 
-    def posterior(self, moments: NoisyMoments) -> GaussianPosterior:
+    def posterior(self, moments: Perturbed) -> GaussianPosterior:
         r"""Return the Gaussian posterior that knows of the noise.
 
         Given w the noisy score b̂ = X'ỹ + noise has mean Hw with H = κ·(noisy X'X)₊ and variance H + C·I: the

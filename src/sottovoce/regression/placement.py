@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
-from sottovoce.privacy.profile import Basis
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.regression.design import Design
 
-__all__ = ["Placement", "Rows", "place"]
+__all__ = ["Placed", "Placement", "current", "place", "placed"]
 
 
 @dataclass(frozen=True)
@@ -50,25 +51,36 @@ class Placement:
         if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
             raise InvalidValue(f"chunk_rows must be a whole number >= 1. Got {size!r}")
 
-    def basis(self, accept_unproven: bool) -> Basis:
-        """Return what a certificate rests on when chains run here; raise `UnprovenPrivacy` unless it is proven."""
-        if self.precision == "float64":
-            return Basis.BOUND
-        if not accept_unproven:
-            raise UnprovenPrivacy(
-                "single precision rounds the sum of the records' gradients, and no proof says how much of a record "
-                "that can show; use precision='float64', or say accept_unproven=True"
-            )
-        return Basis.CONVERGENCE
-
     @property
     def dtype(self) -> Any:
         """The NumPy type of the arithmetic."""
         return np.dtype(self.precision)
 
 
+Progress = Callable[[float], None]
+_CURRENT: ContextVar[tuple[Placement, Progress | None]] = ContextVar("placement", default=(Placement(), None))
+
+
+@contextmanager
+def placed(placement: Placement | None = None, progress: Progress | None = None) -> Iterator[None]:
+    """Run the chains of all releases within on these devices, and tell `progress` the fraction done.
+
+    Where a chain runs is nobody's business but the machine's: it is no part of the mechanism.
+    """
+    token = _CURRENT.set((placement or Placement(), progress))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current() -> tuple[Placement, Progress | None]:
+    """Return where chains run now, and whom to tell."""
+    return _CURRENT.get()
+
+
 @dataclass(frozen=True)
-class Rows:
+class Placed:
     """Clipped rows in chunks, X of shape (chunks, rows, d) and y of shape (chunks, rows).
 
     Padding rows are zero, so that they add nothing to any gradient.
@@ -85,17 +97,19 @@ class Rows:
             yield jnp.asarray(X, dtype), jnp.asarray(y, dtype)
 
 
-def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) -> Rows:
+def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) -> Placed:
     """Clip the records to `design`, cut them into chunks and put them where they are to stay.
 
     Rows are clipped in double precision on the host and cast afterwards: a number that single precision cannot hold
     is brought back into range before it becomes infinite. Rows to be streamed are clipped whenever they are sent.
     """
     rows, labels = design.rows(X), design.responses(y)
+    if len(rows) != len(labels):
+        raise InvalidData(f"every row has one label. Got {len(rows)} rows and {len(labels)} labels")
     most = placement.chunk_rows or max(1024, (1 << 26) // chains)
     share, any_label = max(1, len(placement.devices)), design.loss.labels[0]
-    chunks = -(-design.n // most)
-    length = -(-design.n // (chunks * share)) * share
+    chunks = -(-len(rows) // most)
+    length = -(-len(rows) // (chunks * share)) * share
     labels = _padded(labels, chunks * length, any_label).reshape(chunks, length).astype(placement.dtype)
     cuts = [slice(i * length, (i + 1) * length) for i in range(chunks)]
 
@@ -103,15 +117,15 @@ def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) 
         return _padded(design.clip(rows[cut], placement.dtype).astype(placement.dtype), length, 0.0)
 
     if placement.stream:
-        return Rows(_Lazy([partial(clipped, cut) for cut in cuts]), labels, placement)
+        return Placed(_Lazy([partial(clipped, cut) for cut in cuts]), labels, placement)
     held = np.empty((chunks, length, design.dimension), placement.dtype)
     for chunk, cut in zip(held, cuts, strict=True):
         chunk[:] = clipped(cut)
     if not placement.devices:
-        return Rows(jnp.asarray(held), jnp.asarray(labels), placement)
+        return Placed(jnp.asarray(held), jnp.asarray(labels), placement)
     mesh = Mesh(np.array(placement.devices), ("rows",))
     shard = NamedSharding(mesh, PartitionSpec(None, "rows"))  # type: ignore[no-untyped-call]
-    return Rows(jax.device_put(held, shard), jax.device_put(labels, shard), placement)
+    return Placed(jax.device_put(held, shard), jax.device_put(labels, shard), placement)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,183 @@
+"""The manners of every estimator: how it reads its promise and its seed, how it is cloned, how a curator fits it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, _clone_parametrized
+
+from sottovoce.facts import Facts
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
+
+__all__ = ["EveryFitSpends", "PrivateEstimator", "learns_nothing", "promise_of", "random_source", "warn_of_refit"]
+
+_DEEPEST = 60
+"""How many callers up a pipeline is looked for."""
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose fit is one release of a mechanism, in memory or through a curator's ledger.
+
+    A kind has the parameters `epsilon`, `delta`, `target` and `random_state`, and says which mechanism it is
+    (`mechanism_for`) and what it makes of a release (`keep`). A curator needs no more:
+
+    1. ``mechanism = estimator.mechanism_for(n, promise, facts, features, label)``, from public things alone;
+    2. a release of that mechanism on the columns ``[*features, label]``, charged to a ledger;
+    3. ``estimator.keep(release)``, which costs nothing.
+
+    ``fit(X, y)`` does the same with records in memory and no ledger.
+    """
+
+    @abstractmethod
+    def mechanism_for(
+        self,
+        n: int,
+        promise: Promise | None = None,
+        facts: Facts | None = None,
+        features: Sequence[str] | None = None,
+        label: str | None = None,
+    ) -> Mechanism:
+        """Return the mechanism for n records that keeps the estimator's own promise, or `promise` where it has none.
+
+        Classes, bounds and encodings that the estimator was not given come from the `facts` of the named columns.
+        """
+
+    @abstractmethod
+    def keep(self, release: Release) -> Self:
+        """Take a release of the mechanism and be fitted by it; only released and public numbers are used."""
+
+    def _promise(self, given: Promise | None = None) -> Promise:
+        """Return the estimator's promise, or the one `given` to it where it has none; it is given once."""
+        own = (self.target, self.epsilon, self.delta)
+        if given is None:
+            promise = promise_of(*own, private=True)
+            assert promise is not None
+            return promise
+        if any(part is not None for part in own):
+            raise InvalidValue("give the promise once: to the estimator, or to the curator that fits it")
+        return given
+
+    def __sklearn_clone__(self) -> Self:
+        twin: Self = _clone_parametrized(self)
+        twin._is_clone = True
+        return twin
+
+
+def promise_of(target: Promise | None, epsilon: float | None, delta: float | None, *, private: bool) -> Promise | None:
+    """Return the promise: ε alone is pure, with δ it is (ε, δ); none where the model is not `private`.
+
+    >>> promise_of(None, 1.0, None, private=True)
+    PureDP(epsilon=1.0)
+    """
+    given = target is not None or epsilon is not None or delta is not None
+    if not private:
+        if given:
+            raise InvalidValue("mechanism 'none' keeps no promise; leave epsilon, delta and target out")
+        return None
+    if target is not None:
+        if epsilon is not None or delta is not None:
+            raise InvalidValue("give the promise once: either target, or epsilon and delta")
+        return target
+    if epsilon is None:
+        raise InvalidValue(f"a promise is missing: give epsilon (and delta), or target. Got delta={delta}")
+    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+def random_source(random_state: Any) -> np.random.Generator:
+    """Return secure randomness where None; else the generator given, or a seeded one for experiments.
+
+    >>> random_source(np.random.RandomState(1)).random() == random_source(np.random.RandomState(1)).random()
+    True
+    """
+    if random_state is None:
+        return secure_rng()
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return seeded_rng(int(random_state.randint(2**31)))
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise InvalidValue(
+            "random_state must be None for secure randomness, a whole number >= 0, a Generator or a RandomState. "
+            f"Got {random_state!r}"
+        )
+    return seeded_rng(int(random_state))
+
+
+class EveryFitSpends(UserWarning):
+    """An estimator is being fitted once more: every fit spends the promise, a search's and a cross-validation's too."""
+
+
+def warn_of_refit(estimator: Any) -> None:
+    """Warn if the estimator is a clone or was fitted before, and refuse records that another step has learned from.
+
+    For the first line of a `fit`.
+    """
+    _refuse_learned_steps(estimator)
+    if getattr(estimator, "_is_clone", False):
+        text = "a clone is being fitted: every fit of a search or a cross-validation is a release of its own"
+    elif getattr(estimator, "profile_", None) is not None:
+        text = "this estimator is being fitted again: its first fit was a release, and this one is another"
+    else:
+        return
+    warnings.warn(f"{text} and spends the promise once more", EveryFitSpends, stacklevel=3)
+
+
+def learns_nothing(step: Any) -> bool:
+    """Say whether a step of a scikit-learn pipeline reads nothing off the records that it is fitted to.
+
+    True of steps that need no fit (`FunctionTransformer`, `Normalizer`), of frozen ones, of those that say so by an
+    attribute ``learns_nothing = True`` (`PublicScaler`, `PublicEncoder`, your own), and of what is made of such steps.
+
+    >>> from sklearn.preprocessing import Normalizer, StandardScaler
+    >>> learns_nothing(Normalizer()), learns_nothing(StandardScaler())
+    (True, False)
+    """
+    if step is None or isinstance(step, str):  # "passthrough" and "drop"
+        return True
+    if getattr(step, "learns_nothing", False) is True or type(step).__name__ == "FrozenEstimator":
+        return True
+    parts = (
+        getattr(step, "steps", None) or getattr(step, "transformer_list", None) or getattr(step, "transformers", None)
+    )
+    if parts:
+        rest = getattr(step, "remainder", None)
+        return all(learns_nothing(part[1]) for part in parts) and learns_nothing(rest)
+    tags = getattr(step, "__sklearn_tags__", None)
+    return tags is not None and not tags().requires_fit
+
+
+def _refuse_learned_steps(estimator: Any) -> None:
+    """Raise `UnprovenPrivacy` where a pipeline fits this estimator after a step that learns from the records.
+
+    scikit-learn tells an estimator nothing of the pipeline it stands in; but the pipeline is among the callers.
+    """
+    pipelines = sys.modules.get("sklearn.pipeline")
+    if pipelines is None:
+        return
+    frame: Any = sys._getframe(2)
+    fitting = [estimator]
+    while frame is not None and len(fitting) < _DEEPEST:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, pipelines.Pipeline):
+            for name, step in owner.steps:
+                if step is owner.steps[-1][1] or any(step is other for other in fitting):
+                    break
+                if not learns_nothing(step):
+                    raise UnprovenPrivacy(
+                        f"the step {name!r} learns from the same records and pays nothing for it, so that the promise "
+                        "would not hold: use PublicScaler or PublicEncoder with public bounds and categories, a step "
+                        "frozen after it was fitted to public data (FrozenEstimator), or one of your own that reads "
+                        "nothing off the records and says so, learns_nothing = True"
+                    )
+        if owner is not None and owner is not fitting[-1]:
+            fitting.append(owner)
+        frame = frame.f_back

@@ -1,0 +1,127 @@
+"""Draws of a naive Bayes model's parameters, and what they predict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sottovoce.latent.diagnostics import Convergence
+from sottovoce.latent.draws import NamedDraws
+from sottovoce.latent.fields import Bounded, Field, field_from
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["ClassPosterior"]
+
+_AT_ONCE = 1 << 22
+"""How many numbers a prediction holds at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPosterior(NamedDraws):
+    """What is known of a naive Bayes model. Use it as often as you like: everything here is post-processing.
+
+    Attributes
+    ----------
+    label, fields
+        The class, and the other columns.
+    classes
+        Pr[class], (draws, classes).
+    features
+        For each column Pr[category | class], (draws, classes, categories), or the mean and variance of t in [-1, 1],
+        (draws, classes, 2).
+    total
+        The noisy statistics it was made from; None where the parameters themselves were sampled.
+    convergence
+        Whether the chains that made the draws agree; None where no chain was needed.
+    """
+
+    label: Field
+    fields: tuple[Field | Bounded, ...]
+    classes: Floats
+    features: tuple[Floats, ...]
+    total: Floats | None = None
+    convergence: Convergence | None = None
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    @property
+    def named(self) -> Mapping[str, Floats]:
+        """The classes' probabilities; of each column those of its categories, or the mean and variance in its unit."""
+        return {self.label.name: self.classes} | {
+            field.name: draws if isinstance(field, Field) else _own_unit(field, draws)
+            for field, draws in zip(self.fields, self.features, strict=True)
+        }
+
+    def coded(self, columns: Sequence[Any]) -> list[Any]:
+        """Return the columns as codes of their categories, or as t."""
+        return [
+            field.codes(column) if isinstance(field, Field) else field.centred(column)
+            for field, column in zip(self.fields, columns, strict=True)
+        ]
+
+    def log_joint(self, coded: list[Any]) -> Floats:
+        """Return log Pr[class, record | draw] for each record: (draws, records, classes)."""
+        out = np.log(self.classes)[:, None, :]
+        for field, column, draws in zip(self.fields, coded, self.features, strict=True):
+            if isinstance(field, Field):
+                out = out + np.log(draws)[:, :, column].transpose(0, 2, 1)
+            else:
+                mean, variance = draws[:, None, :, 0], draws[:, None, :, 1]
+                gap = column[None, :, None] - mean
+                # The density is that of x itself: t is measured in halves of the bounds' width.
+                out = out - gap**2 / (2 * variance) - np.log(2 * np.pi * variance * field.half**2) / 2
+        return np.asarray(out)
+
+    def predictive(self, coded: list[Any]) -> Floats:
+        """Return log Pr[class, record], averaged over the draws: (records, classes)."""
+        parts = [special.logsumexp(self.log_joint(block), axis=0) for block in self._blocks(coded)]
+        return np.asarray(np.concatenate(parts) - np.log(len(self)))
+
+    def quantiles(self, coded: list[Any], levels: Any) -> Floats:
+        """Return quantiles over the draws of Pr[class | record]: (levels, records, classes)."""
+        parts = []
+        for block in self._blocks(coded):
+            joint = self.log_joint(block)
+            parts.append(np.quantile(np.exp(joint - special.logsumexp(joint, axis=-1, keepdims=True)), levels, axis=0))
+        return np.concatenate(parts, axis=1)
+
+    def _blocks(self, coded: list[Any]) -> list[list[Any]]:
+        size = max(_AT_ONCE // self.classes.size, 1)
+        count = len(coded[0])
+        return [[column[i : i + size] for column in coded] for i in range(0, max(count, 1), size)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the draws as plain values; `from_dict` reads them back."""
+        return {
+            "posterior": "class posterior",
+            "label": self.label.to_dict(),
+            "fields": [field.to_dict() for field in self.fields],
+            "classes": self.classes.tolist(),
+            "features": [draws.tolist() for draws in self.features],
+            "total": None if self.total is None else self.total.tolist(),
+        }
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> ClassPosterior:
+        """Read draws from `to_dict`'s form."""
+        try:
+            total = state.get("total")
+            return ClassPosterior(
+                field_from(state["label"]),
+                tuple(map(field_from, state["fields"])),
+                np.asarray(state["classes"], dtype=np.float64),
+                tuple(np.asarray(draws, dtype=np.float64) for draws in state["features"]),
+                None if total is None else np.asarray(total, dtype=np.float64),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidValue(f"cannot read a class posterior: {error}") from None
+
+
+def _own_unit(field: Bounded, draws: Floats) -> Floats:
+    return np.asarray(draws * [field.half, field.half**2] + [(field.low + field.high) / 2, 0.0])

@@ -1,0 +1,93 @@
+"""Draws of several named arrays as one posterior: what the models of this room have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.randomness import secure_rng
+
+__all__ = ["NamedDraws", "ends_of", "tails"]
+
+
+class NamedDraws(ABC):
+    """Draws of named arrays, draws first; as a posterior they are one long vector, whose entries `labels` names."""
+
+    @property
+    @abstractmethod
+    def named(self) -> Mapping[str, Floats]:
+        """The draws of each part by its name."""
+
+    def part(self, name: str) -> Floats:
+        """Return the draws of one part."""
+        parts = self.named
+        if name not in parts:
+            raise InvalidValue(f"nothing here is called {name!r}; there are {', '.join(parts)}")
+        return parts[name]
+
+    @property
+    def labels(self) -> list[str]:
+        """The name of every entry: its part's, and its place in it."""
+        return [
+            f"{name}[{', '.join(map(str, place))}]"
+            for name, draws in self.named.items()
+            for place in np.ndindex(draws.shape[1:])
+        ]
+
+    @property
+    def _all(self) -> Floats:
+        return np.concatenate([draws.reshape(len(draws), -1) for draws in self.named.values()], axis=1)
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of every entry."""
+        return np.asarray(self._all.mean(axis=0))
+
+    @property
+    def sd(self) -> Floats:
+        """The standard deviation of every entry."""
+        return np.asarray(self._all.std(axis=0))
+
+    def interval(self, level: float = 0.95, name: str | None = None) -> Floats:
+        """Return equal-tailed intervals, (low, high) last: of every entry, or of the part `name` in its shape."""
+        return ends_of(self._all if name is None else self.part(name), level)
+
+    def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
+        """Return some of the draws at random, (draws, entries); any number is free."""
+        held = self._all
+        rng = secure_rng() if rng is None else rng
+        return np.asarray(held[rng.integers(len(held), size=whole("draws", draws, 1))])
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return every entry with its mean and interval, a line each."""
+        width = max(map(len, self.labels))
+        lines = zip(self.labels, self.mean, self.interval(level), strict=True)
+        return "\n".join(
+            f"{label:<{width}}  {mean:.4g}  ({low:.4g} to {high:.4g})" for label, mean, (low, high) in lines
+        )
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the draws as plain values."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedDraws) and type(other) is type(self) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def tails(level: float) -> list[float]:
+    """Return the two probabilities between which an equal-tailed interval holds `level`."""
+    if not isinstance(level, int | float) or not 0 < level < 1:
+        raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
+    return [(1 - level) / 2, (1 + level) / 2]
+
+
+def ends_of(draws: Floats, level: float) -> Floats:
+    """Return the equal-tailed interval of draws (draws first), (low, high) last."""
+    return np.moveaxis(np.quantile(draws, tails(level), axis=0), 0, -1)

@@ -1,0 +1,187 @@
+"""What every registered system shows on the command line, a stranger's too; facts; a light start."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+from sottovoce.cli import COMMANDS
+from sottovoce.mechanisms import Release
+from sottovoce.systems.naming import SYSTEMS
+
+from .test_cli import run
+
+FACTS = """
+[age]
+kind = "number"
+low = 0
+high = 80
+missing = 40
+[ward]
+kind = "category"
+categories = ["A", "B"]
+[smoker]
+kind = "flag"
+"""
+STRANGER = """
+from dataclasses import dataclass
+from typing import ClassVar
+from sottovoce.systems import BetaBernoulli
+
+@dataclass(frozen=True, eq=False)
+class TwoSided(BetaBernoulli):
+    word: ClassVar[str] = "two-sided share"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    columns = {"age": [20, None, 60, 90] * 50, "ward": ["A", "B", "?", "B"] * 50, "smoker": [True, False] * 100}
+    pq.write_table(pa.table(columns), tmp_path / "p.parquet")
+    (tmp_path / "facts.toml").write_text(FACTS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_all_says_what_the_command_says(name: str) -> None:
+    place, about = COMMANDS[name]
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(module), attribute)
+    said = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    assert " ".join(said.split()).startswith(about)
+
+
+HEAVY = {"numpy", "scipy", "jax", "sqlalchemy", "ibis", "sottovoce.privacy"}
+RUN = "import sys, sottovoce.cli; sys.argv = ['sottovoce', {}]\ntry: sottovoce.cli.main()\nexcept SystemExit: pass\n"
+
+
+def imported(*words: str) -> set[str]:
+    code = RUN.format(", ".join(map(repr, words))) + "print(*sys.modules, file=sys.stderr)"
+    here = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, env=here
+    )
+    return set(ended.stderr.split())
+
+
+def test_help_starts_light() -> None:
+    assert not HEAVY & imported("--help")
+
+
+@pytest.mark.parametrize("command", ["plan", "release"])
+def test_the_systems_in_help_are_those_of_the_registry_and_need_no_jax(command: str) -> None:
+    shown = " ".join(run(command, "--help").stdout.replace("│", " ").split())
+    assert all(word in shown for word in SYSTEMS)
+    assert "jax" not in imported(command, "--help")
+
+
+class TestFacts:
+    def test_a_template_holds_names_and_types_and_nothing_of_a_record(self, folder: Path) -> None:
+        text = run("facts", folder / "p.parquet").stdout
+        assert "[age]" in text and 'kind = "flag"' in text
+        assert "90" not in text and '"A"' not in text
+        assert json.loads(run("facts", folder / "p.parquet", "--json").stdout)["columns"]["ward"] == "string"
+
+    def test_it_is_written_once_and_must_be_filled_in(self, folder: Path) -> None:
+        written = folder / "new.toml"
+        assert run("facts", folder / "p.parquet", "-o", written).returncode == 0
+        assert "there already" in run("facts", folder / "p.parquet", "-o", written).stderr
+        assert "still needs low, high" in run("facts", written).stderr
+        assert "sound" in run("facts", folder / "facts.toml").stdout
+
+    def test_a_release_takes_bounds_and_missing_values_from_them(self, folder: Path) -> None:
+        ledger = ["--ledger", folder / "l", "--budget", "pure:20", "--facts", folder / "facts.toml"]
+        asked = ["--system", "normal-mean", "--column", "age", "--mechanism", "laplace", "--target", "pure:9"]
+        answer = json.loads(run("release", folder / "p.parquet", *asked, *ledger, "--json").stdout)
+        assert answer["mechanism"]["system"]["bounds"] == [0, 80]
+        mean = Release.from_dict({k: answer[k] for k in ("value", "profile", "mechanism", "parameter", "reproducible")})
+        assert mean.value.mean == pytest.approx((20 + 40 + 60 + 80) / 4, abs=5)
+
+    def test_a_plan_takes_them_too(self, folder: Path) -> None:
+        plan = ["plan", "--system", "dirichlet-categorical", "--facts", folder / "facts.toml", "--column", "ward"]
+        told = json.loads(run(*plan, "--n", "200", "--target", "zcdp:0.1", "--json").stdout)
+        assert told["system"]["categories"] == ["A", "B"]
+
+
+class TestCountTables:
+    def spec(self, folder: Path) -> Path:
+        path = folder / "tables.toml"
+        path.write_text(
+            f'n = 200\ntarget = "pure:2"\nbudget = "pure:4"\n'
+            f'facts = "{folder / "facts.toml"}"\nledger = "{folder / "l"}"\n'
+            '[system]\nkind = "count tables"\ntables = [["ward"], ["ward", "smoker"]]\n'
+        )
+        return path
+
+    def test_a_plan_names_both_noises(self, folder: Path) -> None:
+        shown = run("plan", "--spec", self.spec(folder)).stdout
+        assert "laplace" in shown and "gaussian" in shown
+
+    def test_a_release_is_shown_here_and_in_the_ledger(self, folder: Path) -> None:
+        shown = run("release", folder / "p.parquet", "--spec", self.spec(folder))
+        assert "ward × smoker" in shown.stdout, shown.stderr
+        assert "noisy statistics of count tables (ward, smoker)" in " ".join(
+            run("ledger", "show", folder / "l").stdout.split()
+        )
+
+
+class TestRegressions:
+    def spec(self, folder: Path, more: str = "") -> Path:
+        path = folder / "regression.toml"
+        path.write_text(
+            f'n = 200\ntarget = "approx:2,1e-6"\nbudget = "approx:8,1e-5"\n{more}'
+            f'facts = "{folder / "facts.toml"}"\nledger = "{folder / "l"}"\n'
+            '[system]\nkind = "regression"\nfeatures = ["age", "ward"]\nlabel = "smoker"\nfamily = "logistic"\n'
+        )
+        return path
+
+    def test_a_plan_names_what_serves_it(self, folder: Path) -> None:
+        shown = run("plan", "--spec", self.spec(folder))
+        assert all(name in shown.stdout for name in ("refined", "noisy-moments", "sgd")), shown.stderr
+
+    def test_a_release_is_shown_by_its_terms_and_in_the_ledger(self, folder: Path) -> None:
+        spec = self.spec(folder, 'mechanism = "noisy-moments"\n')
+        shown = run("release", folder / "p.parquet", "--spec", spec)
+        assert "noisy moments of regression" in shown.stdout, shown.stderr
+        told = " ".join(run("ledger", "show", folder / "l").stdout.split())
+        assert "noisy moments of regression (age, ward, smoker)" in told
+
+
+def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) -> None:
+    (folder / "strange.py").write_text(STRANGER)
+    info = folder / "strange-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sottovoce.systems]\ntwo-sided share = strange:TwoSided\n")
+    here = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")]), *sys.path])
+    system = ["--system", "two-sided share:alpha=2,beta=2"]
+
+    def command(*arguments: object) -> str:
+        words = [sys.executable, "-m", "sottovoce", *map(str, arguments)]
+        ended = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env=os.environ | {"PYTHONPATH": here, "COLUMNS": "200"},
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    assert "two-sided share" in command("plan", "--help")
+    assert "diffused" in command("plan", *system, "--n", 200, "--target", "renyi:2,0.1")
+    data = [folder / "p.parquet", "--column", "smoker", "--ledger", folder / "l", "--budget", "renyi:2,1"]
+    assert "two-sided share" in command("release", *data, *system, "--target", "renyi:2,0.1")
+    assert "holds" in command("audit", *system, "--n", 5, "--target", "renyi:2,0.5", "--draws", 2000)
+    assert "diffused posterior of smoker" in " ".join(command("ledger", "show", folder / "l").split())

@@ -1,0 +1,188 @@
+"""A regression goes through the one door: charged, killed, retried, read back by a process that imported nothing."""
+
+import json
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import pytest
+
+from sottovoce.curator import Curator
+from sottovoce.estimators import LinearRegression, LogisticRegression
+from sottovoce.estimators.sgd import SGDLogisticRegression
+from sottovoce.facts import Category, Facts, Flag, Number
+from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
+from sottovoce.mechanisms.posterior import Posterior
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import Moments, Reading
+from sottovoce.regression import Design, Logistic, NoisyMoments
+
+FACTS = Facts(age=Number(0, 100), ward=Category(["A", "B", "C"]), smoker=Flag(), ill=Flag(), sbp=Number(80, 200))
+FEATURES, N = ["age", "ward", "smoker"], 400
+BUDGET, PART = ApproxDP(2.0, 1e-5), ApproxDP(0.5, 1e-6)
+
+
+@pytest.fixture
+def database(tmp_path):
+    path, rng = tmp_path / "patients.duckdb", seeded_rng(1)
+    age, smoker = rng.uniform(20, 90, N), rng.random(N) < 0.4
+    ill = rng.random(N) < np.where(smoker, 0.8, 0.1)
+    wards = rng.choice(["A", "B", "C"], N)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create table patients (age double, ward varchar, smoker boolean, ill boolean, sbp double)")
+        rows = zip(age.tolist(), wards.tolist(), smoker.tolist(), ill.tolist(), (100 + age / 2).tolist(), strict=True)
+        connection.executemany("insert into patients values (?, ?, ?, ?, ?)", list(rows))
+    return f"duckdb:///{path}?table=patients"
+
+
+def opened(database, tmp_path):
+    import ibis
+
+    place, _, table = database.removeprefix("duckdb:///").partition("?table=")
+    return Curator(ibis.duckdb.connect(place).table(table), tmp_path / "a.ledger", BUDGET, dataset="patients")
+
+
+def logistic(**more):
+    return LogisticRegression(n_steps=10, **more)
+
+
+def test_a_logistic_regression_is_charged_retried_and_read_back(database, tmp_path):
+    model = logistic(mechanism="diffused", draws=3)
+    mechanism = model.mechanism_for(N, PART, FACTS, FEATURES, "ill")
+    assert mechanism.columns == [*FEATURES, "ill"]
+    with opened(database, tmp_path) as curator:
+        first, again = (curator.release(mechanism, idempotency_key="one") for _ in range(2))
+        assert np.array_equal(first.value, again.value)
+        assert len(curator.history()) == 1
+        assert first.value.shape == (3, 5)
+    code = (
+        "import json, sys\n"
+        "from sottovoce.ledger import Ledger\n"
+        "from sottovoce.mechanisms import Release, Mechanism\n"
+        "with Ledger(sys.argv[1]) as ledger:\n"
+        "    release = Release.from_json(ledger.entries('patients')[0].release)\n"
+        "print(json.dumps([release.value.tolist(), Mechanism.from_dict(release.mechanism).describe()]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "a.ledger"], capture_output=True, text=True, check=True
+    )
+    value, line = json.loads(done.stdout)
+    assert value == first.value.tolist()
+    assert line.startswith("diffused regression of regression, n=400")
+    fitted = model.keep(first)
+    assert fitted.terms_ == ["age", "ward[B]", "ward[C]", "smoker", "intercept"]
+    assert fitted.classes_.tolist() == [False, True]
+
+
+def test_a_release_killed_in_the_middle_is_spent_and_tells_nothing(database, tmp_path, monkeypatch):
+    mechanism = logistic().mechanism_for(N, PART, FACTS, FEATURES, "ill")
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(mechanism), "_value", die)
+    with opened(database, tmp_path) as curator:
+        with pytest.raises(KeyboardInterrupt):
+            curator.release(mechanism)
+        (entry,) = curator.history()
+        assert entry.release is None
+        assert entry.cost > 0
+        assert curator.remaining() != BUDGET
+
+
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [
+        (LogisticRegression(mechanism="noisy-moments"), "ill"),
+        (SGDLogisticRegression(regularisation=0.1), "ill"),
+        (LinearRegression(), "sbp"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_estimator_is_fitted_by_a_release_of_the_curator(database, tmp_path, model, label):
+    features = [name for name in FEATURES if name != label]
+    mechanism = model.mechanism_for(N, PART, FACTS, features, label)
+    with opened(database, tmp_path) as curator:
+        release = curator.release(mechanism, where="age > 10")
+    fitted = model.keep(Release.from_json(release.to_json()))
+    assert fitted.coef_.size == 4
+    assert fitted.profile_.satisfies(PART)
+    assert list(fitted.to_arviz().posterior["w"].coords["term"].values) == fitted.terms_
+
+
+def test_coefficients_come_back_in_the_units_of_the_columns():
+    rng = seeded_rng(3)
+    age, smoker = rng.uniform(0, 100, 5000), rng.random(5000) < 0.5
+    sbp = 100 + 0.5 * age + 20 * smoker
+    model = LinearRegression(target=GaussianDP(1e4), prior_scale=50.0)
+    mechanism = model.mechanism_for(5000, None, FACTS, ["age", "smoker"], "sbp")
+    release = mechanism.release((np.column_stack([age, smoker]), sbp), rng)
+    model.keep(release)
+    assert model.coef_ == pytest.approx([0.5, 20.0], rel=0.02)
+    assert model.intercept_ == pytest.approx(100.0, rel=0.02)
+
+
+def test_a_promise_is_given_once_and_pure_ones_are_out_of_reach():
+    with pytest.raises(InvalidValue, match="once"):
+        logistic(epsilon=1.0).mechanism_for(N, PART, FACTS, FEATURES, "ill")
+    with pytest.raises(PromiseUnreachable, match="another kind of promise"):
+        logistic(epsilon=1.0).mechanism_for(N, None, FACTS, FEATURES, "ill")
+    with pytest.raises(InvalidValue, match="data_norm is missing"):
+        logistic(classes=[0, 1]).mechanism_for(N, PART, None, FEATURES, "ill")
+
+
+@pytest.mark.parametrize("state", [np.random.default_rng(1), np.random.RandomState(1), 1], ids=["rng", "state", "int"])
+def test_any_seed_will_do(state):
+    X = np.linspace(-1, 1, 40).reshape(20, 2)
+    model = LogisticRegression(1.0, 1e-6, data_norm=2.0, classes=[0, 1], mechanism="noisy-moments", random_state=state)
+    assert model.fit(X, np.arange(20) % 2).release_.reproducible
+
+
+@pytest.mark.parametrize("word", [*Design.mechanisms])
+def test_every_mechanism_reads_back_to_the_same_profile(word):
+    kind = MECHANISMS[word]
+    design = Design(Logistic(), 3, 1.0, radius=4.0, intercept=0.3, names=("a", "b", "y"))
+    target = PureDP(1.0) if word == "tempered regression" else ApproxDP(1.0, 1e-6)
+    made = kind.calibrate(design, 50, target)
+    again = Mechanism.from_dict(json.loads(json.dumps(made.to_dict())))
+    assert type(again) is kind
+    assert again.to_dict() == made.to_dict()
+    assert again.profile == made.profile
+    assert "\n" not in made.describe()
+    first, second = made.worst_pair()
+    made.outputs(first, seeded_rng(1), 2)
+    assert first.n == second.n == 50
+
+
+def test_a_gaussian_posterior_reads_back_and_keeps_the_protocol():
+    X, y = np.full((20, 2), 0.5), np.resize([1.0, -1.0], 20)
+    release = NoisyMoments(Design(Logistic(), 2, 1.0), 20, 1.0, 1.0).release((X, y), seeded_rng(1))
+    again = Release.from_json(release.to_json()).value
+    assert isinstance(again, Posterior)
+    assert again.to_dict() == release.value.to_dict()
+    assert again.sample(5, seeded_rng(1)).shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("norm", "labels", "binary"), [(1.0, (-1, 1), True), (0.5, (0, 3), False), (2.0, (-1, 2), False)]
+)
+def test_the_sensitivity_of_moments_is_the_largest_move_of_one_record(norm, labels, binary):
+    """Every pair of a fine set of records in the plane, by brute force on what the reading itself says of them."""
+    reading = Moments(2, norm, labels, binary=binary)
+    angle = np.linspace(0, 2 * np.pi, 49)[:-1]
+    rows = np.concatenate([r * np.stack([np.cos(angle), np.sin(angle)], axis=1) for r in (norm, norm / 2, 0.0)])
+    points = []
+    for row in rows:
+        for label in labels if binary else np.linspace(*labels, 4):
+            gram, moment, ones, square = reading.split(reading.read(([row.tolist()], [label])).total)
+            points.append(np.concatenate([gram.ravel(), moment, ones, [square]]))
+    found = max(np.linalg.norm(np.array(points) - point, axis=1).max() for point in points)
+    assert 0.85 * reading.sensitivity() < found <= reading.sensitivity()
+    first, second = reading.pairs(4)[0]
+    assert reading.apart(first.total - second.total)
+    assert not reading.apart(4 * (first.total - second.total))
+    assert Reading.from_dict(reading.to_dict()) == reading
