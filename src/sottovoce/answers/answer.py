@@ -34,6 +34,7 @@ class Comparison:
     what: str
     draws: Floats = field(repr=False)
     level: float = 0.95
+    factor: bool = False
 
     @property
     def estimate(self) -> float:
@@ -41,8 +42,11 @@ class Comparison:
         return float(np.median(self.draws))
 
     def interval(self, level: float | None = None) -> Floats:
-        """Return (low, high) of the shortest interval that holds `level`."""
-        return shortest(self.draws[:, None], self.level if level is None else level)[0]
+        """Return (low, high) of the shortest interval that holds `level`; of a ratio, the shortest in factors."""
+        wanted = self.level if level is None else level
+        if self.factor and np.all(self.draws > 0):
+            return np.exp(shortest(np.log(self.draws[:, None]), wanted)[0])
+        return np.asarray(shortest(self.draws[:, None], wanted)[0])
 
     @property
     def low(self) -> float:
@@ -189,10 +193,11 @@ class Answer:
         tiny = np.finfo(np.float64).tiny
         below = np.where(np.abs(below) < tiny, tiny, below)
         with np.errstate(over="ignore"):
-            return self._compared(f"{_name(first)} / {_name(second)}", self.draws(first) / below)
+            draws = np.minimum(self.draws(first) / below, np.finfo(np.float64).max)
+        return self._compared(f"{_name(first)} / {_name(second)}", draws, factor=True)
 
-    def _compared(self, what: str, draws: Floats) -> Comparison:
-        return Comparison(f"{self.question.describe()}, {what}", draws, self.level)
+    def _compared(self, what: str, draws: Floats, *, factor: bool = False) -> Comparison:
+        return Comparison(f"{self.question.describe()}, {what}", draws, self.level, factor)
 
     def probability(self, claim: str) -> float:
         """Return how likely a claim about rows is, such as ``"A > B"`` or ``"A >= 0.3"``."""

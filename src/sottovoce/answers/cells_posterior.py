@@ -155,7 +155,7 @@ class CellsPosterior:
     def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         edges = np.asarray(self.reading.edges)
         bins, at = edges.size - 1, np.asarray(self.question.at)
-        counts = self._counts_of(self.question.prior / 2 / bins, draws, rng)[:, :-1].reshape(draws, -1, bins)
+        counts = self._binned(draws, rng).reshape(draws, -1, bins)
         sizes = counts.sum(axis=2)
         parts = rng.standard_gamma(counts + self.question.prior / 2 / bins) + 1e-300
         heights = np.cumsum(parts, axis=2)
@@ -165,7 +165,7 @@ class CellsPosterior:
         for place, p in enumerate(at):
             index = np.clip((heights <= p).sum(axis=2) - 1, 0, bins - 1)[..., None]
             low, high = np.take_along_axis(heights, index, 2), np.take_along_axis(heights, index + 1, 2)
-            inside = np.clip(((p - low) / np.maximum(high - low, 1e-300))[..., 0], 1e-3, 1 - 1e-3)
+            inside = _inside_bin(heights, index[..., 0], p)
             # Nobody knows how records lie within a bin: about evenly.
             within = rng.beta(_EVEN * inside, _EVEN * (1 - inside))
             width = np.diff(edges)[index[..., 0]]
@@ -174,6 +174,28 @@ class CellsPosterior:
         spread = np.sqrt(at * (1 - at) / np.maximum(sizes.mean(axis=0), 1.0)[:, None])
         plain = np.minimum(spread / np.maximum(density, 1e-12), edges[-1] - edges[0])
         return found.reshape(draws, -1), plain.ravel()
+
+    def _binned(self, draws: int, rng: np.random.Generator) -> Floats:
+        """Return draws of the counts of bins, none below zero, whose sums from either end are biased to neither side.
+
+        Many small bins, each cut at zero on its own, would together add a crowd to every tail. So noise is taken off
+        freely, the bins are moved to their known sum, and it is the cumulative curve that is made to rise: halfway
+        between the least rising curve above it and the greatest below it.
+        """
+        noise, bins = self.noises[0], len(self.reading.edges) - 1
+        noisy = self.reading.split(self.cells)[0].astype(np.float64)
+        deviation = np.sqrt(noise.variance)
+        shape = (draws, noisy.size)
+        drawn = rng.normal(size=shape) if noise.kind == "gaussian" else rng.laplace(size=shape) / np.sqrt(2)
+        free = noisy - deviation * drawn
+        free += (self.n - free.sum(axis=1, keepdims=True)) / noisy.size
+        curves = np.cumsum(free[:, :-1].reshape(draws, -1, bins), axis=2)
+        total = np.clip(curves[:, :, -1:], 0.0, self.n)
+        above = np.maximum.accumulate(curves, axis=2)
+        below = np.minimum.accumulate(curves[:, :, ::-1], axis=2)[:, :, ::-1]
+        rising = np.clip((above + below) / 2, 0.0, total)
+        rising[:, :, -1:] = total
+        return np.diff(rising, axis=2, prepend=0.0)
 
     # What every posterior has.
 
@@ -219,3 +241,26 @@ class CellsPosterior:
         return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _inside_bin(heights: Floats, index: NDArray[np.int64], p: float) -> Floats:
+    """Return where in its bin a cumulative curve reaches p, from 0 to 1.
+
+    The curve is a monotone cubic: its slope at an edge is the harmonic mean of the two bins beside it (Fritsch and
+    Carlson), which follows a density that rises or falls within the bin. Bins must be of one width.
+    """
+    steps = np.diff(heights, axis=-1)
+    slopes = 2 * steps[..., 1:] * steps[..., :-1] / np.maximum(steps[..., 1:] + steps[..., :-1], 1e-300)
+    slopes = np.concatenate([steps[..., :1], slopes, steps[..., -1:]], axis=-1)
+    low, height, first, last = (
+        np.take_along_axis(a, index[..., None] + k, -1)[..., 0]
+        for a, k in ((heights, 0), (steps, 0), (slopes, 0), (slopes, 1))
+    )
+    height = np.maximum(height, 1e-300)
+    goal, first, last = (p - low) / height, np.minimum(first / height, 3.0), np.minimum(last / height, 3.0)
+    below, above = np.zeros(goal.shape), np.ones(goal.shape)
+    for _ in range(14):
+        x = (below + above) / 2
+        reached = x * (first + x * (3 - 2 * first - last + x * (first + last - 2)))
+        below, above = np.where(reached < goal, x, below), np.where(reached < goal, above, x)
+    return np.asarray(np.clip((below + above) / 2, 1e-3, 1 - 1e-3))

@@ -18,8 +18,8 @@ _RUN = 15
 def shortest(draws: Floats, level: float = 0.95) -> Floats:
     """Return for each column of draws the shortest interval that holds `level` of them, (low, high) last.
 
-    >>> shortest(np.array([0.0, 1.0, 2.0, 3.0, 100.0])[:, None], 0.6).tolist()
-    [[1.0, 3.0]]
+    >>> shortest(np.linspace(0, 1, 1001)[:, None] ** 2, 0.5).round(2).tolist()
+    [[0.0, 0.25]]
     """
     if not 0 < level < 1:
         raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")

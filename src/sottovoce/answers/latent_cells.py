@@ -57,8 +57,8 @@ def _conditioned(
 ) -> Floats:
     """Return draws on the multiples of `step`, conditioned on their sum by convolution."""
     last = round(n / step)
-    nodes = np.arange(last + 1) * float(step)
-    log_weights = noise.log_weight(noisy[:, None] - nodes) + log_prior(nodes, alpha[:, None])
+    nodes: Floats = np.arange(last + 1, dtype=np.float64) * step
+    log_weights = noise.log_weight(noisy[:, None] - nodes[None, :]) + log_prior(nodes[None, :], alpha[:, None])
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     order = np.argsort(-noisy)  # the large cells last drawn from: what is left for them is then what fits
     forward = [weights[order[0]]]

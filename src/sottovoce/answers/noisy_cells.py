@@ -14,6 +14,7 @@ from sottovoce.answers.cell_noise import KINDS, cell_noises, cell_profile
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.questions import Question
 from sottovoce.facts import Category, Facts, Number
+from sottovoce.facts import Category, Facts, Flag
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -58,7 +59,7 @@ class NoisyCells(Mechanism):
     --------
     >>> from sottovoce.facts import Category, Facts, Flag
     >>> from sottovoce.privacy.promises import PureDP
-    >>> question = Question("proportion", ("smoker",), Facts(smoker=Flag(), ward=Category("AB")), by=("ward",))
+    >>> question = Question("proportion", ("smoker",), Facts(smoker=Flag(), ward=Category(["A", "B"])), by=("ward",))
     >>> mech = NoisyCells.calibrate(question, n=100, target=PureDP(0.5))
     >>> mech.noise, round(mech.scale, 6)
     ('laplace', 4.0)
@@ -82,6 +83,12 @@ class NoisyCells(Mechanism):
         object.__setattr__(self, "scale", float(self.scale))
         if not 0 < self.scale <= _MOST:
             raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
+
+    @classmethod
+    def example(cls) -> NoisyCells:
+        """Return the cells of a small question."""
+        facts = Facts(smoker=Flag(), ward=Category(("A", "B")))
+        return cls(Question("proportion", ("smoker",), facts, ("ward",)), 20, "laplace", 4.0)
 
     @cached_property
     def reading(self) -> GroupMoments:
@@ -156,7 +163,7 @@ class NoisyCells(Mechanism):
     @classmethod
     def example(cls) -> Self:
         """Return the means of a number in two wards, of five records, with Gaussian noise."""
-        facts = Facts(stay=Number(0, 10), ward=Category(["A", "B"]))
+        facts = Facts(stay=Number(0, 10), ward=Category(("A", "B")))
         return cls(Question("mean", ("stay",), facts, by=("ward",)), 5, "gaussian", 3.0)
 
     @property

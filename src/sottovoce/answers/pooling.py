@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, ndtr
 
-from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["pooled_counts", "pooled_means", "pooled_shares"]
@@ -69,7 +69,7 @@ def pooled_means(means: Floats, rng: np.random.Generator) -> Floats:
     picked, _ = _common(table, draws, rng)
     # A draw that is taken many times is moved a little: less than a group's own draws lie apart.
     width = few.std(axis=0) * len(few) ** -0.5
-    return np.clip(np.take_along_axis(few, picked, axis=0) + width * rng.normal(size=picked.shape), -1, 1)
+    return np.asarray(np.clip(np.take_along_axis(few, picked, axis=0) + width * rng.normal(size=picked.shape), -1, 1))
 
 
 def pooled_counts(
@@ -77,9 +77,9 @@ def pooled_counts(
 ) -> Floats:
     """Return draws of true counts, (draws, cells): each cell's negative binomial around what its categories suggest.
 
-    Of one column, all cells have one mean; of several, the mean is a product with a factor for every category. The factors
-    and how far cells stray from the product are averaged over: the factors' posterior by Laplace's method, for each of
-    a grid of spreads.
+    Of one column, all cells have one mean; of several, the mean is a product with a factor for every category. The
+    factors and how far cells stray from the product are averaged over: the factors' posterior by Laplace's method, for
+    each of a grid of spreads.
     """
     design, precision = _main_effects(shape)
     fits = [_fitted(noisy, noise.variance, n, design, precision, spread) for spread in _STRAY]
@@ -117,7 +117,7 @@ def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
 
 
 def _main_effects(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Return a column for all cells, and one for each category where several columns are crossed, with prior weights."""
+    """Return a column for all cells, and one for each category where columns are crossed, with prior weights."""
     cells = int(np.prod(shape))
     places = np.unravel_index(np.arange(cells), shape)
     crossed = [size for size in shape if size > 1]
@@ -154,7 +154,7 @@ def _fitted(
     return float(log), factors, np.linalg.cholesky(np.linalg.inv(curvature))
 
 
-def _common(table: Floats, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _common(table: Floats, draws: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Draw what is common, and for each such draw one of every group's draws, from log ratios of priors.
 
     The table is (first, second, own draws, groups).

@@ -13,7 +13,7 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 
 _IDEAS = (
     *("divergences", "samplers", "noise", "calibration", "accounting"),
-    *("spending", "ledgers", "secrecy", "local", "latent", "readings", "registered", "chains", "tables"),
+    *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains", "tables"),
 )
 _NEEDS = {"chains": ("jax", "sklearn"), "tables": ("ibis", "pyarrow")}
 

@@ -1,0 +1,43 @@
+"""Faults of answers by group."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.faults import Patch, fault
+
+CELLS = "cells of an answer move no more than is claimed"
+OUTSIDE = "a record of no group adds nothing to any group"
+
+
+@fault("squares of a measure left out of the sensitivity", "noisy cells", CELLS)
+def _no_squares(patch: Patch) -> None:
+    from sottovoce.answers import cell_noise
+
+    honest = cell_noise._moves
+
+    def moves(reading, noise, power):
+        weights = cell_noise.cell_weights(reading, noise)
+        return honest(reading, noise, power) - (2 * weights[-1] ** power if reading.cells > 1 else 0)
+
+    patch.setattr(cell_noise, "_moves", moves)
+
+
+@fault("a record that changes its end of the bounds moves one half", "noisy cells", CELLS)
+def _half_turn(patch: Patch) -> None:
+    from sottovoce.answers import cell_noise
+
+    patch.setattr(cell_noise, "_turned", lambda b, c, power: b**power)
+
+
+@fault("a missing number counts as the middle of its bounds", "noisy cells", OUTSIDE)
+def _filled(patch: Patch) -> None:
+    from sottovoce.readings import group_moments
+
+    honest = group_moments.as_numbers
+
+    def numbers(values, what="records"):
+        found = honest(values, what)
+        return np.where(np.isnan(found), 5.0, found)
+
+    patch.setattr(group_moments, "as_numbers", numbers)

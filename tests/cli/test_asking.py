@@ -1,0 +1,64 @@
+"""`sottovoce ask`: a question in words or in options, a table in the terminal."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import app
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
+
+FACTS = """
+[sbp]
+kind = "number"
+low = 60
+high = 250
+[ward]
+kind = "category"
+categories = ["A", "B"]
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    path = tmp_path / "patients.parquet"
+    pq.write_table(pa.table({"sbp": rng.normal(131, 18, 2000), "ward": rng.choice(["A", "B"], 2000)}), path)
+    path.with_suffix(".facts.toml").write_text(FACTS, encoding="utf-8")
+    return path
+
+
+def ask(*arguments: str) -> str:
+    return CliRunner().invoke(app, ["ask", *arguments], catch_exceptions=False).stdout
+
+
+def test_a_question_in_words_is_answered_by_a_table(data: Path, tmp_path: Path) -> None:
+    files = ("--csv", str(tmp_path / "a.csv"), "--plot", str(tmp_path / "a.png"))
+    said = ask(str(data), "mean of sbp by ward", "--budget", "approx:1,1e-6", "--spend", "5%", *files)
+    assert said.splitlines()[0].strip() == "mean of sbp by ward"
+    assert "95 % left: about 19 more like the last" in " ".join(said.split())
+    with (tmp_path / "a.csv").open(encoding="utf-8") as file:
+        assert [row["ward"] for row in csv.DictReader(file)] == ["A", "B"]
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_options_say_the_same_and_json_holds_the_answer(data: Path) -> None:
+    options = ("--verb", "quantiles", "--column", "sbp", "--by", "ward", "--at", "0.5", "--spend", "0.2", "--json")
+    told = json.loads(ask(str(data), "--budget", "pure:1", *options))
+    assert told["question"] == "quantiles 0.5 of sbp by ward"
+    assert told["left"] == "80 % left: about 4 more like the last"
+    assert [row["ward"] for row in told["table"]] == ["A", "B"]
+
+
+def test_what_makes_no_sense_is_refused_before_anything_is_spent(data: Path) -> None:
+    for wrong, error in ((("men of sbp",), InvalidValue), ((), InvalidValue), (("mean of weight",), InvalidValue)):
+        with pytest.raises(error):
+            ask(str(data), *wrong, "--budget", "pure:1")
+    ask(str(data), "mean of sbp", "--budget", "pure:1", "--spend", "100%")
+    with pytest.raises(BudgetExceeded):
+        ask(str(data), "mean of sbp", "--spend", "1%")
