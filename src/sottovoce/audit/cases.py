@@ -109,8 +109,8 @@ def _example(word: str, odd: str | None) -> Subject:
     if odd is None:
         return subject_of(mechanism, name=f"{word}, example")
     first, *_ = typical_records(mechanism.reading)
-    pair = tuple(InMemory([(cell,) * len(first), *[first] * (mechanism.n - 1)]) for cell in ODD[odd])
-    return subject_of(mechanism, pair, name=f"{word}, {odd}")
+    one, other = (InMemory([(cell,) * len(first), *[first] * (mechanism.n - 1)]) for cell in ODD[odd])
+    return subject_of(mechanism, (one, other), name=f"{word}, {odd}")
 
 
 def find_case(name: str) -> Case:

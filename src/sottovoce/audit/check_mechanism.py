@@ -204,7 +204,9 @@ class _Watched:
     """A table that notes, each time it is read, how many entries of a ledger are paid for and open."""
 
     def __init__(self, table: Any) -> None:
-        self._table, self.curator, self.open = table, None, []  # type: ignore[var-annotated]
+        self._table = table
+        self.curator: Any = None
+        self.open: list[int] = []
         self.schema = table.schema
 
     def count(self) -> int:
@@ -214,7 +216,7 @@ class _Watched:
         self._table.check(reading, column, where=where, missing=missing)
 
     def read(self, reading: Any, column: Any = None, *, where: Any = None, missing: Any = None) -> Any:
-        self.open.append(len(self.curator.pending()))  # type: ignore[attr-defined]
+        self.open.append(len(self.curator.pending()))
         return self._table.read(reading, column, where=where, missing=missing)
 
     def close(self) -> None:
