@@ -14,7 +14,6 @@ from sottovoce.answers.cell_noise import KINDS, cell_noises, cell_profile
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.questions import Question
 from sottovoce.facts import Category, Facts, Number
-from sottovoce.facts import Category, Facts, Flag
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -83,12 +82,6 @@ class NoisyCells(Mechanism):
         object.__setattr__(self, "scale", float(self.scale))
         if not 0 < self.scale <= _MOST:
             raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
-
-    @classmethod
-    def example(cls) -> NoisyCells:
-        """Return the cells of a small question."""
-        facts = Facts(smoker=Flag(), ward=Category(("A", "B")))
-        return cls(Question("proportion", ("smoker",), facts, ("ward",)), 20, "laplace", 4.0)
 
     @cached_property
     def reading(self) -> GroupMoments:

@@ -56,5 +56,5 @@ def tempered_chain() -> Subject:
     grid = ChainGrid(Field("region", (0,)), (Field("month", (0, 1)),))
     model = HiddenMarkovModel(grid, (Field("kind", (0, 1)),), states=2)
     mechanism = TemperedHiddenMarkov.calibrate(model, 1, PureDP(4.0), sweeps=2)
-    one, other = (model.statistics({"region": [0], "month": [0], "kind": [kind]}) for kind in (0, 1))
-    return subject_of(mechanism, (one, other), name="tempered hidden Markov chain")
+    first, second = (model.statistics({"region": [0], "month": [0], "kind": [kind]}) for kind in (0, 1))
+    return subject_of(mechanism, (first, second), name="tempered hidden Markov chain")

@@ -204,7 +204,7 @@ class _Watched:
     """A table that notes, each time it is read, how many entries of a ledger are paid for and open."""
 
     def __init__(self, table: Any) -> None:
-        self._table: Any = table
+        self._table = table
         self.curator: Any = None
         self.open: list[int] = []
         self.schema = table.schema
