@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.privacy.likelihood_ratio import LikelihoodRatioProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, ceil_float
 from sottovoce.privacy.pairs import GammaRatePairs
-from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
 from sottovoce.systems.conjugate import Conjugate, check_weights
@@ -82,7 +84,11 @@ class GammaExponential(Conjugate):
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         shape, low = prior_weight * self.shape + data_weight * n, prior_weight * self.rate
-        return LikelihoodRatioProfile((GammaRatePairs(shape, low, low + data_weight * self.high),))
+        # Two rates, each rounded, lie as far apart as they should and at most one last digit further.
+        exact = Fraction(low) + Fraction(data_weight) * Fraction(self.high)
+        high = math.nextafter(ceil_float(exact), math.inf)
+        basis = Basis.EXACT if high - low > 1e-7 * low else Basis.BOUND
+        return LikelihoodRatioProfile((GammaRatePairs(shape, low, high),), basis=basis)
 
     def _with_prior(self, prior: Gamma) -> Self:
         return replace(self, shape=prior.shape, rate=prior.rate)
