@@ -30,6 +30,8 @@ _FAR = 1e-22
 """Mass of the privacy loss of all parts together that may move to infinity; it is added to δ."""
 _NODES = 2**18
 """How many nodes a part, and the standard deviation of the sum, may have on the grid."""
+_COARSEST = 100.0
+"""The widest step of a grid; beyond, its exponentials are no doubles."""
 _MOST = 10**12
 """The largest number of repetitions."""
 _MOST_KINDS = 100
@@ -209,6 +211,8 @@ class ComposedProfile(Profile):
             return []
         sizes = [math.sqrt(float(part.renyi(min(2.0, (1 + part.pole) / 2)))) for part, _ in parts]
         step = _step(sizes, counts, reach)
+        if step > _COARSEST:
+            return []
         losses = [discretise(part, step, most) for (part, _), most in zip(parts, reach, strict=True)]
         return tilted_sums(losses, counts, step)
 

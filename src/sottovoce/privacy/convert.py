@@ -86,4 +86,5 @@ def _epsilon_at(renyi: Floats, order: Floats, log_delta: Floats) -> Floats:
 
 
 def _log_expm1(x: Floats) -> Floats:
-    return np.where(x > 30, x, np.log(np.expm1(np.minimum(x, 30.0))))
+    """Return log(e^x - 1); NaN, which claims nothing, where x may have lost digits to underflow."""
+    return np.where(x > 30, x, np.log(np.expm1(np.where(x > 1e-300, np.minimum(x, 30.0), np.nan))))

@@ -196,7 +196,8 @@ class PrivacyFilter:
             case ZeroConcentratedDP():
                 return profile.zcdp()
             case GaussianDP():
-                return profile.gdp() * profile.gdp()
+                mu = profile.gdp()
+                return mu * mu or min(mu, 5e-324)
             case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
                 return float(profile.renyi(self.order))
         raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats, log1mexp, real
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Basis, Profile
 
 __all__ = ["GaussianProfile"]
@@ -44,16 +44,18 @@ class GaussianProfile(Profile):
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.mu == 0:
             return np.full(epsilon.shape, -np.inf)
-        a = np.maximum(self.mu / 2 - epsilon / self.mu, -1e150)  # further out the square is no double, and δ is zero
+        # Lifted by what its rounding, and that of its square, can take away: as if ε were a hair smaller.
+        above, below = self.mu / 2, epsilon / self.mu
+        a = np.maximum(above - below + 4e-16 * (above + below), -1e150)  # beyond, the square is no double, and δ zero
         out = np.empty(epsilon.shape)
         tail = a < 4
         # Φ(a) - e^ε Φ(a-μ) = φ(a)·(a difference of Mills ratios): nothing underflows, little cancels.
         x = -a[tail] / _ROOT2
         out[tail] = -(x * x) - np.log(2.0) + np.log(_erfcx_drop(x, self.mu / _ROOT2))
         body = ~tail
-        out[body] = special.log_ndtr(a[body]) + log1mexp(
-            epsilon[body] + special.log_ndtr(a[body] - self.mu) - special.log_ndtr(a[body])
-        )
+        # One less two small numbers: Φ(-a), and e^ε Φ(a-μ) = φ(a)·(a Mills ratio).
+        x = a[body] / _ROOT2
+        out[body] = np.log1p(-special.ndtr(-a[body]) - np.exp(-x * x) / 2 * special.erfcx(self.mu / _ROOT2 - x))
         return out
 
     def _renyi(self, order: Floats) -> Floats:

@@ -11,7 +11,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up, whole
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.pure import atoms_renyi
+from sottovoce.privacy.pure import atoms_renyi, gaussian_margin
 
 __all__ = ["DiscreteLaplaceProfile", "LaplaceProfile"]
 
@@ -64,7 +64,7 @@ class LaplaceProfile(Profile):
             large = np.logaddexp(np.log(up) + gap * t, np.log(down) - order * t)
             value = np.where(little < 1, np.log1p(little), large) / gap
         most = order * self.zcdp()  # R(λ)/λ only falls
-        return np.fmin(np.where(order == 1, self.zcdp(), value), np.minimum(most, t))
+        return np.fmax(np.fmin(np.where(order == 1, self.zcdp(), value), np.minimum(most, t)), min(t, 5e-324))
 
     def pure(self) -> float:
         """Return sensitivity / scale."""
@@ -72,10 +72,12 @@ class LaplaceProfile(Profile):
 
     def zcdp(self) -> float:
         """Return t - 1 + e^-t, the divergence at order 1: R(λ)/λ only falls from there."""
-        return float(expm1mx(np.asarray(-self.pure())))
+        return float(expm1mx(np.asarray(-self.pure()))) or min(self.pure(), 5e-324)
 
     def gdp(self) -> float:
         """Return μ; the gap to a Gaussian trade-off is largest at its fixed point."""
+        if self.pure() < 1:
+            return 2 * gaussian_margin(float(-np.expm1(-self.pure() / 2)))
         return -2 * float(special.ndtri(np.exp(-self.pure() / 2) / 2))
 
 
@@ -122,7 +124,8 @@ class DiscreteLaplaceProfile(Profile):
             k = np.arange(steps + 1.0)
             log_p = -t * k + np.log(np.tanh(t / 2))
             log_p[[0, -1]] = -np.array([0.0, t * steps]) - np.log1p(np.exp(-t))
-            return np.minimum(atoms_renyi(order, t * (steps - 2 * k), log_p), self.pure())
+            values = np.minimum(atoms_renyi(order, t * (steps - 2 * k), log_p), self.pure())
+            return np.maximum(values, min(self.pure(), 5e-324))
         # The same sum as a geometric series. Its rounding is covered by rounding up.
         mean = t * steps + 2 * t * np.exp(-t) * np.expm1(-t * steps) / -np.expm1(-2 * t)
         lam = np.maximum(order, 1 + 1e-4)
@@ -145,4 +148,7 @@ class DiscreteLaplaceProfile(Profile):
         """Return μ; of the knots of the trade-off curve the middle one is the furthest from a Gaussian."""
         t, steps = 1 / self.scale, self.sensitivity
         knots = np.array([(steps + 1) // 2, steps + 1 - (steps + 1) // 2])
+        if self.pure() < 1:
+            shares = (-np.expm1(-t * knots) - np.exp(-t) * np.expm1(-t * (knots - 1))) / (1 + np.exp(-t))
+            return sum(map(gaussian_margin, shares.tolist()))
         return -float(special.ndtri(np.exp(-t * knots) / (1 + np.exp(-t))).sum())

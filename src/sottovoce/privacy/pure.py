@@ -11,7 +11,7 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["BoundedRangeProfile", "PureProfile", "atoms_renyi"]
+__all__ = ["BoundedRangeProfile", "PureProfile", "atoms_renyi", "gaussian_margin"]
 
 
 def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
@@ -29,6 +29,11 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
         large = special.logsumexp(log_p + gap * loss, axis=-1)
         value = np.where(little < 1, np.log1p(little), large) / gap[..., 0]
     return np.where(order == 1, np.sum(each, axis=-1), value)
+
+
+def gaussian_margin(share: float) -> float:
+    """Return -Φ⁻¹((1 - share)/2), which keeps its digits for a small share, rounded up."""
+    return float(np.sqrt(2.0) * special.erfinv(share)) * (1 + 2e-15)
 
 
 def _at_most(values: Floats, most: float) -> Floats:
@@ -81,10 +86,13 @@ class PureProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = ε·tanh(ε/2), the divergence at order 1."""
-        return min(self.level * float(np.tanh(self.level / 2)) * (1 + 4e-16), self.level)
+        rho = self.level * float(np.tanh(self.level / 2)) * (1 + 4e-16)
+        return min(rho or 5e-324, self.level)
 
     def gdp(self) -> float:
         """Return μ: the trade-off curve has one knot, so the Gaussian one need only pass below that."""
+        if self.level < 1:
+            return 2 * gaussian_margin(float(np.tanh(self.level / 2)))
         if self.level < 700:
             return -2 * float(special.ndtri(special.expit(-self.level)))
         return -2 * float(special.ndtri_exp(-self.level))
@@ -142,7 +150,7 @@ class BoundedRangeProfile(Profile):
 
     def zcdp(self) -> float:
         """Return ρ = η²/8."""
-        return self.width * (self.width / 8)
+        return self.width * (self.width / 8) or min(self.width, 5e-324)
 
     def gdp(self) -> float:
         """Return the μ that η-privacy implies."""

@@ -17,7 +17,7 @@ from scipy import optimize
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
 from sottovoce.privacy.errors import IncompatibleNotions
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import (
     ApproxDP,
@@ -41,6 +41,8 @@ __all__ = [
     "trade_off",
 ]
 
+_ONE = math.nextafter(1.0, 2.0)
+"""Rates lie below this."""
 _POINTS = 161
 """Tangents of the trade-off curve that are compared before the best one is refined."""
 
@@ -71,8 +73,8 @@ def trade_off(profile: Profile, false_alarms: ArrayLike) -> float | Floats:
     >>> round(trade_off(GaussianProfile(1.0), 0.05), 4)
     0.7405
     """
-    alphas = as_floats("false_alarms", false_alarms, 0.0, below=math.nextafter(1.0, 2.0))
-    found = np.array([_beta(profile, float(alpha)) for alpha in np.atleast_1d(alphas)])
+    alphas = as_floats("false_alarms", false_alarms, 0.0, below=_ONE)
+    found = np.array([_at_most_one_less(_hits(profile, float(alpha))) for alpha in np.atleast_1d(alphas)])
     return float(found[0]) if alphas.ndim == 0 else found
 
 
@@ -85,7 +87,7 @@ def success(profile: Profile, baseline: float) -> float:
     >>> round(success(GaussianProfile(0.5), 0.01), 4)
     0.0339
     """
-    return 1.0 - trade_off(profile, float(as_floats("baseline", baseline, 0.0)))
+    return _hits(profile, real("baseline", baseline, below=_ONE))
 
 
 def predictive_value(profile: Profile, prior: float, false_alarms: float) -> float:
@@ -95,8 +97,9 @@ def predictive_value(profile: Profile, prior: float, false_alarms: float) -> flo
     >>> round(predictive_value(PureProfile(1.0), 0.5, 0.1), 4)
     0.7311
     """
-    prior = float(as_floats("prior", prior, 0.0, below=1.0))
-    hits = 1.0 - trade_off(profile, float(as_floats("false_alarms", false_alarms, 0.0)))
+    prior = real("prior", prior, below=1.0)
+    false_alarms = real("false_alarms", false_alarms, below=_ONE)
+    hits = _hits(profile, false_alarms)
     if prior == 0 or hits == 0:
         return prior
     return prior * hits / (prior * hits + (1 - prior) * false_alarms)
@@ -151,15 +154,17 @@ def least_private(promise: Promise) -> Profile:
     raise IncompatibleNotions(f"no curve goes with {promise}; ask what it leaves to a guess instead")
 
 
-def _beta(profile: Profile, alpha: float) -> float:
+def _hits(profile: Profile, alpha: float) -> float:
+    """Return 1 - β(α), the power of the best test; as a sum of positive terms, so that a small one keeps its digits."""
     if alpha >= 1:
-        return 0.0
+        return 1.0
 
     def bounds(epsilon: Floats) -> Floats:
         delta = np.minimum(profile.delta(epsilon), 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            first = 1 - delta - (np.exp(epsilon) * alpha if alpha > 0 else 0.0)
-            return np.asarray(np.maximum(first, np.exp(-epsilon) * (1 - delta - alpha)))
+        with np.errstate(over="ignore"):
+            first = delta + (np.exp(epsilon + math.log(alpha)) if alpha > 0 else 0.0)
+        second = -np.expm1(-epsilon) + np.exp(-epsilon) * (delta + alpha)
+        return np.asarray(np.minimum(first, second))
 
     pure = profile.pure()
     top = min(pure if math.isfinite(pure) else 60.0, max(60.0, 2 * -math.log(max(alpha, 1e-300))))
@@ -167,11 +172,20 @@ def _beta(profile: Profile, alpha: float) -> float:
     if math.isfinite(pure):
         grid = np.append(grid, pure)
     values = bounds(grid)
-    best = int(np.argmax(values))
+    best = int(np.argmin(values))
+    least = float(values[best])
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
     if high > low:
         found = optimize.minimize_scalar(
-            lambda e: -float(bounds(np.array([e]))[0]), bounds=(float(low), float(high)), method="bounded"
+            lambda e: float(bounds(np.array([e]))[0]), bounds=(float(low), float(high)), method="bounded"
         )
-        return float(min(max(0.0, values[best], -float(found.fun)), 1.0 - alpha))
-    return float(min(max(0.0, values[best]), 1.0 - alpha))
+        least = min(least, float(found.fun))
+    # The exponent of a small α rounds by its size.
+    lift = 1 + 4e-16 * (2 - math.log(alpha)) if alpha > 0 else 1 + 1e-15
+    return min(max(least * lift, alpha), 1.0)
+
+
+def _at_most_one_less(hits: float) -> float:
+    """Return 1 - hits, rounded down."""
+    rest = 1.0 - hits
+    return rest if hits <= 1.0 - rest else math.nextafter(rest, 0.0)

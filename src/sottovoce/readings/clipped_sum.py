@@ -18,8 +18,8 @@ from sottovoce.readings.grid import Grid, check_span, exact_sum, noisy_grid, sum
 
 __all__ = ["ClippedSum"]
 
-_COARSE = 2.0**-10
-"""A total by hand may be off by this much of a record's width: what one step of a noisy sum's grid allows for."""
+_COARSE = 2.0**-17
+"""A total by hand may be off by a sixteenth of this much of a record's width: half a step of a noisy sum's grid."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ class ClippedSum(Reading):
     def movement(self, n: int) -> Movement:
         """Return by how much one record moves the sum: its width, one step more where fractions are rounded."""
         if self.integer:
-            width = round(self.high - self.low)
+            _, first, last = self.grid_steps()
+            width = last - first
             return Movement(1.0, 1, width, float(width) ** 2)
         span = check_span(self.low, self.high)
         grid = noisy_grid(n, span, span)
@@ -130,13 +131,17 @@ class ClippedSum(Reading):
         return Movement(grid, 1, width, float(width) ** 2)
 
     def steps(self, statistics: Statistics) -> Integers:
-        """Return the sum in steps above n·low, which keeps its digits far from zero."""
+        """Return the sum in steps above n·low, which keeps its digits far from zero; of whole records, the first."""
         checked = self.check(statistics)
+        if self.integer:
+            return np.rint(checked.total).astype(np.int64) - checked.n * self.grid_steps()[1]
         near = checked.total[0] - checked.n * self.low if checked.above is None else checked.above
         return np.rint(np.atleast_1d(near) / self.movement(checked.n).grid).astype(np.int64)
 
     def from_steps(self, n: int, steps: Integers) -> Floats:
         """Return n·low and the steps together."""
+        if self.integer:
+            return np.asarray(steps + float(n * self.grid_steps()[1]))
         return np.asarray(steps * self.movement(n).grid + n * self.low)
 
     def statistics(self, n: int, total: Floats) -> Statistics:

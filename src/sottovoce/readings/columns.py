@@ -35,15 +35,15 @@ def as_numbers(values: Any, what: str = "records") -> Floats:
 def as_rows(values: Any, dimension: int) -> Floats:
     """Return rows of `dimension` coordinates as doubles; what is no number is NaN, and so is a row of another length.
 
-    A table of another shape is refused: its shape is public.
+    An array of another shape is refused: its shape is public. The rows of a list have lengths of their own.
     """
-    if isinstance(values, list | tuple):
-        array = _uniform(values)
-        if array is None or array.ndim != 2:
+    if _is_list(values):
+        array = _uniform_rows(values)
+        if array is None or array.shape[1:] != (dimension,):
             rows = [_row(value, dimension) for value in values]
             return np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
-    else:
-        array = _array(values, "records", typed=True)
+        return _floats(array)
+    array = _array(values, "records", typed=True)
     if array.size == 0:
         return np.zeros((0, dimension))
     if array.ndim != 2:
@@ -94,7 +94,7 @@ def _array(values: Any, what: str, *, typed: bool) -> NDArray[Any]:
         out = np.asarray(values.data).astype(object)
         out[np.ma.getmaskarray(values)] = None
         return np.asarray(out)
-    if isinstance(values, list | tuple):
+    if _is_list(values):
         # The type of an array made from a list depends on all of it, so only doubles, which every number alone
         # would become as well, are taken from there.
         array = _uniform(values) if typed else None
@@ -108,8 +108,38 @@ def _array(values: Any, what: str, *, typed: bool) -> NDArray[Any]:
     return array
 
 
+def _is_list(values: Any) -> bool:
+    """Say whether these are records that each have a type of their own: a list, or a sequence like one."""
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray | memoryview | np.ndarray)
+
+
+def _plain(kind: type) -> bool:
+    """Say whether an array takes values of a type as `_number` takes them one by one."""
+    return kind in (float, int, bool) or (
+        issubclass(kind, np.number | np.bool_) and not issubclass(kind, np.timedelta64 | np.complexfloating)
+    )
+
+
+def _uniform_rows(rows: Any) -> NDArray[Any] | None:
+    """Return a list of rows as an array of numbers, or None where any is no plain row of plain numbers."""
+    found = set(map(type, rows))
+    if found == {np.ndarray}:
+        plain = all(row.ndim == 1 and row.dtype.kind in "biuf" for row in rows)
+    else:
+        plain = found <= {list, tuple} and all(map(_plain, {type(cell) for row in rows for cell in row}))
+    return _uniform_array(rows) if plain and len(set(map(len, rows))) == 1 else None
+
+
 def _uniform(values: Any) -> NDArray[Any] | None:
-    """Return a list as an array of numbers, or None where it holds anything else."""
+    """Return a list as an array of numbers, or None where it holds anything else.
+
+    Of plain numbers only: NumPy also takes arrays of no dimension, and whatever offers itself as one, for numbers, and
+    beside a text they would be none.
+    """
+    return _uniform_array(values) if all(map(_plain, set(map(type, values)))) else None
+
+
+def _uniform_array(values: Any) -> NDArray[Any] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -138,19 +168,32 @@ def _floats(array: NDArray[Any]) -> Floats:
 def _number(value: Any) -> float:
     try:
         # A time span of NumPy's counts as a whole number there, though it is none.
-        if isinstance(value, np.timedelta64) or not isinstance(value, kinds.Real | Decimal | np.bool_):
-            return np.nan
-        return float(value)
+        if not isinstance(value, np.timedelta64) and isinstance(value, kinds.Real | Decimal | np.bool_):
+            return float(value)
+        return _from_scalar(value) if hasattr(value, "__array__") else np.nan
     except OverflowError:
         return np.inf if value > 0 else -np.inf
     except Exception:  # a signalling NaN, or a number of someone's own that fails
         return np.nan
 
 
+def _from_scalar(value: Any) -> float:
+    """Return an array of no dimension as a number, or NaN."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        array = np.asarray(value)
+    number = array.ndim == 0 and array.dtype.kind in "biuf" and not np.ma.is_masked(value)
+    return float(_floats(array[None])[0]) if number else np.nan
+
+
 def _row(value: Any, dimension: int) -> list[float]:
-    flat = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    cells = list(value) if flat else []
-    return [_number(cell) for cell in cells] if len(cells) == dimension else [np.nan] * dimension
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cells = _array(value, "record", typed=False)
+    except Exception:  # a text, a single number, or a sequence of someone's own that fails
+        return [np.nan] * dimension
+    return list(map(_number, cells.tolist())) if cells.shape == (dimension,) else [np.nan] * dimension
 
 
 def _looked_up(values: list[Any], labels: Sequence[Hashable], other: int) -> Codes:

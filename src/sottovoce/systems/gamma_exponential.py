@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.facts import Column, Number
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, ceil_float
 from sottovoce.privacy.pairs import GammaRatePairs, LikelihoodRatioProfile
-from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
 from sottovoce.systems.asking import RATE, Setting
@@ -99,7 +101,11 @@ class GammaExponential(Conjugate):
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         shape, low = prior_weight * self.shape + data_weight * n, prior_weight * self.rate
-        return LikelihoodRatioProfile((GammaRatePairs(shape, low, low + data_weight * self.high),))
+        # Two rates, each rounded, lie as far apart as they should and at most one last digit further.
+        exact = Fraction(low) + Fraction(data_weight) * Fraction(self.high)
+        high = math.nextafter(ceil_float(exact), math.inf)
+        basis = Basis.EXACT if high - low > 1e-7 * low else Basis.BOUND
+        return LikelihoodRatioProfile((GammaRatePairs(shape, low, high),), basis=basis)
 
     def _with_prior(self, prior: Gamma) -> Self:
         return replace(self, shape=prior.shape, rate=prior.rate)
