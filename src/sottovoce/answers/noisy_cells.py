@@ -84,12 +84,6 @@ class NoisyCells(Mechanism):
         if not 0 < self.scale <= _MOST:
             raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
 
-    @classmethod
-    def example(cls) -> NoisyCells:
-        """Return the cells of a small question."""
-        facts = Facts(smoker=Flag(), ward=Category(("A", "B")))
-        return cls(Question("proportion", ("smoker",), facts, ("ward",)), 20, "laplace", 4.0)
-
     @cached_property
     def reading(self) -> GroupMoments:
         """What is seen of the records."""

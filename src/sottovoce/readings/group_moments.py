@@ -127,11 +127,6 @@ class GroupMoments(Reading):
             raise InvalidValue(f"at most {_MOST_CELLS} cells are counted at once. Got {self.cells}")
         self.scales  # noqa: B018 - bounds that cannot be are refused here
 
-    @classmethod
-    def example(cls) -> GroupMoments:
-        """Return counts, sums and squares of two groups."""
-        return cls((("A", "B"),), (-1,), measures=((-1.0, 3.0),), fillers=(None,), squared=True)
-
     @property
     def scales(self) -> tuple[Scale, ...]:
         """How each measure becomes t."""
