@@ -14,7 +14,6 @@ from sottovoce.answers.cell_noise import KINDS, cell_noises, cell_profile
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.questions import Question
 from sottovoce.facts import Category, Facts, Number
-from sottovoce.facts import Category, Facts, Flag
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism
