@@ -45,7 +45,7 @@ class Comparison:
         """Return (low, high) of the shortest interval that holds `level`; of a ratio, the shortest in factors."""
         wanted = self.level if level is None else level
         if self.factor and np.all(self.draws > 0):
-            return np.exp(shortest(np.log(self.draws[:, None]), wanted)[0])
+            return np.asarray(np.exp(shortest(np.log(self.draws[:, None]), wanted)[0]))
         return np.asarray(shortest(self.draws[:, None], wanted)[0])
 
     @property
