@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.cli import app
+from sottovoce.cli import application
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 
 FACTS = """
@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def ask(*arguments: str) -> str:
-    return CliRunner().invoke(app, ["ask", *arguments], catch_exceptions=False).stdout
+    return CliRunner().invoke(application("ask"), ["ask", *arguments], catch_exceptions=False).stdout
 
 
 def test_a_question_in_words_is_answered_by_a_table(data: Path, tmp_path: Path) -> None:

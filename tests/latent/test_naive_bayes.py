@@ -262,7 +262,7 @@ def test_bad_records_raise(X, y, message):
         with_().fit(X, y)
 
 
-@pytest.mark.parametrize("odd", [9, "x", None, [1], 10**400, np.nan, object()], ids=repr)
+@pytest.mark.parametrize("odd", [9, "x", None, [1], 10**400, np.nan, object()], ids=lambda odd: type(odd).__name__)
 @pytest.mark.parametrize("mechanism", ["laplace", "tempered", "none"])
 def test_an_odd_record_counts_as_the_first_category_and_class(odd, mechanism):
     features = FIELDS if mechanism == "tempered" else [*FIELDS, Bounded("t", -1, 3)]

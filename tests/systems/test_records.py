@@ -64,7 +64,7 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
 def test_a_record_that_is_no_number_counts_as_the_missing_value_and_touches_no_other(odd):
     system = NormalMean(1, 1, bounds=(-1, 3))
     for records in ([0.5, odd, 2.0], (0.5, odd, 2.0), np.fromiter([0.5, odd, 2.0], dtype=object)):
@@ -108,7 +108,9 @@ def test_columns_of_another_kind_are_all_missing():
         assert NormalMean(1, 1, bounds=(-1, 3)).statistics(column) == Statistics(2, [0.0])
 
 
-@pytest.mark.parametrize("records", ["10", 3, {"a": 1}, {1, 2}, (x for x in (0, 1)), np.zeros((2, 2))], ids=str)
+@pytest.mark.parametrize(
+    "records", ["10", 3, {"a": 1}, {1, 2}, (x for x in (0, 1)), np.zeros((2, 2))], ids=lambda r: type(r).__name__
+)
 def test_what_is_no_column_raises_without_saying_what_it_held(records):
     for system in (BetaBernoulli(1, 1), DirichletCategorical([1, 1])):
         with pytest.raises(InvalidData, match="column"):
