@@ -20,6 +20,7 @@ from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
+from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
@@ -199,7 +200,7 @@ class Curator(Verbs):
             if not named and other.source["identity"] == self._origin.identity:
                 self.dataset = other.dataset
                 return other
-            if {*other.source["parts"]} & {*self._origin.parts}:
+            if self._origin.shares(other.source["parts"]):
                 raise InvalidValue(
                     f"{self._origin.identity} shares records with {other.dataset!r}, which has a budget in this "
                     "ledger; a second one would let out more than either says"
@@ -349,13 +350,14 @@ class Curator(Verbs):
         missing = self._missing(column) if missing is None else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
-        question = {"column": _plain(column), "where": where, "missing": missing, "draws": int(draws)}
+        draws = check_draws(draws)
+        question = {"column": _plain(column), "where": where, "missing": missing, "draws": draws}
         if (data := self._data()) is not None:  # a key then answers for this data alone
             question["data"] = data
         granted = self._ledger.reserve(
             budget,
             mechanism.cost(draws),
-            {"mechanism": mechanism.to_dict()} | question | dict(about or {}),
+            dict(about or {}) | {"mechanism": mechanism.to_dict()} | question,  # nobody talks over what is asked
             who=self.who if who is None else who,
             key=idempotency_key,
             accept_unproven=accept_unproven,
@@ -445,6 +447,8 @@ class Curator(Verbs):
         return self._ledger.open_budget(f"{self.dataset}/{name}", promise, whole=self.budget, **facts)
 
     def _part(self, part: Budget) -> Budget:
+        if not isinstance(part, Budget):
+            raise InvalidValue(f"a part is what open_part returns. Got a {type(part).__name__}")
         if part.whole != self.budget.id:
             raise InvalidValue(f"{part.dataset!r} is no part of the budget of {self.dataset!r}")
         return part

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["shortest"]
+__all__ = ["checked_level", "shortest"]
+
+
+def checked_level(level: Any) -> float:
+    """Return the level of an interval, or raise `InvalidValue`."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
+    return float(level)
 
 _RUN = 15
 """So many neighbours on either side are averaged."""
@@ -21,8 +29,7 @@ def shortest(draws: Floats, level: float = 0.95) -> Floats:
     >>> shortest(np.linspace(0, 1, 1001)[:, None] ** 2, 0.5).round(2).tolist()
     [[0.0, 0.25]]
     """
-    if not 0 < level < 1:
-        raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
+    level = checked_level(level)
     ordered = np.sort(np.asarray(draws, dtype=np.float64), axis=0)
     inside = min(max(math.ceil(level * len(ordered)), 1), len(ordered))
     widths = ordered[inside - 1 :] - ordered[: len(ordered) - inside + 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -93,12 +93,14 @@ class Question:
             if not at.size or not np.all((at > 0) & (at < 1)) or not np.all(np.diff(at) > 0):
                 raise InvalidValue(f"quantiles are rising probabilities between 0 and 1. Got {list(self.at)}")
             object.__setattr__(self, "at", tuple(at.tolist()))
-            if self.bins and not 2 <= self.bins <= 4096:
+            if self.bins and not (isinstance(self.bins, int) and 2 <= self.bins <= 4096):
                 raise InvalidValue(f"bins must be a whole number from 2 to 4096. Got {self.bins!r}")
         elif self.at or self.bins:
             raise InvalidValue("at= and bins= go with quantiles")
         if self.pool and self.verb == "quantiles":
             raise InvalidValue("quantiles of groups are not pooled")
+        if self.verb == "proportion" and self.values < 2:
+            raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
 
     @property
@@ -227,6 +229,8 @@ class Question:
 
 def names_of(given: Any) -> tuple[str, ...]:
     """Return one name, or several, as a tuple."""
+    if given is not None and not isinstance(given, str | Iterable):
+        raise InvalidValue(f"columns are named by texts. Got a {type(given).__name__}")
     found = (given,) if isinstance(given, str) else tuple(given or ())
     if not all(isinstance(name, str) for name in found):
         raise InvalidValue("columns are named by texts")

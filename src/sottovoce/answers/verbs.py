@@ -8,6 +8,7 @@ from typing import Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
+from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.facts import Facts
@@ -164,7 +165,8 @@ class Verbs:
         """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
         budget = self.budget if part is None else part
         target = self.promise(spend, part)
-        assert target is not None
+        if target is None:
+            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
         return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
 
     def answer(
@@ -177,6 +179,7 @@ class Verbs:
         **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
+        level = checked_level(level)  # before anything is spent
         mechanism = self.mechanism_for(question, spend, part)
         made = self.draft(mechanism, where=question.where, part=part, **options)
         done = self.record(made) if hasattr(made, "reservation") else made
@@ -189,7 +192,8 @@ class Verbs:
     def share(self, fraction: float, part: Budget | None = None) -> Promise:
         """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""
         promise = self.promise(fraction, part)
-        assert promise is not None
+        if promise is None:
+            raise InvalidValue("a share of the budget lies above 0 and at most at 1. Got None")
         return promise
 
     def left(self, part: Budget | None = None) -> str:

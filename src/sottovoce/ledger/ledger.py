@@ -137,6 +137,7 @@ class Ledger:
 
     def find_budget(self, dataset: str) -> Budget | None:
         """Return the budget of a data set, if it has one."""
+        _check_name("the name of a data set", dataset)
         with self._store.transaction(write=False) as transaction:
             found = queries.find_budget(transaction, dataset)
         return None if found is None else self._remember(found)
@@ -189,6 +190,7 @@ class Ledger:
         transaction, each by its own filter, so that parts held by several people never add up past the whole.
         `source` says where the data lie, in plain values; it is kept with the budget and is none of those facts.
         """
+        _check_name("the name of a data set", dataset)
         privacy_filter = PrivacyFilter(promise, order)
         facts = {"promise": promise.to_dict(), "n": int(n), "schema": dict(schema)}
         facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}
@@ -241,6 +243,8 @@ class Ledger:
                 "this profile holds only if a Markov chain has converged, which nobody can check; "
                 "say accept_unproven=True to release all the same, marked as such in the ledger"
             )
+        if key is not None:
+            _check_name("an idempotency key", key)
         self._check_known(budget)
         whole = None if budget.whole is None else self._by_number(budget.whole)
         whole_cost = 0.0 if whole is None else price(whole, profile)
@@ -345,6 +349,12 @@ class Ledger:
             replay = replay_all(transaction, anchors)
         self._advance(replay.head)
         return replay
+
+
+def _check_name(what: str, name: Any) -> None:
+    """Refuse a name that the database would store as another one: its event would never verify again."""
+    if not isinstance(name, str) or "\x00" in name or any("\ud800" <= sign <= "\udfff" for sign in name):
+        raise InvalidValue(f"{what} is a text without NUL characters and surrogates. Got {name!r}")
 
 
 class _NoteInLedger:

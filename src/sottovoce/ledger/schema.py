@@ -99,9 +99,9 @@ def read_version(transaction: Transaction) -> int | None:
     if transaction.run(exists).fetchone() is None:
         return None
     rows = transaction.run("SELECT version FROM sottovoce_version").fetchall()
-    if len(rows) != 1:
-        raise LedgerCorrupt(f"the ledger names {len(rows)} schema versions")
-    return int(rows[0][0])
+    if len(rows) != 1 or not isinstance(rows[0][0], int):
+        raise LedgerCorrupt("the ledger does not say which one schema version it has")
+    return rows[0][0]
 
 
 def upgrade(transaction: Transaction, found: int) -> None:

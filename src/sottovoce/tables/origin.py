@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Sequence
@@ -34,6 +35,12 @@ class Origin:
     parts: tuple[str, ...]
     is_files: bool = True
 
+    def shares(self, parts: Sequence[str]) -> bool:
+        """Say whether one of these is among the parts, by whatever name: a hard link is the same file."""
+        if not self.is_files:
+            return bool({*parts} & {*self.parts})
+        return bool(({*parts} & {*self.parts}) or (_files(parts) & _files(self.parts)))
+
     def fingerprint(self) -> dict[str, Any]:
         """Return the size in bytes and the time of the last change (in nanoseconds) of files; nothing of a database.
 
@@ -43,6 +50,15 @@ class Origin:
             return {}
         found = [Path(part).stat() for part in self.parts]
         return {"size": sum(file.st_size for file in found), "modified": max(file.st_mtime_ns for file in found)}
+
+
+def _files(paths: Sequence[str]) -> set[tuple[int, int]]:
+    found = set()
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):
+            place = Path(path).stat()
+            found.add((place.st_dev, place.st_ino))
+    return found
 
 
 def named_files(path: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -143,7 +143,11 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    known = readable(connection, pq.read_schema(files[0]), parquet=True)
+    schema = pq.read_schema(files[0])
+    known = readable(connection, schema, parquet=True)
+    if any(_overflows(leaf, True) for field in schema for leaf in _leaves(field.type)):
+        # DuckDB looks at the least and the largest of every column, and ends the query where one is such a moment.
+        return Found(_register(connection, ds.dataset(list(files), schema=known, format="parquet")))
     records = connection.read_parquet([glob.escape(file) for file in files]).select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
@@ -164,14 +168,36 @@ def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa
 
 
 def _holds(connection: Any, field: pa.Field, parquet: bool) -> bool:
-    if pa.types.is_timestamp(field.type) and field.type.unit in ("s", "ms") and (parquet or field.type.tz is not None):
+    leaves = list(_leaves(field.type))
+    if any(_overflows(leaf, parquet) for leaf in leaves):
         return False  # turned into microseconds, a moment of the year 300,000 ends the query
+    if parquet and pa.types.is_nested(field.type) and any(_is_text(leaf) for leaf in leaves):
+        return False  # nested text is read by DuckDB, which gives up at the first that is not UTF-8
     try:
         connection.con.register("probe", pa.schema([field]).empty_table())
         connection.con.unregister("probe")
     except Exception:  # a type of this field's kind is not known; no record is looked at
         return False
     return True
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        yield from _leaves(kind.value_type)
+    elif pa.types.is_nested(kind):
+        for place in range(kind.num_fields):
+            yield from _leaves(kind.field(place).type)
+    else:
+        yield kind
+
+
+def _overflows(kind: pa.DataType, parquet: bool) -> bool:
+    coarse = (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) and kind.unit in ("s", "ms")
+    return coarse and (parquet or pa.types.is_duration(kind) or kind.tz is not None)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _register(connection: Any, data: Any) -> Any:
@@ -211,12 +237,11 @@ def _arrow(source: Any) -> tuple[Any, frozenset[str]]:
 
 def _pandas(frame: Any) -> tuple[pa.Table, frozenset[str]]:
     """Convert a frame; a column of objects is text of no type, for Arrow would work a type out from its values."""
-    loose = [
-        place for place, kind in enumerate(frame.dtypes) if getattr(kind, "kind", None) == "O" and kind.name == "object"
-    ]
+    loose = [place for place, kind in enumerate(frame.dtypes) if _of_objects(kind)]
+    texts = [place for place, kind in enumerate(frame.dtypes) if kind.name == "string"]
     names = [str(name) for name in frame.columns]
     arrays = [
-        _text(frame.iloc[:, place]) if place in loose else pa.array(frame.iloc[:, place], from_pandas=True)
+        _text(frame.iloc[:, place]) if place in {*loose, *texts} else pa.array(frame.iloc[:, place], from_pandas=True)
         for place in range(len(names))
     ]
     if len(set(names)) < len(names):
@@ -224,7 +249,15 @@ def _pandas(frame: Any) -> tuple[pa.Table, frozenset[str]]:
     return pa.table(dict(zip(names, arrays, strict=True))), frozenset(names[place] for place in loose)
 
 
+def _of_objects(kind: Any) -> bool:
+    """Say whether a column, or its categories, hold objects; pandas calls objects that are all texts ``str``."""
+    if kind.name == "category":
+        return getattr(kind.categories.dtype, "kind", None) == "O"
+    return kind.name in ("object", "str")
+
+
 def _text(values: Any) -> pa.Array:
+    values = values.astype(object)
     try:
         return pa.array(values, pa.string(), from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -232,7 +265,12 @@ def _text(values: Any) -> pa.Array:
 
 
 def _word(value: Any) -> str | None:
+    """Return a cell as text, and what Arrow takes for text as Arrow does: one cell must not change how others read."""
     try:
+        if isinstance(value, str):
+            return str.__str__(value).encode("utf-8", "replace").decode()
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value).decode("utf-8", "replace")
         word = None if value is None or value != value else str(value)  # noqa: PLR0124 - NaN is not itself
         return word if word is None else word.encode("utf-8", "replace").decode()
     except Exception:  # an object that cannot even be compared or written is a missing value
