@@ -19,6 +19,7 @@ def checked_level(level: Any) -> float:
         raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
     return float(level)
 
+
 _RUN = 15
 """So many neighbours on either side are averaged."""
 
