@@ -29,6 +29,7 @@ FIELD, OTHER = sv.latent.Field("x", ("a", "b")), sv.latent.Field("y", (0, 1))
 TABLES = sv.latent.CountTables((FIELD, OTHER), (("x", "y"),))
 GRAPH = sv.local.ProfileGraph({"A": {"a": 0.5, "b": 0.5}, "B": {"a": 0.25, "b": 0.75}}, [("A", "B")])
 BITS = sv.local.ProfileGraph({"A": {0: 0.5, 1: 0.5}, "B": {0: 0.25, 1: 0.75}}, [("A", "B")])
+BOUNDED = sv.amplification.diffusion.BoundedMean(sv.readings.ClippedSum(0, 1))
 PROMISE, PROFILE = sv.ApproxDP(1.0, 1e-6), sv.privacy.LikelihoodRatioProfile((sv.privacy.BetaPairs(6, 12, 0.3, 9),))
 
 MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -37,6 +38,9 @@ MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "RenyiDP": (sv.RenyiDP, {"order": 2.0, "epsilon": 1.0}),
     "ZeroConcentratedDP": (sv.ZeroConcentratedDP, {"rho": 0.1}),
     "GaussianDP": (sv.GaussianDP, {"mu": 0.1}),
+    "MaxAdvantage": (sv.MaxAdvantage, {"advantage": 0.1}),
+    "MaxSuccess": (sv.MaxSuccess, {"success": 0.05, "baseline": 0.01}),
+    "explain": (sv.explain, {"what": sv.PureDP(1.0), "baseline": 0.01}),
     "parse_promise": (sv.parse_promise, {"text": "pure:1"}),
     "PureProfile": (sv.privacy.PureProfile, {"level": 1.0}),
     "BoundedRangeProfile": (sv.privacy.BoundedRangeProfile, {"width": 1.0}),
@@ -117,7 +121,7 @@ MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "OrnsteinUhlenbeck": (
         sv.amplification.OrnsteinUhlenbeck,
-        {"sensitivity": 1.0, "time": 1.0, "rate": 0.5, "diffusion": 1.0},
+        {"system": BOUNDED, "n": 5, "time": 1.0, "rate": 0.5, "diffusion": 1.0},
     ),
     "Bounded": (sv.latent.Bounded, {"name": "x", "low": 0.0, "high": 1.0}),
     "Field": (sv.latent.Field, {"name": "x", "categories": ("a", "b")}),

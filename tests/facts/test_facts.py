@@ -2,7 +2,7 @@ import datetime
 
 import pytest
 
-from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person, facts_template, read_facts
+from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person, Vector, facts_template, read_facts
 from sottovoce.facts.columns import KINDS, Column
 from sottovoce.privacy.errors import InvalidValue
 
@@ -13,6 +13,7 @@ FACTS = Facts(
     smoker=Flag(),
     admitted=Day("2024-01-01", datetime.date(2024, 12, 31)),
     patient=Person(),
+    step=Vector(of=["dx", "dy"], radius=2.0),
 )
 
 

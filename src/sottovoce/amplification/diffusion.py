@@ -23,6 +23,7 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, real
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import ClippedSum, Reading, Statistics
 
@@ -80,7 +81,7 @@ class BoundedMean:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> BoundedMean:
         """Read a system from `to_dict`'s form."""
-        return BoundedMean(Reading.from_dict(state.get("reading") or {}))
+        return BoundedMean(Reading.from_dict(mapping("bounded mean", state).get("reading") or {}))
 
 
 @dataclass(frozen=True, eq=False)

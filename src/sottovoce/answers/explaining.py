@@ -96,8 +96,8 @@ def explain(what: Any, *, baseline: float = 0.01, language: str = "en", unit: st
     (1000, 10, 28)
     """
     chance = real("baseline", baseline, 0.0, below=1.0)
-    if not 0 < chance <= 0.5:
-        raise InvalidValue(f"baseline must be above 0 and at most 0.5. Got {chance:g}")
+    if not 1e-9 <= chance <= 0.5:
+        raise InvalidValue(f"baseline must lie between 1e-9 and 0.5. Got {chance:g}")
     words, more = _texts(language), []
     named, claim = str(what), what
     if isinstance(what, Ledger):

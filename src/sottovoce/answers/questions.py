@@ -14,6 +14,7 @@ from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.plain import mapping
 from sottovoce.readings import GroupMoments, Statistics
 
 __all__ = ["VERBS", "Question"]
@@ -214,6 +215,7 @@ class Question:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a question from `to_dict`'s form."""
+        state = mapping("question", state)
         try:
             rest = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
             columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))

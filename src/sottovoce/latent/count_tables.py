@@ -22,6 +22,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import CrossCounts, Statistics
 from sottovoce.readings.base import checked_n
@@ -187,6 +188,7 @@ class CountTables:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read count tables from `to_dict`'s form."""
+        state = mapping("system of count tables", state)
         try:
             fields = tuple(map(field_from, state["fields"]))
             return cls(fields, tuple(tuple(table) for table in state["tables"]))

@@ -18,6 +18,7 @@ from sottovoce.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep,
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings import Statistics
 
@@ -267,6 +268,7 @@ class HiddenMarkovModel(OverTables):
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a model from `to_dict`'s form."""
+        state = mapping("hidden Markov model", state)
         try:
             fields, tables = tuple(map(field_from, state["fields"])), len(state["tables"])
             grid = ChainGrid(fields[0], fields[1 : len(fields) - tables])

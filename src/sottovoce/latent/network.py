@@ -20,6 +20,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings import Statistics
 
@@ -197,6 +198,7 @@ class BayesianNetwork(OverTables):
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a network from `to_dict`'s form."""
+        state = mapping("Bayesian network", state)
         try:
             return cls(tuple(map(field_from, state["fields"])), state.get("parents"), state.get("prior"))
         except (KeyError, TypeError, AttributeError) as error:
