@@ -101,7 +101,7 @@ def test_a_cost_below_nothing_is_refused(
     before = ledger.verify()
     for wrong in ({budget.id}, {part.id}, {budget.id, part.id}):  # of the whole, of the part, of both
         monkeypatch.setattr("sottovoce.ledger.ledger.price", lambda one, _, w=wrong: cost if one.id in w else 0.25)
-        with pytest.raises(InvalidValue, match="costs a number from 0 on"):
+        with pytest.raises(InvalidValue, match="cost"):
             reserve(ledger, part)
     assert ledger.verify() == before
     assert ledger.spent(budget) == ledger.spent(part) == 0
