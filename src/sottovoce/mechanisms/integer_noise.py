@@ -92,7 +92,8 @@ class IntegerNoise:
         if counts.size > _MANY:
             return counts + _many(self, counts.size, rng)
         draw = _Exact(rng).laplace if self.kind == "laplace" else _Exact(rng).gaussian
-        scale = Fraction(self.scale)
+        # Six digits: the last ones of a calibrated scale differ from machine to machine, and would change every draw.
+        scale = Fraction(f"{self.scale:.6g}")
         return counts + np.array([draw(scale) for _ in range(counts.size)], dtype=np.int64)
 
     def _add_secure(self, counts: Integers) -> Integers:
