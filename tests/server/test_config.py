@@ -90,7 +90,7 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
         ("[datasets.patients]", "[datasets.'../etc']", "is no name"),
         ("[analysts.ada]", "[analysts.'ada lovelace']", "is no name"),
         ("high = 100", "high = -1", "[datasets.patients.columns.age]: low must be below high"),
-        ("high = 100", 'high = "x"', "high must be a number"),
+        ("high = 100", 'high = "x"', "high must be a"),
         ("high = 100", "", "a number needs low, high. Got low"),
         ('"number"', '"numbers"', "no column is of the kind 'numbers'"),
         ('["N", "S"]', '["N", "N"]', "categories must be different"),

@@ -78,7 +78,8 @@ def test_a_caller_has_one_job_at_a_time_and_others_do_not_wait_for_it() -> None:
         await jobs.begins("ada 1")
         jobs.let("ada 1", "ada 2", "bob 0")
         assert await asyncio.gather(*tasks) == ["ada 0", "ada 1", "ada 2", "bob 0"]
-        assert line._jobs == {}
+        while line._jobs:  # a thread forgets its job a moment after it told the outcome
+            await asyncio.sleep(0.001)
         line.close()
 
     run(story)
@@ -244,7 +245,7 @@ def test_told_to_stop_it_ends_within_its_grace(tmp_path: Path, hung: str) -> Non
     """A plan is given up at once, its caller told; an answer that never comes is cut off when the grace is over."""
     port, grace = free_port(), 60 if hung == "a plan" else 3
     config = write_office(tmp_path, server=f"port = {port}\ngrace = {grace}")
-    where = {"a plan": ("service", "choice_of"), "an answer": ("datasets._Remembered", "statistics")}[hung]
+    where = {"a plan": ("service", "choice_of"), "an answer": ("datasets._Remembered", "read")}[hung]
     script = STUCK.format(module=where[0], name=where[1]).replace("import datasets._Remembered", "import datasets")
     environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
     log, outcome = tmp_path / "log", list[httpx.Response | Exception]()
