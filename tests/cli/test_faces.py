@@ -130,9 +130,7 @@ class TestCountTables:
     def test_a_release_is_shown_here_and_in_the_ledger(self, folder: Path) -> None:
         shown = run("release", folder / "p.parquet", "--spec", self.spec(folder))
         assert "ward × smoker" in shown.stdout, shown.stderr
-        assert "noisy statistics of count tables (ward," in " ".join(
-            run("ledger", "show", folder / "l").stdout.split()
-        )
+        assert "noisy statistics of count tables (ward," in " ".join(run("ledger", "show", folder / "l").stdout.split())
 
 
 class TestRegressions:
