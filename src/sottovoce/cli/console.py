@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -96,9 +96,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
     """Return a table in the house style; the first `left` columns are text, the rest numbers."""
     made = Table(title=title, title_style="bold", title_justify="left", header_style="dim", box=None, pad_edge=False)
     for index, name in enumerate(columns):
-        wide = max((len(word) for word in name.split()), default=0)
-        justify: Literal["left", "right"] = "left" if index < left else "right"
-        made.add_column(name, justify=justify, overflow="fold", no_wrap=index == 0, min_width=wide)
+        made.add_column(name, justify="left" if index < left else "right", overflow="fold", no_wrap=index == 0)
     for row in rows:
         made.add_row(*row)
     return made
