@@ -1,18 +1,68 @@
 """Fixtures and rules for every room."""
 
+import hashlib
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from randomgen import ChaCha
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share: `support.postgres`
 
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.privacy import randomness
 from support.postgres import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url"]
+
+# Rooms whose subject is the operating system's entropy or OpenDP's noise: nothing is fixed there.
+_REAL = ("tests/audit/", "tests/mechanisms/", "tests/privacy/")
+
+
+class _Keys:
+    """The keys of one test, in order: the same cipher as in a release, and the same noise in every run of the suite."""
+
+    def __init__(self) -> None:
+        self.name, self.used = "", 0
+
+    def next(self) -> int:
+        self.used += 1
+        return int.from_bytes(hashlib.sha256(f"{self.name} {self.used}".encode()).digest(), "little")
+
+
+_KEYS = _Keys()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start the keys of a test, before the first of its fixtures."""
+    _KEYS.name, _KEYS.used = item.nodeid, 0
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _fixed_keys() -> Iterator[None]:
+    """Fix what is drawn, so that a test fails always or never; SOTTOVOCE_REAL_NOISE=1 leaves it to chance."""
+    if os.environ.get("SOTTOVOCE_REAL_NOISE"):
+        yield
+        return
+    fresh, add = randomness._fresh_bits, IntegerNoise._add_secure
+
+    def bits() -> Any:
+        return fresh() if _KEYS.name.startswith(_REAL) else ChaCha(key=_KEYS.next(), rounds=20)
+
+    def add_fixed(noise: IntegerNoise, counts: Any) -> Any:
+        if _KEYS.name.startswith(_REAL):
+            return add(noise, counts)
+        return noise.add(counts, np.random.Generator(ChaCha(key=_KEYS.next(), rounds=20)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(randomness, "_fresh_bits", bits)
+        patch.setattr(IntegerNoise, "_add_secure", add_fixed)
+        yield
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -77,7 +77,7 @@ def test_an_answer_is_a_whole_posterior_with_an_interval(curator: Curator) -> No
     assert np.all(table["low"] < table["high"])
     assert holds(table.iloc[0], 0.4)
     assert holds(table.iloc[1], 0.2)
-    assert table["high"][3] - table["low"][3] > 0.8  # nobody is there, so nothing is known
+    assert table["high"][3] - table["low"][3] > 0.5  # nobody is there, so next to nothing is known
     assert np.all(table["privacy_share"].between(0, 1))
 
 
