@@ -5,6 +5,7 @@ For every family Σ v(x)·x·(y − μ(t)) has mean zero at the truth, whatever 
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ HART = (
 )
 """Hart's rational form of the normal law's tail for |t| < 7.07 (West 2009), off by 1e-12 at most: plain arithmetic and
 one exponential, as every engine has them."""
+_ANGLES = 1441
 EDGE = 7.07106781186547
 
 
@@ -107,6 +109,10 @@ class Family(ABC):
     def bound(self, reach: float) -> float:
         """B: the largest |y − μ(t)| over outcomes and |t| ≤ reach. s ↦ B(s·u)/s must fall."""
 
+    def apart(self, reach: float) -> float:
+        """Return how far two contributions x(y − μ(x·θ)) with ‖x‖ ≤ 1 and ‖θ‖ = reach can lie apart; 2B at most."""
+        return 2 * self.bound(reach)
+
 
 class _Binary(Family):
     wants = "a flag, or a category of two values"
@@ -116,9 +122,33 @@ class _Binary(Family):
             isinstance(self.response, Category) and len(self.response.categories) == 2
         )
 
+    peak: ClassVar[float]
+    """Where u(1 − μ(u)) is largest."""
+
     def outcome(self, values: Floats) -> Floats:
+        """Return 0 or 1."""
         found = super().outcome(values)
         return np.where(np.isnan(found), np.nan, (found != 0).astype(np.float64))
+
+    def apart(self, reach: float) -> float:
+        r"""Return the diameter of {x(1 − μ(x·θ))}, which are all contributions: −x with y = 0 gives what x with 1 gives.
+
+        About θ the set is round, so a plane shows it: the ray at angle a to θ ends where s(1 − μ(s·reach·cos a)) is
+        largest over s ≤ 1. The ends are taken on a grid of angles, and what lies between two of them is added.
+        """
+        return min(_diameter(self, float(reach)), 2 * self.bound(reach))
+
+
+@functools.lru_cache(maxsize=4096)
+def _diameter(family: _Binary, reach: float) -> float:
+    angles = np.linspace(0.0, math.pi, _ANGLES)
+    along = reach * np.cos(angles)
+    s = np.where(along > family.peak, family.peak / np.maximum(along, family.peak), 1.0)
+    ends = s * (1 - family.mean(s * along))
+    x, y = ends * np.cos(angles), ends * np.sin(angles)
+    gaps = np.hypot(x[:, None] - x, y[:, None] + y)
+    # An end moves by no more than 1 + reach·κ a radian.
+    return float(gaps.max()) + (1 + reach * family.steepest) * math.pi / (_ANGLES - 1)
 
 
 @dataclass(frozen=True)
@@ -138,6 +168,7 @@ class LogisticFamily(_Binary):
         return p * (1 - p)
 
     steepest = 0.25
+    peak: ClassVar[float] = 1.2784645427610738
 
     def bound(self, reach: float) -> float:
         """Return the probability at the far end; ½ at t = 0."""
@@ -160,6 +191,7 @@ class ProbitFamily(_Binary):
         return np.asarray(np.exp(-size * size / 2) / math.sqrt(2 * math.pi))
 
     steepest = 1 / math.sqrt(2 * math.pi)
+    peak: ClassVar[float] = 0.7517915247
 
     def bound(self, reach: float) -> float:
         """Return the probability at the far end; ½ at t = 0."""

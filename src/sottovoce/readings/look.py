@@ -140,10 +140,20 @@ class Look(Reading):
         """θ, one row a linear predictor."""
         return np.array(self.centre, dtype=np.float64).reshape(self.model.outputs, self.encoding.size)
 
-    @property
+    @cached_property
+    def reach(self) -> float:
+        """The largest |t| of a row of length c, by the public centre."""
+        return self.norm * float(np.linalg.norm(self.predictors, axis=1).max()) * (1 + 1e-12)
+
+    @cached_property
     def bound(self) -> float:
-        """B, by the public centre: |t| ≤ c‖θ‖ for a row of full weight, and longer rows weigh less than B can grow."""
-        return self.model.bound(self.norm * float(np.linalg.norm(self.predictors, axis=1).max()) * (1 + 1e-12))
+        """B: longer rows weigh less than B can grow."""
+        return self.model.bound(self.reach)
+
+    @cached_property
+    def diameter(self) -> float:
+        """How far two contributions to the score lie apart, of which none is longer than 1."""
+        return min(self.model.apart(self.reach) / self.bound, 2.0)
 
     @property
     def factors(self) -> tuple[float, float]:
@@ -279,14 +289,22 @@ class Look(Reading):
         found = {"score": one + off, "information": square if roots == 2 else several, "meat": square}
         return {part: found[part] for part in self.parts}
 
+    @property
+    def moves(self) -> dict[str, float]:
+        """How far one replaced record moves each part alone, in steps; two PSD matrices never point apart."""
+        one, off = 2.0**self.bits, self._rounding
+        moves = {part: math.sqrt(2) * length for part, length in self.lengths.items()}
+        return moves | ({"score": self.diameter * one + 2 * off} if "score" in self.parts else {})
+
     def joint(self, scales: Mapping[str, float]) -> float:
         r"""Return how far one replaced record moves all parts together, each in units of its noise.
 
-        Let g be the cosine between the two contributions to the score. Their difference has a squared length of at
-        most 2(1 + g), that of their outer products 2(1 − g²), and that of two information matrices 2 max(1 − g², ½)
-        (2 where there are several predictors), for unit lengths. The largest sum over g, and what rounding adds:
+        Let −g be the cosine between the two contributions to the score. Their difference has a squared length of at
+        most 2(1 + g), and of the squared `diameter` D; that of their outer products 2(1 − g²), and that of two
+        information matrices 2 max(1 − g², ½) (2 where there are several predictors), for lengths of at most 1. The
+        largest sum over g, and what rounding adds:
 
-        .. math:: \Delta = \max_g \sqrt{\tfrac{2(1+g)}{\sigma^2} + \tfrac{2(1-g^2)}{\tau_w^2} + \dots} + \text{rounding}
+        .. math:: \Delta = \max_g \sqrt{\tfrac{\min(2 + 2g, D^2)}{\sigma^2} + \tfrac{2(1-g^2)}{\tau_w^2} + \dots}
 
         A shorter contribution moves less: for a fixed inner product every term grows with both lengths.
         """
@@ -297,7 +315,7 @@ class Look(Reading):
         g = np.linspace(0.0, 1.0, 4097)
         curve = 1 - g * g
         lone = np.ones_like(g) if self.model.outputs > 1 else np.maximum(curve, 0.5)
-        squares = 2 * (1 + g) * score**2 + 2 * curve * meat**2 + 2 * lone * information**2
+        squares = np.minimum(2 * (1 + g), self.diameter**2) * score**2 + 2 * curve * meat**2 + 2 * lone * information**2
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096
         slack = {part: self.lengths[part] - (one if part == "score" else one**2) for part in self.parts}
@@ -310,15 +328,14 @@ class Look(Reading):
         found = []
         for name, size in self.sizes.items():
             part = name.removesuffix(" off")
-            times = 4.0 if part == "score" else 1.0 if name.endswith(" off") else 2.0
-            found.append(Block(size, Movement(1.0, 0, 0, times * self.lengths[part] ** 2)))
+            half = 2.0 if name.endswith(" off") else 1.0  # what lies above the diagonal is half of what lies beside it
+            found.append(Block(size, Movement(1.0, 0, 0, self.moves[part] ** 2 / half)))
         return tuple(found)
 
     def movement(self, n: int) -> Movement:
         """Return how far everything moves together, in squares."""
         del n
-        squares = sum((4.0 if part == "score" else 2.0) * length**2 for part, length in self.lengths.items())
-        return Movement(1.0, 0, 0, squares)
+        return Movement(1.0, 0, 0, sum(move**2 for move in self.moves.values()))
 
     @property
     def whole(self) -> bool:
@@ -372,8 +389,8 @@ class Look(Reading):
 
     def apart(self, gap: Floats) -> bool:
         """Say whether one record can have moved every part this far."""
-        most = {part: (2.0 if part == "score" else math.sqrt(2)) * length for part, length in self.lengths.items()}
-        return all(float(np.linalg.norm(found)) <= most[part] * (1 + 1e-9) for part, found in self.split(gap).items())
+        moves = self.moves
+        return all(float(np.linalg.norm(found)) <= moves[part] * (1 + 1e-9) for part, found in self.split(gap).items())
 
     def farthest(self, most: int = 128) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the two typical records whose contributions lie farthest apart, in units of `lengths`."""

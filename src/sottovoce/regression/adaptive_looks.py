@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.facts import Facts, Flag, Number
+from sottovoce.facts import Category, Facts, Flag
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -18,6 +20,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
@@ -40,6 +43,9 @@ _PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
 }
 """For a mean that bends, and for one that does not: each look's share of ρ, and of it the share of each part."""
 
+_TRIED = 128
+"""Typical records among which the two farthest apart are looked for."""
+
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveLooks(Mechanism):
@@ -58,6 +64,7 @@ class AdaptiveLooks(Mechanism):
 
     Examples
     --------
+    >>> from sottovoce.facts import Number
     >>> from sottovoce.privacy.promises import ApproxDP
     >>> formula = Formula("smoker ~ age", Facts(smoker=Flag(), age=Number(0, 110)))
     >>> mechanism = AdaptiveLooks.calibrate(formula, 10_000, ApproxDP(1.0, 1e-6))
@@ -107,9 +114,8 @@ class AdaptiveLooks(Mechanism):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a logistic regression of six records without an intercept."""
-        facts = Facts(y=Flag(), a=Number(-1, 1), b=Number(-1, 1))
-        return cls(Formula("y ~ 0 + a + b", facts), 6, 0.5)
+        """Return a logistic regression of eight records on two groups."""
+        return cls(Formula("y ~ 0 + g", Facts(y=Flag(), g=Category(["a", "b"]))), 8, 0.5)
 
     # The noise.
 
@@ -198,48 +204,72 @@ class AdaptiveLooks(Mechanism):
 
     # The attack.
 
+    @cached_property
+    def path(self) -> tuple[tuple[Look, dict[str, float]], ...]:
+        """The looks, each with its noise, that an imagined table of typical records led to once."""
+        typical = self.reading.typical()
+        columns = tuple([column[k % len(column)] for k in range(self.n)] for column in typical)
+        seen, rng = self.see(HeldRecords(columns)), seeded_rng(0)
+        found: list[tuple[Look, dict[str, float]]] = []
+
+        def show(look: Look, scales: Mapping[str, float]) -> Floats:
+            found.append((look, dict(scales)))
+            return self._noisy(seen, look, scales, rng)
+
+        self.walk(show)
+        return tuple(found)
+
     def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
-        """Return all the noisy sums of so many releases, a row each."""
-        rows = []
-        for _ in range(draws):
-            shown: list[Floats] = []
+        """Return the noisy sums of so many releases along one `path`, a row each.
 
-            def show(look: Look, scales: Mapping[str, float], shown: list[Floats] = shown) -> Floats:
-                shown.append(self._noisy(seen, look, scales, rng))
-                return shown[-1]
+        Where a look is taken is public; given that, how it came to be taken there tells nothing of the records.
+        """
+        seen = self.see(seen)
+        found = []
+        for look, scales in self.path:
+            pieces = np.split(look.steps(seen.look(look)), np.cumsum(list(look.sizes.values()))[:-1])
+            for noise, part in zip(self.noises(look, scales), pieces, strict=True):
+                found.append(noise.add(np.tile(part, draws), rng).reshape(draws, part.size))
+        return np.concatenate(found, axis=1).astype(np.float64)
 
-            self.walk(show)
-            rows.append(np.concatenate(shown))
-        return np.array(rows)
+    def moves(self, pair: tuple[Any, Any]) -> list[tuple[Floats, Floats, Floats]]:
+        """Return, for each look of the path, where each of a pair lies and the noise of every entry."""
+        found = []
+        for look, scales in self.path:
+            noise = np.concatenate(
+                [np.full(size, n.scale) for n, size in zip(self.noises(look, scales), look.sizes.values(), strict=True)]
+            )
+            first, second = (look.steps(self.see(one).look(look)) for one in pair)
+            found.append((first.astype(np.float64), second.astype(np.float64), noise))
+        return found
 
-    def worst_pair(self) -> tuple[Any, Any]:
-        """Return two data sets of which the first records lie as far apart as typical ones can, the others alike."""
-        first, second = self.reading.farthest()
-        rest = [second] * (self.n - 1)
-        made = [HeldRecords(tuple(map(list, zip(*[one, *rest], strict=True)))) for one in (first, second)]
+    @cached_property
+    def _pair(self) -> tuple[HeldRecords, HeldRecords]:
+        records = list(itertools.islice(itertools.product(*self.reading.typical()), _TRIED))
+        held = HeldRecords(tuple(map(list, zip(*records, strict=True))))
+        scaled = []
+        for look, scales in self.path:
+            noise = np.concatenate(
+                [np.full(size, n.scale) for n, size in zip(self.noises(look, scales), look.sizes.values(), strict=True)]
+            )
+            each = [look.read([[cell] for cell in record]).total / noise for record in zip(*held.columns, strict=True)]
+            scaled.append(np.array(each))
+        whole = np.concatenate(scaled, axis=1)
+        gaps = np.linalg.norm(whole[:, None] - whole[None], axis=2)
+        i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
+        rest = [records[int(j)]] * (self.n - 1)
+        made = [HeldRecords(tuple(map(list, zip(*[records[int(k)], *rest], strict=True)))) for k in (i, j)]
         return made[0], made[1]
 
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Return two data sets whose first records lie as far apart along the path as typical ones can."""
+        return self._pair
+
     def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Floats]:
-        """Return the log-ratio of all noisy sums: the looks are retraced, for what was shown says where each was."""
-
-        def of_one(row: Floats) -> float:
-            total, place = 0.0, 0
-
-            def show(look: Look, scales: Mapping[str, float]) -> Floats:
-                nonlocal total, place
-                shown = row[place : place + look.size]
-                place += look.size
-                ends = np.cumsum(list(look.sizes.values()))[:-1]
-                for sign, records in zip((1, -1), pair, strict=True):
-                    gap = np.split(shown - look.steps(self.see(records).look(look)), ends)
-                    logs = (n.log_weight(g).sum() for n, g in zip(self.noises(look, scales), gap, strict=True))
-                    total += sign * float(sum(logs))
-                return shown
-
-            self.walk(show)
-            return total
-
-        return lambda outputs: np.array([of_one(row) for row in np.asarray(outputs)])
+        """Return the log-ratio of the noisy sums along the path."""
+        first, second, noise = (np.concatenate(parts) for parts in zip(*self.moves(pair), strict=True))
+        slope, middle = (first - second) / noise**2, (first + second) / 2
+        return lambda outputs: np.asarray((np.asarray(outputs) - middle) @ slope)
 
     def _parameters(self) -> dict[str, Any]:
         return {"rho": self.rho}

@@ -13,6 +13,7 @@ import numpy as np
 
 from sottovoce.facts import Facts
 from sottovoce.facts.columns import Category, Column
+from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.facts.encodings import Encoding
 from sottovoce.facts.formulas import ParsedFormula, parse_formula
 from sottovoce.privacy.errors import InvalidValue
@@ -45,12 +46,14 @@ class Formula:
     facts
         What is public of the columns.
     family
-        ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``.
+        ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the kind of the response unless given.
     prior
         The prior standard deviation of the whole linear predictor over the records (in half widths of the response's
         bounds in a linear regression), which the slopes share: 5 unless given, 2 in a linear regression.
     spread
         For ``(1 | group)``: the scale of the half-Cauchy prior of the groups' standard deviation.
+    where
+        Which records it is about; the others, and those with a missing value, give zeros.
 
     Examples
     --------
@@ -65,14 +68,17 @@ class Formula:
     default_mechanism: ClassVar[str] = "looks"
     text: str
     facts: Facts
-    family: str = "logistic"
+    family: str = ""
     prior: float | None = None
     spread: float = 1.0
+    where: str | None = None
 
     def __post_init__(self) -> None:
         parsed = parse_formula(self.text, self.facts)
-        named = [*parsed.encoding.names, parsed.response]
+        conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
+        named = dict.fromkeys([*parsed.encoding.names, parsed.response, *conditions])
         object.__setattr__(self, "facts", Facts({name: self.facts[name] for name in named}))
+        object.__setattr__(self, "family", self.family or _usual(self.response))
         if self.prior is None:
             object.__setattr__(self, "prior", 2.0 if self.family == "linear" else 5.0)
         positive("prior", self.prior)
@@ -190,11 +196,12 @@ class Formula:
 
     def describe(self) -> str:
         """Return the regression in one line."""
-        return f"{self.family} regression {self.text.strip()}"
+        return f"{self.family} regression {self.text.strip()}" + ("" if self.where is None else f" where {self.where}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the regression as plain values; `from_dict` reads it back."""
         given = {"formula": self.text, "family": self.family, "prior": self.prior, "spread": self.spread}
+        given["where"] = self.where
         return {"system": self.word} | given | {"facts": self.facts.to_dict()}
 
     @classmethod
@@ -202,12 +209,28 @@ class Formula:
         """Read a regression from `to_dict`'s form."""
         given = mapping("formula", state)
         try:
-            rest = {name: given[name] for name in ("family", "prior", "spread")}
+            rest = {name: given[name] for name in ("family", "prior", "spread", "where")}
             return cls(given["formula"], Facts.from_dict(given["facts"]), **rest)
         except (KeyError, TypeError) as error:
             raise InvalidValue(f"cannot read a formula: {error}") from None
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the regression of a question: its ``formula``, and where given ``family``, ``prior`` and ``spread``."""
+        del column
+        given = {key: value for key, value in settings.items() if key not in ("kind", "system") and value is not None}
+        if unknown := set(given) - {"formula", "family", "prior", "spread"}:
+            raise InvalidValue(f"a formula takes formula, family, prior and spread. Got {', '.join(sorted(unknown))}")
+        return cls(given.pop("formula", ""), facts, **given)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Formula) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _usual(response: Column) -> str:
+    """Return the family that goes with the kind of the response."""
+    if isinstance(response, Category) and len(response.categories) > 2:
+        return "multinomial"
+    return {"number": "linear", "count": "poisson"}.get(response.word, "logistic")
