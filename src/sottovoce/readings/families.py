@@ -35,7 +35,7 @@ HART = (
 )
 """Hart's rational form of the normal law's tail for |t| < 7.07 (West 2009), off by 1e-12 at most: plain arithmetic and
 one exponential, as every engine has them."""
-_ANGLES = 1441
+_ANGLES, _SIDES = 1441, 91
 EDGE = 7.07106781186547
 
 
@@ -145,10 +145,13 @@ def _diameter(family: _Binary, reach: float) -> float:
     along = reach * np.cos(angles)
     s = np.where(along > family.peak, family.peak / np.maximum(along, family.peak), 1.0)
     ends = s * (1 - family.mean(s * along))
-    x, y = ends * np.cos(angles), ends * np.sin(angles)
-    gaps = np.hypot(x[:, None] - x, y[:, None] + y)
-    # An end moves by no more than 1 + reach·κ a radian.
-    return float(gaps.max()) + (1 + reach * family.steepest) * math.pi / (_ANGLES - 1)
+    # The diameter is the largest width; a width is the sum of how far the set goes in a direction and in its opposite.
+    sides = np.linspace(0.0, math.pi, _SIDES)
+    far = np.concatenate([ends, ends])[:, None] * np.cos(np.concatenate([angles, -angles])[:, None] - sides)
+    width = far.max(axis=0) - far.min(axis=0)
+    # The nearest direction tried is half a step off, and an end moves by no more than 1 + reach·κ a radian.
+    between = (1 + reach * family.steepest) * math.pi / (_ANGLES - 1)
+    return float(width.max() + between) / math.cos(math.pi / (_SIDES - 1) / 2)
 
 
 @dataclass(frozen=True)

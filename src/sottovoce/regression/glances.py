@@ -24,8 +24,9 @@ __all__ = ["Belief", "Glance", "Imagined", "believe", "denoised", "round_shape"]
 
 _ROWS = 512
 _STEPS = 12
-_MISSED = 1.0
-"""Of the information's noise that a step meets: one half at random, more where it was averaged away."""
+_ROUND = 0.4
+"""What is left of the information's noise once it is freed of it: in coordinates in which it is round on average, its
+directions differ by no more than this part of its square says."""
 _PLAIN = 0.25
 """How far, as a standard deviation, the score's variation may differ by direction from what the model says."""
 
@@ -265,6 +266,7 @@ def believe(
     logs = np.array([log for log, _ in priors])
     inner = np.array([(T * precisions) @ T.T for _, precisions in priors])
     logs = logs + np.array([np.log(precisions).sum() / 2 for _, precisions in priors])
+    missed = min(glance.tau**2 / 2, _ROUND * float(H.trace() / D) ** 2 / D)
     theta, size = centre.copy(), 0.0
     for step in range(_STEPS):
         if imagined is None or step == 0:
@@ -272,7 +274,7 @@ def believe(
         else:
             seems, turn = imagined.way(look.model, look.matrix, centre, theta)
         G = H @ turn
-        V = J + (glance.sigma**2 + _MISSED * glance.tau**2 * size) * np.eye(D) if noisy else J
+        V = J + (glance.sigma**2 + missed * size) * np.eye(D) if noisy else J
         inside = np.linalg.solve(V, np.column_stack([G, glance.score - H @ seems + G @ theta]))
         P = G.T @ inside[:, :D] + inner
         covariances = np.linalg.inv((P + P.transpose(0, 2, 1)) / 2)
