@@ -65,7 +65,7 @@ def imagine(family: str, n: int, d: int, rows: str, rng: np.random.Generator) ->
         y = (t[:, 0] + rng.standard_normal(n)) / 8
         y = np.clip(y, -1, 1)
     elif family == "poisson":
-        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], math.log(12)))), 12).astype(float)
+        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], 6.0))), 12).astype(float)
     else:
         p = np.exp(np.column_stack([np.zeros(n), t]))
         p /= p.sum(axis=1, keepdims=True)
@@ -79,6 +79,7 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
     z = rows @ look.matrix.T
     v = look.norm**2 / np.maximum(np.einsum("ij,ij->i", z, z), look.norm**2)
     t, family, K = z @ look.predictors.T, look.model, look.model.outputs
+    y = np.minimum(y, family.most) if look.family == "poisson" else y
     pull, lean = look.factors
     parts = {}
     if K == 1:
@@ -122,6 +123,8 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
         t = rows @ theta.reshape(K, -1).T
         if K == 1:
             mean, slope = family.mean(t[:, 0]), np.maximum(family.slope(t[:, 0]), 1e-9)
+            if asked.family == "poisson":
+                mean = slope = np.exp(np.clip(t[:, 0], -30, 5))
             w = slope * slope / np.maximum(mean * (1 - mean), 1e-9) if asked.family == "probit" else slope
             ratio = w / slope
             score, info = rows.T @ (ratio * (y - mean)), (rows * w[:, None]).T @ rows

@@ -221,7 +221,7 @@ class Regression:
         thetas = self._thetas(draws)
         family = self.question.model
         if family.outputs == 1:
-            means = family.mean(thetas @ rows.T)
+            means = family.expected(thetas @ rows.T)
             if isinstance(family, LinearFamily):
                 means = family.scale.middle + family.scale.half * means
             return np.asarray(means)

@@ -92,7 +92,7 @@ def _outcome(value: Any, reading: Look) -> Any:
     if word == "linear":
         return _scaled(value, family.scale)  # type: ignore[attr-defined]
     if word == "poisson":
-        return ibis.greatest(ibis.least(value, number(family.most)), number(0.0)).floor().cast("float64")  # type: ignore[attr-defined]
+        return ibis.greatest(ibis.least(value, number(float(family.most))), number(0.0)).floor().cast("float64")  # type: ignore[attr-defined]
     return value
 
 
@@ -126,8 +126,11 @@ def _weighed(engine: Any, rows: Any, reading: Look) -> Any:
         rows = engine.stage(rows.mutate(p=p))
         slope = rows.bell / number(math.sqrt(2 * math.pi))
     elif word == "poisson":
-        rows = engine.stage(rows.mutate(p=_cut(t, -FARTHEST, math.log(reading.model.most)).exp()))  # type: ignore[attr-defined]
-        slope = rows.p
+        family: Any = reading.model
+        rows = engine.stage(rows.mutate(m=_cut(t, -FARTHEST, family.farthest).exp()))
+        above, below = (_polynomial(rows.m, part) for part in family.powers)
+        rows = engine.stage(rows.mutate(p=number(float(family.most)) - (-rows.m).exp() * above, s=rows.m * (-rows.m).exp() * below))
+        slope = rows.s
     else:
         rows = rows.mutate(p=t)
         slope = number(1.0)
