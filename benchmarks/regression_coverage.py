@@ -88,19 +88,19 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
     else:
         p = family.mean(t)
         r = (y[:, None] == np.arange(1, K + 1)) - p
-        slopes = {(k, l): p[:, k] * ((k == l) - p[:, l]) for k in range(K) for l in range(K)}
+        slopes = {(k, m): p[:, k] * ((k == m) - p[:, m]) for k in range(K) for m in range(K)}
     d = z.shape[1]
     zv = z * (pull * v)[:, None]
     if "score" in look.parts:
         parts["score"] = np.concatenate([zv.T @ r[:, k] for k in range(K)])
-    for name, weigh in (("information", lambda k, l: lean**2 * v * slopes[k, l]), ("meat", None)):
+    for name, weigh in (("information", lambda k, m: lean**2 * v * slopes[k, m]), ("meat", None)):
         if name not in look.parts:
             continue
         whole = np.zeros((K * d, K * d))
-        for k, l in itertools.combinations_with_replacement(range(K), 2):
-            part = (z * weigh(k, l)[:, None]).T @ z if weigh else (zv * (r[:, k] * r[:, l])[:, None]).T @ zv
-            whole[k * d : (k + 1) * d, l * d : (l + 1) * d] = part
-            whole[l * d : (l + 1) * d, k * d : (k + 1) * d] = part.T
+        for k, m in itertools.combinations_with_replacement(range(K), 2):
+            part = (z * weigh(k, m)[:, None]).T @ z if weigh else (zv * (r[:, k] * r[:, m])[:, None]).T @ zv
+            whole[k * d : (k + 1) * d, m * d : (m + 1) * d] = part
+            whole[m * d : (m + 1) * d, k * d : (k + 1) * d] = part.T
         parts[name] = whole
     return look.join(**parts)
 
@@ -132,8 +132,8 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
             p = family.mean(t)
             score = (((y[:, None] == np.arange(1, K + 1)) - p).T @ rows).ravel()
             info = np.zeros((K, rows.shape[1], K, rows.shape[1]))
-            for k, l in itertools.product(range(K), repeat=2):
-                info[k, :, l, :] = (rows * (p[:, k] * ((k == l) - p[:, l]))[:, None]).T @ rows
+            for k, m in itertools.product(range(K), repeat=2):
+                info[k, :, m, :] = (rows * (p[:, k] * ((k == m) - p[:, m]))[:, None]).T @ rows
             info = info.reshape(D, D)
         step = np.linalg.solve(info + 1e-9 * np.eye(D), score)
         theta = theta + np.clip(step, -2, 2)

@@ -255,7 +255,7 @@ class Regression:
     # Pictures and files.
 
     def plot(self) -> Any:
-        """Return a forest plot: every coefficient but the intercept with its interval, as ratios where there are any."""
+        """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one."""
         rows = [row for row in self.rows if "Intercept" not in row["term"]] or self.rows
         drawing, axes = figure(width=6.4, height=max(1.6, 0.9 + 0.32 * len(rows)))
         name = None if self.ratio is None else self.ratio.replace(" ", "_")
@@ -263,7 +263,9 @@ class Regression:
         middle, low, high = (np.array([row[key] for row in rows]) for key in keys)
         places = np.arange(len(rows))[::-1]
         axes.axvline(0.0 if name is None else 1.0, color="#5b6770", linewidth=0.9)
-        axes.errorbar(middle, places, xerr=np.maximum([middle - low, high - middle], 0), fmt="o", color=COLOURS[0], capsize=3)
+        axes.errorbar(
+            middle, places, xerr=np.maximum([middle - low, high - middle], 0), fmt="o", color=COLOURS[0], capsize=3
+        )
         axes.set_yticks(places, [row["term"] for row in rows])
         axes.set_ylim(-0.7, len(rows) - 0.3)
         if name is not None:
@@ -352,7 +354,9 @@ class Regression:
     def from_dict(state: Mapping[str, Any]) -> Regression:
         """Read a regression from `to_dict`'s form."""
         try:
-            return Regression(Release.from_dict(state["release"]), state["entry"], state["share"], float(state["level"]))
+            return Regression(
+                Release.from_dict(state["release"]), state["entry"], state["share"], float(state["level"])
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(f"cannot read a regression: {error}") from None
 

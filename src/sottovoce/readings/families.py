@@ -137,7 +137,7 @@ class _Binary(Family):
         return np.where(np.isnan(found), np.nan, (found != 0).astype(np.float64))
 
     def apart(self, reach: float) -> float:
-        r"""Return the diameter of {x(1 − μ(x·θ))}, which are all contributions: −x with y = 0 gives what x with 1 gives.
+        r"""Return the diameter of {x(1 − μ(x·θ))}, all contributions: −x with y = 0 gives what x with 1 does.
 
         About θ the set is round, so a plane shows it: the ray at angle a to θ ends where s(1 − μ(s·reach·cos a)) is
         largest over s ≤ 1. The ends are taken on a grid of angles, and what lies between two of them is added.

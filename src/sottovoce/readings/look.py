@@ -189,7 +189,9 @@ class Look(Reading):
     def split(self, total: Any) -> dict[str, Floats]:
         """Return each part of a total: the score as a vector, the others as symmetric matrices."""
         D = self.dimension
-        pieces = dict(zip(self.sizes, np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1]), strict=True))
+        pieces = dict(
+            zip(self.sizes, np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1]), strict=True)
+        )
         found = {}
         for part in self.parts:
             if part == "score":
@@ -312,7 +314,7 @@ class Look(Reading):
 
         A shorter contribution moves less: for a fixed inner product every term grows with both lengths.
         """
-        one, off = 2.0**self.bits, self._rounding
+        one = 2.0**self.bits
         score = one / scales["score"] if "score" in self.parts else 0.0
         meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
@@ -401,7 +403,10 @@ class Look(Reading):
         records = list(islice(product(*self.typical()), most))
         whole = [dict(self.split(self.read([[cell] for cell in record]).total)) for record in records]
         scaled = np.array(
-            [np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts]) for w in whole]
+            [
+                np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts])
+                for w in whole
+            ]
         )
         gaps = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
         i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)

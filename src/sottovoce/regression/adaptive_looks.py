@@ -1,4 +1,4 @@
-"""Adaptive looks: a regression from two or three noisy looks, each where the one before it says that the answer lies."""
+"""Adaptive looks: a regression from two or three noisy looks, each where the one before it says the answer lies."""
 
 from __future__ import annotations
 
@@ -187,7 +187,9 @@ class AdaptiveLooks(Mechanism):
         lengths = float((shape @ imagined.moment @ shape.T).trace()) / imagined.count
         straight = not self.system.model.curved and "score" in parts
         centre = np.zeros(self.system.dimension) if straight else belief.mean
-        return self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, self._cap(imagined, centre))
+        return self.system.look_at(
+            self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, self._cap(imagined, centre)
+        )
 
     def _cap(self, imagined: Imagined, centre: Floats) -> int:
         """Return where to cut counts: two deviations above the mean of nine rows in ten, as far as is known."""

@@ -182,9 +182,7 @@ class Formula:
         shape, norm = self.start
         return self.look_at(n, np.zeros(self.dimension), shape, norm, ("score", "information"))
 
-    def look_at(
-        self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: int = 0
-    ) -> Look:
+    def look_at(self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: int = 0) -> Look:
         """Return a look at θ in the coordinates z = Tx."""
         places = centre.reshape(self.model.outputs, -1)
         moved = np.linalg.solve(shape.T, places.T).T
@@ -218,7 +216,7 @@ class Formula:
 
     @classmethod
     def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
-        """Return the regression of a question: its ``formula``, and where given ``family``, ``prior`` and ``spread``."""
+        """Return the regression of a question: its ``formula``, and if given ``family``, ``prior``, ``spread``."""
         del column
         given = {key: value for key, value in settings.items() if key not in ("kind", "system") and value is not None}
         if unknown := set(given) - {"formula", "family", "prior", "spread"}:
