@@ -45,6 +45,7 @@ _PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
 
 _LAST = 0.3
 """How much less noise the last look has than one before it, roughly."""
+_LOT = 5000
 _TRIED = 128
 """Typical records among which the two farthest apart are looked for."""
 
@@ -249,7 +250,8 @@ class AdaptiveLooks(Mechanism):
         for look, scales in self.path:
             pieces = np.split(look.steps(seen.look(look)), np.cumsum(list(look.sizes.values()))[:-1])
             for noise, part in zip(self.noises(look, scales), pieces, strict=True):
-                found.append(noise.add(np.tile(part, draws), rng).reshape(draws, part.size))
+                lot = max(draws, _LOT // part.size + 1)  # much noise at once is drawn faster than a little
+                found.append(noise.add(np.tile(part, lot), rng).reshape(lot, part.size)[:draws])
         return np.concatenate(found, axis=1).astype(np.float64)
 
     def moves(self, pair: tuple[Any, Any]) -> list[tuple[Floats, Floats, Floats]]:
