@@ -78,22 +78,6 @@ def test_a_logistic_regression_is_charged_retried_and_read_back(database, tmp_pa
     assert fitted.classes_.tolist() == [False, True]
 
 
-def test_a_release_killed_in_the_middle_is_spent_and_tells_nothing(database, tmp_path, monkeypatch):
-    mechanism = logistic().mechanism_for(N, PART, FACTS, FEATURES, "ill")
-
-    def die(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(mechanism), "_value", die)
-    with opened(database, tmp_path) as curator:
-        with pytest.raises(KeyboardInterrupt):
-            curator.release(mechanism)
-        (entry,) = curator.history()
-        assert entry.release is None
-        assert entry.cost > 0
-        assert curator.remaining() != BUDGET
-
-
 @pytest.mark.parametrize(
     ("model", "label"),
     [
