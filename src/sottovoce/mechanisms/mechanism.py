@@ -200,10 +200,16 @@ class Mechanism(ABC):
         word = rest.pop("mechanism", None)
         kind = MECHANISMS[word]
         try:
-            mechanism: Mechanism = kind._from_state({k: v for k, v in rest.items() if k not in kind.derived})
+            known = kind._renewed(rest)
+            mechanism: Mechanism = kind._from_state({k: v for k, v in known.items() if k not in kind.derived})
         except (TypeError, KeyError) as error:
             raise InvalidValue(f"cannot read a {word}: {error}") from None
         return mechanism
+
+    @classmethod
+    def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Return numbers that an earlier version wrote as they are written today."""
+        return state
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
