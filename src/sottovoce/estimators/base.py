@@ -261,9 +261,9 @@ class PrivateGLM(PrivateEstimator):
         design = made.system
         if not isinstance(design, Design):
             raise InvalidValue(f"this release is of a {made.word}, not of a regression")
-        self.n_features_in_ = design.dimension - bool(design.intercept)
+        self.n_features_in_ = design.reading.inputs
         if design.names:
-            self.feature_names_in_ = np.array(design.terms[: self.n_features_in_], dtype=object)
+            self.feature_names_in_ = np.array(design.names[:-1], dtype=object)
         return self._kept(release, made, secure_rng())
 
     def _kept(self, release: Release, mechanism: Mechanism, rng: np.random.Generator) -> Self:
@@ -279,7 +279,8 @@ class PrivateGLM(PrivateEstimator):
         else:
             mean, self.samples_ = value.mean(axis=0), value
         self._keep_label(design)
-        self.coef_, self.intercept_ = self._shape(mean[: self.n_features_in_], mean[self.n_features_in_ :].sum())
+        entries = len(mean) - bool(design.intercept)
+        self.coef_, self.intercept_ = self._shape(mean[:entries], mean[entries:].sum())
         return self
 
     def _keep_label(self, design: Design) -> None:
@@ -290,16 +291,26 @@ class PrivateGLM(PrivateEstimator):
 
     def _predictors(self, X: Any) -> Floats:
         """Return the linear predictor of each row under each sample."""
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        columns = self.n_features_in_
+        X = self._entries(X)
+        columns = X.shape[1]
         return np.asarray(X @ self.samples_[:, :columns].T + self.samples_[:, columns:].sum(axis=1))
+
+    def _entries(self, X: Any) -> Floats:
+        """Return a table like that of the fit as the entries that coefficients are of: a category is several."""
+        check_is_fitted(self)
+        design: Design = self.mechanism_.system
+        if not design.features:
+            return self._table(X, reset=False)
+        if hasattr(X, "columns"):
+            names = [str(name) for name in design.names[:-1]]
+            if missing := [name for name in names if name not in X.columns]:
+                raise InvalidData(f"X has no column {missing[0]!r}; it needs {', '.join(names)}")
+            X = X[names]
+        return design.reading.entries(X)
 
     def _mean_predictor(self, X: Any) -> Floats:
         """Return the linear predictor of each row under the mean parameter."""
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        return np.asarray(X @ np.ravel(self.coef_) + np.ravel(self.intercept_))
+        return np.asarray(self._entries(X) @ np.ravel(self.coef_) + np.ravel(self.intercept_))
 
     def to_arviz(self) -> Any:
         """Return the samples as an ArviZ `InferenceData`, each entry under its term's name."""
