@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
@@ -77,42 +77,27 @@ class PrivateGLM(PrivateEstimator):
         1 shows a progress bar.
     """
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        target: Promise | None = None,
-        data_norm: float | None = None,
-        mechanism: str = "auto",
-        prior_scale: float | None = None,
-        radius: float | None = None,
-        draws: int = 1,
-        n_steps: int | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
-        precision: str = "float64",
-        accept_unproven: bool = False,
-        missing: Any = 0.0,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.data_norm = data_norm
-        self.mechanism = mechanism
-        self.prior_scale = prior_scale
-        self.radius = radius
-        self.draws = draws
-        self.n_steps = n_steps
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.precision = precision
-        self.accept_unproven = accept_unproven
-        self.missing = missing
-        self.random_state = random_state
-        self.verbose = verbose
+    epsilon: float | None
+    delta: float | None
+    target: Promise | None
+    data_norm: float | None
+    mechanism: str
+    prior_scale: float | None
+    radius: float | None
+    draws: int
+    n_steps: int | None
+    fit_intercept: bool
+    intercept_scaling: float
+    precision: str
+    accept_unproven: bool
+    missing: Any
+    random_state: Any
+    verbose: int
+
+    def _take(self, parameters: Mapping[str, Any]) -> None:
+        """Keep the parameters of a constructor as they are: scikit-learn reads them off the signature and back."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
 
     @abstractmethod
     def _loss(self) -> Loss:

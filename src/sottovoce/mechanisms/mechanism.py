@@ -237,9 +237,8 @@ def check_draws(draws: int) -> int:
 def coarsen(samples: Any) -> Any:
     """Round samples of a share, a rate or a table to 24 significant bits; `to_grid` rounds what has a public width.
 
-    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number,
-    and which of them
-    occur can tell neighbours apart (Mironov 2012); they are dropped.
+    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number, and which of
+    them occur can tell neighbours apart (Mironov 2012); they are dropped.
 
     >>> coarsen(1 / 3)
     0.3333333432674408
