@@ -7,6 +7,11 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+# One thread a process: workers of a run share the cores, and threads that spin while they wait for a core take it from
+# the others. Before NumPy is imported; child processes take it over.
+os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from randomgen import ChaCha
@@ -43,6 +48,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _KEYS.name, _KEYS.used = item.nodeid, 0
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """End the keys of a test: the examples of the package, which run in the same process, have real noise."""
+    _KEYS.name = ""
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _fixed_keys() -> Iterator[None]:
     """Fix what is drawn, so that a test fails always or never; SOTTOVOCE_REAL_NOISE=1 leaves it to chance."""
@@ -51,11 +62,14 @@ def _fixed_keys() -> Iterator[None]:
         return
     fresh, add = randomness._fresh_bits, IntegerNoise._add_secure
 
+    def real() -> bool:
+        return not _KEYS.name or _KEYS.name.startswith(_REAL)
+
     def bits() -> Any:
-        return fresh() if _KEYS.name.startswith(_REAL) else ChaCha(key=_KEYS.next(), rounds=20)
+        return fresh() if real() else ChaCha(key=_KEYS.next(), rounds=20)
 
     def add_fixed(noise: IntegerNoise, counts: Any) -> Any:
-        if _KEYS.name.startswith(_REAL):
+        if real():
             return add(noise, counts)
         return noise.add(counts, np.random.Generator(ChaCha(key=_KEYS.next(), rounds=20)))
 
