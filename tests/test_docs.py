@@ -17,6 +17,8 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```)?", re.S |
 SHORT = {
     "sottovoce.latent.hidden_markov._LEAST_SWEEPS": 20,
     "sottovoce.latent.hidden_markov._MOST_SWEEPS": 20,
+    "sottovoce.latent.moment_posterior._LEAST": 80,
+    "sottovoce.latent.moment_posterior._MOST": 80,
     "sottovoce.latent.latent_classes._LEAST": 25,
     "sottovoce.latent.latent_classes._MOST": 25,
 }
