@@ -7,6 +7,11 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+# One thread a process: workers of a run share the cores, and threads that spin while they wait for a core take it from
+# the others. Before NumPy is imported; child processes take it over.
+os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from randomgen import ChaCha

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
@@ -77,42 +77,27 @@ class PrivateGLM(PrivateEstimator):
         1 shows a progress bar.
     """
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        target: Promise | None = None,
-        data_norm: float | None = None,
-        mechanism: str = "auto",
-        prior_scale: float | None = None,
-        radius: float | None = None,
-        draws: int = 1,
-        n_steps: int | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
-        precision: str = "float64",
-        accept_unproven: bool = False,
-        missing: Any = 0.0,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.data_norm = data_norm
-        self.mechanism = mechanism
-        self.prior_scale = prior_scale
-        self.radius = radius
-        self.draws = draws
-        self.n_steps = n_steps
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.precision = precision
-        self.accept_unproven = accept_unproven
-        self.missing = missing
-        self.random_state = random_state
-        self.verbose = verbose
+    epsilon: float | None
+    delta: float | None
+    target: Promise | None
+    data_norm: float | None
+    mechanism: str
+    prior_scale: float | None
+    radius: float | None
+    draws: int
+    n_steps: int | None
+    fit_intercept: bool
+    intercept_scaling: float
+    precision: str
+    accept_unproven: bool
+    missing: Any
+    random_state: Any
+    verbose: int
+
+    def _take(self, parameters: Mapping[str, Any]) -> None:
+        """Keep the parameters of a constructor as they are: scikit-learn reads them off the signature and back."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -261,9 +246,9 @@ class PrivateGLM(PrivateEstimator):
         design = made.system
         if not isinstance(design, Design):
             raise InvalidValue(f"this release is of a {made.word}, not of a regression")
-        self.n_features_in_ = design.dimension - bool(design.intercept)
+        self.n_features_in_ = design.reading.inputs
         if design.names:
-            self.feature_names_in_ = np.array(design.terms[: self.n_features_in_], dtype=object)
+            self.feature_names_in_ = np.array(design.names[:-1], dtype=object)
         return self._kept(release, made, secure_rng())
 
     def _kept(self, release: Release, mechanism: Mechanism, rng: np.random.Generator) -> Self:
@@ -279,7 +264,8 @@ class PrivateGLM(PrivateEstimator):
         else:
             mean, self.samples_ = value.mean(axis=0), value
         self._keep_label(design)
-        self.coef_, self.intercept_ = self._shape(mean[: self.n_features_in_], mean[self.n_features_in_ :].sum())
+        entries = len(mean) - bool(design.intercept)
+        self.coef_, self.intercept_ = self._shape(mean[:entries], mean[entries:].sum())
         return self
 
     def _keep_label(self, design: Design) -> None:
@@ -290,16 +276,26 @@ class PrivateGLM(PrivateEstimator):
 
     def _predictors(self, X: Any) -> Floats:
         """Return the linear predictor of each row under each sample."""
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        columns = self.n_features_in_
+        X = self._entries(X)
+        columns = X.shape[1]
         return np.asarray(X @ self.samples_[:, :columns].T + self.samples_[:, columns:].sum(axis=1))
+
+    def _entries(self, X: Any) -> Floats:
+        """Return a table like that of the fit as the entries that coefficients are of: a category is several."""
+        check_is_fitted(self)
+        design: Design = self.mechanism_.system
+        if not design.features:
+            return self._table(X, reset=False)
+        if hasattr(X, "columns"):
+            names = [str(name) for name in design.names[:-1]]
+            if missing := [name for name in names if name not in X.columns]:
+                raise InvalidData(f"X has no column {missing[0]!r}; it needs {', '.join(names)}")
+            X = X[names]
+        return design.reading.entries(X)
 
     def _mean_predictor(self, X: Any) -> Floats:
         """Return the linear predictor of each row under the mean parameter."""
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        return np.asarray(X @ np.ravel(self.coef_) + np.ravel(self.intercept_))
+        return np.asarray(self._entries(X) @ np.ravel(self.coef_) + np.ravel(self.intercept_))
 
     def to_arviz(self) -> Any:
         """Return the samples as an ArviZ `InferenceData`, each entry under its term's name."""

@@ -55,25 +55,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            target=target,
-            data_norm=data_norm,
-            mechanism=mechanism,
-            prior_scale=prior_scale,
-            radius=radius,
-            draws=draws,
-            n_steps=n_steps,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            precision=precision,
-            accept_unproven=accept_unproven,
-            missing=missing,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.classes = classes
+        self._take(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -206,25 +188,7 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            target=target,
-            data_norm=data_norm,
-            mechanism=mechanism,
-            prior_scale=prior_scale,
-            radius=radius,
-            draws=draws,
-            n_steps=n_steps,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            precision=precision,
-            accept_unproven=accept_unproven,
-            missing=missing,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.response_bound = response_bound
+        self._take(locals())
 
     def _bound(self) -> float:
         if self.response_bound is None:

@@ -200,10 +200,16 @@ class Mechanism(ABC):
         word = rest.pop("mechanism", None)
         kind = MECHANISMS[word]
         try:
-            mechanism: Mechanism = kind._from_state({k: v for k, v in rest.items() if k not in kind.derived})
+            known = kind._renewed(rest)
+            mechanism: Mechanism = kind._from_state({k: v for k, v in known.items() if k not in kind.derived})
         except (TypeError, KeyError) as error:
             raise InvalidValue(f"cannot read a {word}: {error}") from None
         return mechanism
+
+    @classmethod
+    def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Return numbers that an earlier version wrote as they are written today."""
+        return state
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
@@ -231,9 +237,8 @@ def check_draws(draws: int) -> int:
 def coarsen(samples: Any) -> Any:
     """Round samples of a share, a rate or a table to 24 significant bits; `to_grid` rounds what has a public width.
 
-    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number,
-    and which of them
-    occur can tell neighbours apart (Mironov 2012); they are dropped.
+    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number, and which of
+    them occur can tell neighbours apart (Mironov 2012); they are dropped.
 
     >>> coarsen(1 / 3)
     0.3333333432674408

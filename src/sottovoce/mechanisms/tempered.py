@@ -35,11 +35,9 @@ _DRAWS = 4000
 class TemperedPosterior(Mechanism):
     """Release a sample from the truncated posterior at temperature T >= 1 (Geumlek 2020, ch. 4).
 
-    With θ truncated, log p(x|θ) - log p(x'|θ) stays in a window of width η; the joint density to the power
-    1/T
-    then has privacy loss in a window of η/T, so one exact sample is η/T-private and
-    (η/T)²/8-zero-concentrated.
-    Draws are exact: inverse distribution functions, and rejection for a Dirichlet.
+    With θ truncated, log p(x|θ) - log p(x'|θ) stays in a window of width η; the joint density to the power 1/T then has
+    privacy loss in a window of η/T, so one exact sample is η/T-private and (η/T)²/8-zero-concentrated. Draws are exact:
+    inverse distribution functions, and rejection for a Dirichlet.
 
     Parameters
     ----------
@@ -48,8 +46,7 @@ class TemperedPosterior(Mechanism):
     temperature
         T >= 1.
     truncation
-        Public. The least probability a₀ for proportions (0.02/d by default), the interval (low, high) of a
-        rate, the
+        Public. The least probability a₀ for proportions (0.02/d by default), the interval (low, high) of a rate, the
         interval of a mean (by default the bounds of a record).
 
     Examples

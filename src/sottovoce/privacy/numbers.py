@@ -205,9 +205,9 @@ def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:
     .. math:: F = \frac{\ln\Gamma(x-(\lambda-1)h) - \ln\Gamma(x)}{\lambda-1} + \ln\Gamma(x+h) - \ln\Gamma(x)
 
     with h = `step` (either sign) and λ = `order` >= 1. It is never negative, and is +inf where an argument leaves the
-    domain of the gamma function. The three ways of computing it keep the digits when h is small
-    beside x (an integral of the trigamma function, in which nothing cancels), when λ is near 1
-    (a mean of the digamma function), and elsewhere.
+    domain of the gamma function. The three ways of computing it keep the digits when h is small beside x (an integral
+    of the trigamma function, in which nothing cancels), when λ is near 1 (a mean of the digamma function), and
+    elsewhere.
     """
     arrays = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (x, step, order)))
     shape = arrays[0].shape

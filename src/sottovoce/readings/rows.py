@@ -154,6 +154,14 @@ class RowReading(Reading):
             raise InvalidData(f"X must have {self.inputs} columns. Got {len(columns)}")
         return columns
 
+    def entries(self, X: Any) -> Floats:
+        """Return columns, with facts, in units of their own: numbers within their bounds, a category's entries."""
+        parts = []
+        for fact, cells in zip(self.features, self._columns(X), strict=True):
+            values = number_or_place(fact, cells)
+            parts.append(inside(fact, values)[:, None] if isinstance(fact, Number | Count) else encoded(fact, values))
+        return np.concatenate(parts, axis=1)
+
     def encode(self, values: list[Floats]) -> Floats:
         """Return one row a record, the intercept last, from one array a column."""
         if self.features:
@@ -311,13 +319,19 @@ def encoded(column: Column, values: Floats) -> Floats:
     return scaled(column, values)[:, None]
 
 
-def scaled(column: Column, values: Floats) -> Floats:
-    """Return a number or a count as −1 to 1, what is missing as the middle (of a count, as 0)."""
+def inside(column: Column, values: Floats) -> Floats:
+    """Return a number or a count within its bounds, what is missing as the middle (of a count, as 0)."""
     low, high, filler = span(column)
     with np.errstate(all="ignore"):
         tame = np.where(np.abs(values) >= TINY * max(abs(low), abs(high)), values, 0.0)
-        inside = np.clip(np.where(np.isnan(values), filler, tame), low, high)
-        return np.clip(2 * ((inside - low) / (high - low)) - 1, -1.0, 1.0)
+        return np.clip(np.where(np.isnan(values), filler, tame), low, high)
+
+
+def scaled(column: Column, values: Floats) -> Floats:
+    """Return a number or a count as −1 to 1, what is missing as the middle (of a count, as 0)."""
+    low, high, _ = span(column)
+    with np.errstate(all="ignore"):
+        return np.clip(2 * ((inside(column, values) - low) / (high - low)) - 1, -1.0, 1.0)
 
 
 def span(column: Column) -> tuple[float, float, float]:

@@ -21,6 +21,7 @@ from sottovoce.regression.certificate import Chain, mixing_steps
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.langevin import check_range, run_chains
 from sottovoce.regression.losses import Logistic, positive
+from sottovoce.regression.old_states import renewed
 from sottovoce.regression.placement import Placement, Progress, current
 
 __all__ = ["ConcentratedRegression", "DiffusedRegression", "RegressionMechanism", "default_precision", "prior_of"]
@@ -74,6 +75,10 @@ class RegressionMechanism(Mechanism):
 
     def _statistics(self, records: Any) -> Any:
         return self.reading.read(records)
+
+    @classmethod
+    def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return renewed(state)
 
     def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
         """Return what so many independent releases let out, a row each."""

@@ -27,19 +27,17 @@ __all__ = ["BetaBernoulli", "unit_floor"]
 class BetaBernoulli(Conjugate):
     r"""A proportion θ with prior Beta(α, β); each record is 0 or 1.
 
-    With data weight w and prior weight v the posterior is Beta(vα + ws, vβ + w(n - s)), s = Σx. Replacing
-    one record
-    moves w from one parameter to the other; R_λ is finite exactly for λ < 1 + v·min(α, β)/w (Geumlek et al.
-    2017, Cor. 1).
+    With data weight w and prior weight v the posterior is Beta(vα + ws, vβ + w(n - s)), s = Σx. Replacing one record
+    moves w from one parameter to the other; R_λ is finite exactly for λ < 1 + v·min(α, β)/w (Geumlek et al. 2017, Cor.
+    1).
 
     Parameters
     ----------
     alpha, beta
         The prior, both > 0.
     whole
-        Whether records are 0 or 1 (others are clipped to [0, 1] and rounded down). False lets them be
-        fractions, such as
-        the answers of a statistical query.
+        Whether records are 0 or 1 (others are clipped to [0, 1] and rounded down). False lets them be fractions, such
+        as the answers of a statistical query.
 
     Examples
     --------

@@ -34,10 +34,8 @@ def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float
 class Conjugate(ABC):
     """A conjugate system from a reading, a posterior, a profile and the worst pairs.
 
-    A subclass is a frozen dataclass of public numbers. It says how records are read (`reading`), what the
-    posterior
-    is (`posterior`), how a posterior becomes a prior again (`_with_prior`), which neighbouring posteriors
-    are worst
+    A subclass is a frozen dataclass of public numbers. It says how records are read (`reading`), what the posterior is
+    (`posterior`), how a posterior becomes a prior again (`_with_prior`), which neighbouring posteriors are worst
     (`worst_pairs`) and what follows for privacy (`_profile`, for n >= 1).
     """
 
@@ -140,8 +138,7 @@ class Conjugate(ABC):
     def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records of the table already.
 
-        The known records move into the prior with the weight that the mechanism gave them, beside the
-        prior's own; the
+        The known records move into the prior with the weight that the mechanism gave them, beside the prior's own; the
         new profile, at n less the known ones, is what still protects the others.
         """
         data_weight, prior_weight = check_weights(data_weight, prior_weight)

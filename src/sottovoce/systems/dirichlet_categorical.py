@@ -29,17 +29,14 @@ __all__ = ["DirichletCategorical"]
 class DirichletCategorical(Conjugate):
     """Probabilities θ of d categories with prior Dirichlet(α).
 
-    The posterior is Dirichlet(vα + w·counts). Replacing one record moves w from one category to another;
-    only those two
-    enter a divergence, so for d >= 3 the supremum sits at the two smallest α and is free of n. d = 2 is one
-    proportion.
+    The posterior is Dirichlet(vα + w·counts). Replacing one record moves w from one category to another; only those two
+    enter a divergence, so for d >= 3 the supremum sits at the two smallest α and is free of n. d = 2 is one proportion.
 
     Parameters
     ----------
     alpha
-        The prior, one number > 0 a category; 1/d for each of d categories by default: one record's worth in all.
-        One a category would weigh as much as d records, which pulls a common category down
-        when the noise is large.
+        The prior, one number > 0 a category; 1/d for each of d categories by default: one record's worth in all. One a
+        category would weigh as much as d records, which pulls a common category down when the noise is large.
     categories
         What the records hold, in the order of `alpha`; 0, 1, …, d-1 by default.
 

@@ -30,8 +30,7 @@ __all__ = ["GammaExponential"]
 class GammaExponential(Conjugate):
     """A rate θ with prior Gamma(shape, rate); each record is a waiting time, clipped to [0, high].
 
-    The posterior is Gamma(v·shape + wn, v·rate + wΣx). Neighbours move the rate by at most w·high; the
-    supremum sits
+    The posterior is Gamma(v·shape + wn, v·rate + wΣx). Neighbours move the rate by at most w·high; the supremum sits
     where the other records are all zero, and depends on n through the shape.
 
     Parameters

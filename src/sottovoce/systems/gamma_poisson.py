@@ -33,9 +33,8 @@ _MANY = 2.0**14
 class GammaPoisson(Conjugate):
     """A rate θ of events with prior Gamma(shape, rate); each record is a count, clipped to 0..high.
 
-    The posterior is Gamma(v·shape + wΣx, v·rate + wn). Neighbours move the shape by at most w·high, and a
-    common
-    rate changes no divergence: the supremum sits where the other records are all zero.
+    The posterior is Gamma(v·shape + wΣx, v·rate + wn). Neighbours move the shape by at most w·high, and a common rate
+    changes no divergence: the supremum sits where the other records are all zero.
 
     Parameters
     ----------

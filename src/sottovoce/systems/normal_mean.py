@@ -31,9 +31,8 @@ __all__ = ["NormalMean", "clipped_normal_characteristic"]
 class NormalMean(Conjugate):
     r"""A mean θ with prior N(prior_mean, prior_variance), records N(θ, variance) clipped to public bounds.
 
-    The posterior has precision P = v/τ² + wn/σ² whatever the data, so neighbours differ in the mean alone
-    and one sample **is**
-    μ-Gaussian private:
+    The posterior has precision P = v/τ² + wn/σ² whatever the data, so neighbours differ in the mean alone and one
+    sample **is** μ-Gaussian private:
 
     .. math:: \mu = \frac{w\,D}{\sigma^2\sqrt{P}}, \qquad D = \text{high} - \text{low or } 2\,\text{radius}
 

@@ -106,7 +106,7 @@ def _one_node(patch: Patch) -> None:
 
 @fault("repair of the solver's matrices skipped", "profile graphs", "profile matrices keep every edge")
 def _unrepaired(patch: Patch) -> None:
-    for room in ("smooth_categorical", "smooth_one_bit"):
+    for room in ("smooth_categorical", "one_bit"):
         patch.setattr(f"sottovoce.local.{room}.repair", lambda graph, matrices, epsilon: (on_grid(matrices), 0.0))
     patch.setattr(ProfileMechanism, "_check", lambda self: None)
 
