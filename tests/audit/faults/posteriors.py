@@ -6,7 +6,8 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.mechanisms.exact_sampling import released
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.mechanisms.statistical_query import StatisticalQuery
 from sottovoce.mechanisms.tempered import TemperedPosterior
@@ -31,7 +32,7 @@ def _heavy_sampler(patch: Patch) -> None:
     def value(self, statistics, rng, draws):
         weight, prior = self._weights
         law = self.system.posterior(statistics, 1.05 * weight, prior)
-        return coarsen(law.sample(None if draws == 1 else draws, rng))
+        return released(self.law(statistics), lambda size: law.sample(size, rng), draws, rng)
 
     patch.setattr(PosteriorSample, "_value", value)
 
@@ -131,7 +132,8 @@ def _same_coordinate(patch: Patch) -> None:
 @fault("one draw handed out many times", "posterior sampling", SAMPLERS)
 def _same_draw(patch: Patch) -> None:
     def value(self, statistics, rng, draws):
-        one = coarsen(self.system.posterior(statistics, *self._weights).sample(None, rng))
+        law = self.system.posterior(statistics, *self._weights)
+        one = released(self.law(statistics), lambda size: law.sample(size, rng), 1, rng)
         return one if draws == 1 else np.stack([one] * draws)
 
     patch.setattr(PosteriorSample, "_value", value)
@@ -147,7 +149,7 @@ def _untruncated(patch: Patch) -> None:
 def _half_temperature(patch: Patch) -> None:
     def value(self, statistics, rng, draws):
         law = self.system.tempered(statistics, self.temperature / 2, self.truncation)
-        return coarsen(law.sample(None if draws == 1 else draws, rng))
+        return released(self.law(statistics), lambda size: law.sample(size, rng), draws, rng)
 
     patch.setattr(TemperedPosterior, "_value", value)
 
@@ -198,4 +200,7 @@ def _draws_free(patch: Patch) -> None:
 @fault("all 53 bits of a sample let out", "posterior sampling", "releases keep to a public grid")
 def _all_bits(patch: Patch) -> None:
     for room in ("posterior_sample", "tempered"):
-        patch.setattr(f"sottovoce.mechanisms.{room}.coarsen", lambda samples: samples)
+        patch.setattr(
+            f"sottovoce.mechanisms.{room}.released",
+            lambda law, quick, draws, rng: quick(None if draws == 1 else draws),
+        )
