@@ -23,8 +23,8 @@ Dyadic = tuple[int, int]
 """mantissa, exponent."""
 
 _BITS = 32
-"""A cell is at most 2⁻³¹ of its value, or of its value's complement: a posterior of n records, n up to 2³⁰, is 2¹⁵ cells
-wide or more."""
+"""A cell is at most 2⁻³¹ of its value, or of its value's complement: a posterior of up to 2³⁰ records is 2¹⁵ cells wide
+or more."""
 _LEAST = -1000
 """Below 2⁻⁹⁶⁸ cells are of equal width."""
 

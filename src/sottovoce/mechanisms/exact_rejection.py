@@ -1,9 +1,9 @@
 r"""Exact rejection: a Dirichlet with every probability above a floor, rounded exactly.
 
-All categories but one, m, are proposed from independent Gamma(α_k, λ) tails above the floor; m takes the rest r, and the
-proposal is kept with probability e^(w(r) - max w), w(r) = (α_m - 1) log r - λr. Whatever λ > 0 is, what is kept has the
-density Π θ_k^(α_k - 1) where every θ_k >= floor. Where every α_k < 1, w would be largest at the floor, so that m is drawn
-too, in proportion to its envelope, and must turn out to be the largest probability.
+All categories but one, m, are proposed from independent Gamma(α_k, λ) tails above the floor; m takes the rest r, and
+the proposal is kept with probability e^(w(r) - max w), w(r) = (α_m - 1) log r - λr. Whatever λ > 0 is, what is kept has
+the density Π θ_k^(α_k - 1) where every θ_k >= floor. Where every α_k < 1, w would be largest at the floor, so that m is
+drawn too, in proportion to its envelope, and must turn out to be the largest probability.
 
 The proposals are real numbers of which as many bits are known as were asked for, and each comparison is made in balls,
 with more bits until it is certain.

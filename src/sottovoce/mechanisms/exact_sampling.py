@@ -1,7 +1,7 @@
 """Samples rounded exactly: the cell that leaves is the cell in which a sample of the real law lies.
 
-A uniform number U is drawn bit by bit. The cell k with F(edge k) <= U < F(edge k+1) is found in ball arithmetic, with as
-many bits of U and of precision as certainty takes. So Pr[cell k] **is** F(edge k+1) - F(edge k): what leaves is a
+A uniform number U is drawn bit by bit. The cell k with F(edge k) <= U < F(edge k+1) is found in ball arithmetic, with
+as many bits of U and of precision as certainty takes. So Pr[cell k] **is** F(edge k+1) - F(edge k): what leaves is a
 function of a real sample, and by data processing every claim about that sample, δ(ε) and pure ε alike, is a theorem
 about the bits that leave. No event of small probability is set aside, and no tail is out of reach.
 
@@ -150,8 +150,8 @@ def draw(law: Law, source: BitSource, cells: Cells | None = None) -> Any:
 def released(law: Law | Sequence[Law] | None, quick: Any, draws: int, rng: np.random.Generator) -> Any:
     """Return what a release lets out: exactly rounded draws, where the randomness is secure.
 
-    Seeded experiments take `quick(size)`, NumPy's samples of the same law, put into the same cells: a release made so is
-    marked as reproducible and never fit to publish. A law of no family that can be drawn exactly (a distribution
+    Seeded experiments take `quick(size)`, NumPy's samples of the same law, put into the same cells: a release made so
+    is marked as reproducible and never fit to publish. A law of no family that can be drawn exactly (a distribution
     of somebody else's) is sampled quickly in any case, and its cells have 24 bits.
     """
     if law is not None and is_secure(rng):
@@ -188,7 +188,7 @@ def _inner(end: Fraction, *, up: bool) -> float:
 
 
 def _dirichlet(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
-    """Break a stick: θ₁ is Beta(α₁, α₂+…), then θ₂ of what is left, and so on. Products of cells are post-processing."""
+    """Break a stick: θ₁ is Beta(α₁, α₂+…), then θ₂ of what is left, and so on. What is made of cells is free."""
     out, rest, left = [], 1.0, sum(law.alpha, Fraction(0))
     for alpha in law.alpha[:-1]:
         left -= alpha

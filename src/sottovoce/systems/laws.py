@@ -86,7 +86,7 @@ def tempered_power(parameter: Fraction, temperature: float) -> Fraction:
     return (parameter - 1) / Fraction(temperature) + 1
 
 
-def law_of(distribution: Any) -> Law | Sequence[Law] | None:
+def law_of(distribution: Any) -> Law | Sequence[Law] | None:  # noqa: PLR0911 - one line a family
     """Return the law whose parameters are the very doubles of a distribution, one for each of several numbers.
 
     None where it is of no family that can be drawn exactly.

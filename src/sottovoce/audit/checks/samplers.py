@@ -69,10 +69,8 @@ def grids() -> tuple[bool, str]:
         law = case.mechanism.law(case.mechanism.see(case.large))  # type: ignore[attr-defined]
         if isinstance(law, DirichletLaw):  # products of sticks, each of which is such a middle
             continue
-        cells, ends = (
-            cells_of(law[0] if isinstance(law, list) else law),
-            [getattr(law, e, None) for e in ("low", "high")],
-        )
+        cells = cells_of(law[0] if isinstance(law, list) else law)
+        ends = [getattr(law, end, None) for end in ("low", "high")]
         for rng, draws in ((seeded_rng(2), _SOME), (secure_rng(), _RELEASES)):
             values = np.ravel(case.mechanism.release(case.large, rng, draws=draws).value)
             values = values[~np.isin(values, [float(end) for end in ends if end is not None])]
