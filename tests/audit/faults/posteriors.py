@@ -204,3 +204,61 @@ def _all_bits(patch: Patch) -> None:
             f"sottovoce.mechanisms.{room}.released",
             lambda law, quick, draws, rng: quick(None if draws == 1 else draws),
         )
+
+
+CELLS, OFTEN, FAR = (
+    "exactly rounded laws keep their claim",
+    "exactly rounded samples come as often as they should",
+    "far tails are within reach",
+)
+
+
+@fault("a uniform number of 53 bits and no more", "exact sampling", FAR)
+def _short_uniform(patch: Patch) -> None:
+    from sottovoce.mechanisms.exact_sampling import LazyUniform
+
+    def beyond(self, threshold):
+        return float(threshold(200).mid()) <= (self.value >> (self.bits - 53)) * 2.0**-53
+
+    patch.setattr(LazyUniform, "beyond", beyond)
+
+
+@fault("a cell next to the right one", "exact sampling", OFTEN)
+def _next_cell(patch: Patch) -> None:
+    from sottovoce.mechanisms import exact_sampling
+    from sottovoce.mechanisms.cells import EvenCells, FloatingCells, UnitCells
+
+    honest = exact_sampling.find_cell
+    coarse = {UnitCells: UnitCells(4, -7), FloatingCells: FloatingCells(4, -7), EvenCells: EvenCells(-3)}
+
+    def shifted(function, cells, uniform):
+        wide = coarse.get(type(cells), EvenCells(-3))
+        k = honest(function, wide, uniform) + 1
+        return cells.index(wide.middle(k))
+
+    patch.setattr(exact_sampling, "find_cell", shifted)
+
+
+@fault("a series cut off before its end", "exact sampling", CELLS, OFTEN)
+def _short_series(patch: Patch) -> None:
+    from sottovoce.mechanisms import balls
+
+    honest = balls.beta_series
+    patch.setattr(balls, "beta_series", lambda a, b, x, bits: _cut(honest(a, b, x, bits)))
+
+
+def _cut(found):
+    low, high, exponent = found
+    return low * 9 // 10, high * 9 // 10, exponent
+
+
+@fault("parameters of a law doubled after the claim", "exact sampling", CELLS)
+def _sharper_law(patch: Patch) -> None:
+    from dataclasses import replace
+
+    honest = BetaBernoulli.law
+
+    def law(self, statistics, w=1.0, v=1.0):
+        return honest(replace(self, alpha=self.alpha / 4, beta=self.beta / 4), statistics, w, v)
+
+    patch.setattr(BetaBernoulli, "law", law)
