@@ -22,7 +22,7 @@ GRID = np.linspace(-9.0, 9.0, 3001)
 
 
 def propagate(drift, steps, h, mean0=0.0):
-    """The law of the chain after so many steps, on a fine grid: density after density, no formula of the certificate."""
+    """The law of the chain after so many steps, on a fine grid, density after density."""
     width = GRID[1] - GRID[0]
     density = stats.norm.pdf(GRID, drift(np.array([mean0]))[0], math.sqrt(2 * h))
     kernel = stats.norm.pdf(GRID[:, None], drift(GRID)[None, :], math.sqrt(2 * h)) * width

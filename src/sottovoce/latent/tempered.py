@@ -179,7 +179,7 @@ def draw_floored_dirichlet(
 def _quick(alpha: Floats, floor: float, rng: np.random.Generator) -> Floats:
     """Draw seeded tables at once, in doubles: for experiments."""
     law = DirichletLaw((Fraction(1),) * alpha.shape[-1], Fraction(floor))
-    return np.asarray(released(law, TruncatedDirichlet(alpha, floor).sample, 1, rng))
+    return np.asarray(released(law, lambda size: TruncatedDirichlet(alpha, floor).sample(size, rng), 1, rng))
 
 
 def _each(both: Any, power: Callable[[float, float], Fraction], floor: float, rng: np.random.Generator) -> Floats:
