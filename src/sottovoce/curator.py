@@ -107,9 +107,9 @@ class Curator(Verbs):
     anchor
         Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
     time_grid
-        Seconds. A release is handed over at the first whole multiple of them after its records began to be read, so that
-        how long reading and sampling took within a step tells nothing. None hands it over at once; a server paces its
-        answers by itself.
+        Seconds. A release is handed over at the first whole multiple of them after its records began to be read, so
+        that how long reading and sampling took within a step tells nothing. None hands it over at once; a server
+        paces its answers by itself.
 
     Examples
     --------
