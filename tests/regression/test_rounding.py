@@ -49,7 +49,7 @@ def test_a_thousandfold_error_stays_below_the_corrected_claim_and_above_the_othe
     p, q = propagate(drift(1.0), steps, h), propagate(drift(-1.0), steps, h)
     for epsilon in (0.0, 0.2, 0.6):
         delta = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-        assert delta <= chain.profile.delta(epsilon) * (1 + 1e-6) + 1e-9
+        assert delta <= chain.profile.delta(epsilon) * (1 + 1e-4) + 1e-9
         if push == "apart":
             assert delta > plain.profile.delta(epsilon) * 1.001
 
@@ -113,7 +113,7 @@ def test_the_last_step_is_exactly_rounded_to_public_cells():
     means = np.array([[0.3, -2.0], [1e6, 0.0]])
     for _ in range(3):
         out = rounded_normals(means, 0.125, secure_rng())
-        steps = out * 2.0**18 - 0.5
+        steps = out * 2.0**17 - 0.5
         assert np.array_equal(steps, np.rint(steps))
         assert np.abs(out - means).max() < 10
 

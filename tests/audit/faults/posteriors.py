@@ -239,7 +239,7 @@ def _next_cell(patch: Patch) -> None:
     patch.setattr(exact_sampling, "find_cell", shifted)
 
 
-@fault("a series cut off before its end", "exact sampling", CELLS, OFTEN)
+@fault("a series cut off before its end", "exact sampling", CELLS)
 def _short_series(patch: Patch) -> None:
     from sottovoce.mechanisms import balls
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -37,14 +38,13 @@ def _edges(law: Any, cells: Cells) -> list[Fraction]:
     return [exact(cells.edge(k)) for k in range(cells.index(Fraction(low)), cells.index(Fraction(high)) + 2)]
 
 
-def discrete_delta(first: Any, second: Any, edges: list[Fraction], epsilon: float) -> Ball:
-    """Return a ball around Σ (P - e^ε Q)₊ over the cells that the edges cut out: exactly what the bits give away."""
-    at = [[ball_function(law)(edge, _BITS) for edge in edges] for law in (first, second)]
+def discrete_delta(first: Any, second: Any, edges: list[Fraction], epsilons: Sequence[float]) -> list[Ball]:
+    """Return a ball around Σ (P - e^ε Q)₊ for each ε, over the cells that the edges cut out."""
+    at = [[function(edge, _BITS) for edge in edges] for function in map(ball_function, (first, second))]
     with precision(_BITS):
         both = [[b - a for a, b in itertools.pairwise([ball(0), *column, ball(1)])] for column in at]
-        lift = ball(Fraction(epsilon)).exp()
-        gaps = [(p - lift * q).nonnegative_part() for p, q in zip(*both, strict=True)]
-        return sum(gaps, ball(0))
+        lifts = [ball(Fraction(epsilon)).exp() for epsilon in epsilons]
+        return [sum(((p - lift * q).nonnegative_part() for p, q in zip(*both, strict=True)), ball(0)) for lift in lifts]
 
 
 def _pair(mechanism: Any, pair: tuple[Any, Any]) -> list[Any]:
@@ -69,13 +69,11 @@ def claims_of_cells() -> tuple[bool, str]:
             for one, other in itertools.permutations(laws, 2):
                 pairs += 1
                 edges = _edges(one, _coarse(one))
-                for epsilon, claim in zip(_EPSILONS, claims, strict=True):
-                    found = discrete_delta(one, other, edges, epsilon)
-                    if not found.lower() <= ball(Fraction(claim)):
-                        problems.append(f"{case.name}: δ({epsilon}) is {float(found.mid()):.6g}, claimed {claim:.6g}")
-    return verdict(
-        problems, f"{pairs} ordered pairs of neighbours, cell by cell in ball arithmetic, none above its claim"
-    )
+                found = discrete_delta(one, other, edges, _EPSILONS)
+                for epsilon, claim, delta in zip(_EPSILONS, claims, found, strict=True):
+                    if not delta.lower() <= ball(Fraction(claim)):
+                        problems.append(f"{case.name}: δ({epsilon}) is {float(delta.mid()):.6g}, claimed {claim:.6g}")
+    return verdict(problems, f"{pairs} ordered pairs of neighbours, cell by cell in balls, none above its claim")
 
 
 @check("exactly rounded samples come as often as they should")

@@ -43,15 +43,17 @@ def sums() -> tuple[bool, str]:
             problems.append(f"within {low} and {high} a record moves the sum by {float(moved / width):.3g} widths")
         pairs += 1
     # The law of a mean near 10⁹, of which a double has no digits left: its centre moves by no more than 1/n of a width.
-    low = 1e9
-    mechanism = DirectPosterior(NormalMean(1e-4, 1e6, prior_mean=low, bounds=(low, low + 1)), 100_000)
-    column = np.full(mechanism.n, low + 0.25)
-    centres = []
-    for x in (low, low + 1):
-        column[0] = x
-        centres.append(mechanism.law(mechanism.see(column)).centre)
-    if not Fraction(1, 2 * mechanism.n) < abs(centres[1] - centres[0]) <= Fraction(1, mechanism.n):
-        problems.append(f"near {low:g} a record moves a mean of {mechanism.n} by {float(centres[1] - centres[0]):.3g}")
+    low, high = 1e9, 1e9 + 0.3
+    mechanism = DirectPosterior(NormalMean(1e-4, 1e6, prior_mean=low, bounds=(low, high)), 20_000)
+    most = (Fraction(high) - Fraction(low)) / mechanism.n
+    for rest in np.linspace(low, high, 7):
+        column = np.full(mechanism.n, rest)
+        centres = []
+        for column[0] in (low, high):
+            centres.append(mechanism.law(mechanism.see(column)).centre)
+        if not most / 2 < abs(centres[1] - centres[0]) <= most:
+            moved = float(abs(centres[1] - centres[0]) / most)
+            problems.append(f"near {low:g} a record moves a mean of {mechanism.n} by {moved:.4g} of its share")
     return verdict(problems, f"{pairs} pairs of neighbours within far-off bounds, none moved by more than its width")
 
 
