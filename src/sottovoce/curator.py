@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import math
 import os
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.readings import Looks, Seen
@@ -103,6 +106,10 @@ class Curator(Verbs):
         Whether the ledger keeps the releases themselves, or only their hashes.
     anchor
         Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
+    time_grid
+        Seconds. A release is handed over at the first whole multiple of them after its records began to be read, so
+        that how long reading and sampling took within a step tells nothing. None hands it over at once; a server
+        paces its answers by itself.
 
     Examples
     --------
@@ -134,7 +141,9 @@ class Curator(Verbs):
         who: str | None = None,
         keep_values: bool = True,
         anchor: str | os.PathLike[str] | None = None,
+        time_grid: float | None = None,
     ) -> None:
+        self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
@@ -367,9 +376,10 @@ class Curator(Verbs):
 
         def make() -> Release:
             looks = _TableLooks(self, column, {"where": where, "missing": missing})
-            release = mechanism.release(
-                looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
-            )
+            with _on_the_grid(self._time_grid):
+                release = mechanism.release(
+                    looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
+                )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
             return release if then is None else then(release)
@@ -576,3 +586,15 @@ def _stored(entry: Entry) -> Release:
     if entry.release is None:
         raise InvalidValue(f"entry {entry.id} answered this request, and the ledger kept only its hash")
     return Release.from_json(entry.release)
+
+
+@contextlib.contextmanager
+def _on_the_grid(step: float | None) -> Iterator[None]:
+    """Leave at the first whole multiple of `step` seconds, at least one, whether what is inside succeeds or fails."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        if step is not None:
+            taken = time.monotonic() - start
+            time.sleep(max(1, math.ceil(taken / step)) * step - taken)

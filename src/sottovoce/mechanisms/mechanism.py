@@ -22,7 +22,7 @@ from sottovoce.readings.base import checked_n
 from sottovoce.systems.naming import system_from
 from sottovoce.systems.system import System
 
-__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system", "coarsen"]
+__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system"]
 
 MECHANISMS = Registry(
     "mechanism",
@@ -232,19 +232,3 @@ def check_system(system: Any) -> None:
 def check_draws(draws: int) -> int:
     """Return a whole number of draws >= 1, or raise `InvalidValue`."""
     return whole("draws", draws, 1)
-
-
-def coarsen(samples: Any) -> Any:
-    """Round samples of a share, a rate or a table to 24 significant bits; `to_grid` rounds what has a public width.
-
-    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number, and which of
-    them occur can tell neighbours apart (Mironov 2012); they are dropped.
-
-    >>> coarsen(1 / 3)
-    0.3333333432674408
-    """
-    array = np.atleast_1d(np.asarray(samples, dtype=np.float64))
-    bits = array.view(np.int64) + (1 << 28)
-    bits &= ~np.int64((1 << 29) - 1)
-    rounded = bits.view(np.float64)
-    return float(rounded[0]) if np.ndim(samples) == 0 else rounded

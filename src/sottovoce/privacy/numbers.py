@@ -23,15 +23,18 @@ __all__ = [
     "ceil_float",
     "decreasing_root",
     "expm1mx",
+    "floor_float",
     "log1mexp",
     "log1pmx",
     "log_gamma_gap",
     "log_gamma_step",
+    "log_up",
     "mixed",
     "real",
     "round_up",
     "shown",
     "slip",
+    "sqrt_up",
     "sum_up",
     "whole",
 ]
@@ -126,6 +129,33 @@ def ceil_float(exact: Fraction) -> float:
     except OverflowError:
         return math.inf
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
+
+
+def floor_float(exact: Fraction) -> float:
+    """Return the largest float that is not above `exact`."""
+    return -ceil_float(-exact)
+
+
+def sqrt_up(exact: Fraction) -> float:
+    """Return a float that is not below the square root of `exact`, and hardly above.
+
+    >>> sqrt_up(Fraction(9, 4)), Fraction(sqrt_up(Fraction(2))) ** 2 >= 2
+    (1.5, True)
+    """
+    root = math.sqrt(ceil_float(exact)) * (1 - 2.0**-51)
+    while Fraction(root) ** 2 < exact:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def log_up(numerator: Fraction, denominator: Fraction) -> float:
+    """Return log(numerator/denominator) of a ratio above one, rounded up by a few last digits.
+
+    >>> log_up(Fraction(3), Fraction(1)) >= math.log(3), log_up(Fraction(1), Fraction(1))
+    (True, 0.0)
+    """
+    excess = ceil_float((numerator - denominator) / denominator)
+    return math.log1p(excess) * (1 + 2.0**-50) if excess < math.inf else math.inf
 
 
 def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:

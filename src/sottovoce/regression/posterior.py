@@ -23,9 +23,12 @@ from sottovoce.regression.langevin import check_range, run_chains
 from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.old_states import renewed
 from sottovoce.regression.placement import Placement, Progress, current
+from sottovoce.regression.rounding import step_error
 
 __all__ = ["ConcentratedRegression", "DiffusedRegression", "RegressionMechanism", "default_precision", "prior_of"]
 
+_SLIGHT = 0.1
+"""Single precision is proven where its rounding adds at most this much to the sensitivity."""
 _LOT = 4096
 """Chains run at once for an attack: always as many, so that one compiled program serves all."""
 
@@ -88,11 +91,7 @@ class RegressionMechanism(Mechanism):
 
 
 def check_precision(precision: Any) -> Basis:
-    """Return what a certificate rests on at this precision.
-
-    Rounding moves the sum of n gradients by about n·1e-16 of one record's share in double precision, which is nothing,
-    and by n·1e-7 in single: a tenth of a record at n = 10⁶, and nobody has bounded what a chain makes of it.
-    """
+    """Return what a certificate rests on at this precision, where rounding has not been bounded for a chain."""
     return Basis.BOUND if Placement(precision=precision).precision == "float64" else Basis.CONVERGENCE
 
 
@@ -113,7 +112,9 @@ class _Chains(RegressionMechanism):
     n_steps, step
         t and h; a mixing rule and 1/M where None.
     precision
-        ``"float64"``, or ``"float32"`` for speed: then the claim is unproven, and a release refused unless accepted.
+        ``"float64"``, or ``"float32"`` for speed. What rounding can do is bounded and part of μ; in single precision
+        that bound is of use for few records or a small ball only. Where it would add more than a tenth, the claim
+        leaves it out and is unproven: a release is refused unless accepted.
     """
 
     prior_precision: float
@@ -138,12 +139,17 @@ class _Chains(RegressionMechanism):
         M = self.design.smoothness(self.n, rho, m)
         step = 1 / M if self.step is None else self.step
         steps = mixing_steps(m, step) if self.n_steps is None else self.n_steps
-        return Chain(m, M, self.design.sensitivity(rho), step=step, n_steps=steps)
+        error = step_error(self.design, self.n, rho, m, step, self.precision)
+        moved = self.design.sensitivity(rho)
+        proven = self.precision == "float64" or 2 * error <= _SLIGHT * step * moved
+        return Chain(m, M, moved, step=step, n_steps=steps, rounding=error if proven else 0.0)
 
     @property
     def profile(self) -> GaussianProfile:
         """What all the samples together cost, whether the chains have converged or not."""
-        return GaussianProfile(self.chain.mu * math.sqrt(self.draws), basis=check_precision(self.precision))
+        chain = self.chain
+        basis = Basis.BOUND if chain.rounding else check_precision(self.precision)
+        return GaussianProfile(chain.mu * math.sqrt(self.draws), basis=basis)
 
     @property
     def exact_profile(self) -> GaussianProfile:

@@ -17,6 +17,7 @@ from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.base import checked_n, plain
 from sottovoce.systems.asking import Setting, checked_settings
 from sottovoce.systems.distributions import Distribution
+from sottovoce.systems.laws import law_of
 
 __all__ = ["Conjugate", "check_weights"]
 
@@ -64,6 +65,17 @@ class Conjugate(ABC):
     @abstractmethod
     def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Distribution:
         """Return the posterior with the data counted `data_weight` times, the prior `prior_weight` times."""
+
+    def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Any:
+        """Return the posterior in exact numbers, from which a release is drawn: the doubles of `posterior` as they are.
+
+        A system of ours says it in fractions, so that no rounding comes between the statistics and the law.
+        """
+        return law_of(self.posterior(statistics, data_weight, prior_weight))
+
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> Any:
+        """Return the truncated posterior at a temperature in exact numbers."""
+        return law_of(self.tempered(statistics, temperature, truncation))  # type: ignore[attr-defined]
 
     @abstractmethod
     def worst_pairs(

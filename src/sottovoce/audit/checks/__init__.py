@@ -12,7 +12,7 @@ from sottovoce.privacy.errors import InvalidValue
 __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 
 _IDEAS = (
-    *("divergences", "samplers", "noise", "calibration", "accounting"),
+    *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
     *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains", "tables"),
 )
 _NEEDS = {"chains": ("jax", "sklearn"), "tables": ("ibis", "pyarrow")}
