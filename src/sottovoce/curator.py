@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from sottovoce.answers.verbs import Verbs
+from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation
 from sottovoce.ledger.chain import canonical, digest
@@ -75,7 +75,7 @@ class Draft:
     release: Release
 
 
-class Curator(Verbs):
+class Curator(PaidVerbs):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters

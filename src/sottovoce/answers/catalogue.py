@@ -14,7 +14,7 @@ from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_spend
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
-from sottovoce.answers.verbs import Verbs
+from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import Mechanism, Release
@@ -191,9 +191,20 @@ class Verb:
             asked["at"] = (at,) if isinstance(at, int | float) else at
         return Question(self.word, columns, facts, **asked)
 
+    def arguments_of(self, question: Any) -> dict[str, Any]:
+        """Return the arguments that `question` makes this question of, in plain values for the wire."""
+        found: dict[str, Any] = {}
+        for argument in self.arguments:
+            if argument.name in ("column", "columns"):
+                asked = list(question.columns_asked)
+                found[argument.name] = asked[0] if argument.name == "column" else asked
+            elif value := getattr(question, argument.name):
+                found[argument.name] = list(value) if isinstance(value, tuple) else value
+        return found
+
     def mechanism(
         self,
-        curator: Verbs,
+        curator: PaidVerbs,
         question: Any,
         spend: Promise | float,
         part: Budget | None = None,
