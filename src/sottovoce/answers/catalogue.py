@@ -271,25 +271,29 @@ _POOL = Argument(
 _PRIOR = Argument("prior", "number", "Records the prior counts for", "Two, shared by the values, unless given.")
 
 
-def _column(label: str, kinds: tuple[type[Column], ...]) -> Argument:
-    return Argument("column", "column", label, "", kinds, needed=True)
+def _column(kinds: tuple[type[Column], ...]) -> Argument:
+    return Argument("column", "column", "Column", "", kinds, needed=True)
 
 
 PROPORTION = Verb(
     "proportion",
     "What share of records",
-    (_column("Share of records with", _VALUES), _BY, _WHERE, _POOL, _PRIOR),
+    (_column(_VALUES), _BY, _WHERE, _POOL, _PRIOR),
 )
-MEAN = Verb("mean", "The mean of a number", (_column("Mean of", _NUMBERS), _BY, _WHERE, _POOL))
+MEAN = Verb("mean", "The mean of a number", (_column(_NUMBERS), _BY, _WHERE, _POOL))
 RATE = Verb(
     "rate",
     "How often something happens",
     (
-        _column("Rate of", _NUMBERS),
+        _column(_NUMBERS),
         _BY,
         _WHERE,
         Argument(
-            "exposure", "column", "Per", "Divide by the sum of this column; by the records if left out.", _NUMBERS
+            "exposure",
+            "column",
+            "Per unit of",
+            "Divide by the sum of this column; by the records if left out.",
+            _NUMBERS,
         ),
         _POOL,
     ),
@@ -297,13 +301,13 @@ RATE = Verb(
 COUNTS = Verb(
     "counts",
     "How many records",
-    (Argument("columns", "columns", "Count records by", "", _VALUES, needed=True), _BY, _WHERE, _POOL, _PRIOR),
+    (Argument("columns", "columns", "Columns to count", "", _VALUES, needed=True), _BY, _WHERE, _POOL, _PRIOR),
 )
 QUANTILES = Verb(
     "quantiles",
     "The median and quartiles of a number",
     (
-        _column("Quantiles of", _NUMBERS),
+        _column(_NUMBERS),
         _BY,
         _WHERE,
         Argument("at", "numbers", "Which quantiles", "0.25, 0.5 and 0.75 unless given: quartiles and median."),

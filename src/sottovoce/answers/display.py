@@ -144,16 +144,16 @@ def _line(kind: str, start: float, end: float, width: float) -> str:
 
 
 def plain_words(level: float, rows: int, *, noisy: bool = True) -> str:
-    """Return what the intervals of an answer mean, for a reader who has never met one."""
-    certainty = f"{100 * level:.3g} in 100"
-    said = f"The true number lies within the range in {certainty} answers like this one"
-    said = (
-        said if rows == 1 else f"The true number of each row lies within its range in {certainty} answers like this one"
-    )
-    more = (
-        "; a little chance was added on purpose, so that nobody can tell from it whether any one person is in the data"
-    )
-    return said + (more if noisy else "") + "."
+    """Return what the intervals of an answer mean, for a reader who has never met one.
+
+    >>> plain_words(0.95, 1, noisy=False)
+    'In 95 of 100 answers like this one, the true number lies within the range.'
+    """
+    what = "the true number lies within the range" if rows == 1 else "the true number of a row lies within its range"
+    said = f"In {100 * level:.3g} of 100 answers like this one, {what}."
+    more = " Chance was added on purpose, so that nobody can tell from the answer whether any one person is in the data"
+    wider = "; the range is wider for it." if rows == 1 else "; the ranges are wider for it."
+    return said + (more + wider if noisy else "")
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], title: str, foot: str, *, counts: bool = False) -> str:
