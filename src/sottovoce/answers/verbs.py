@@ -212,7 +212,7 @@ class PaidVerbs(Verbs):
     def left(self, part: Budget | None = None) -> str:
         """Return what is left of the budget in words: ``50 % left: about 10 more like the last``."""
         budget = self.budget if part is None else part
-        share = max(0.0, 1 - float(self._ledger.spent(budget)) / budget.limit)
+        share = max(0.0, round(1 - float(self._ledger.spent(budget)) / budget.limit, 9))  # a hair left is nothing
         last = self._last(budget)
         text = f"{100 * share:.3g} % left"
         if last is None or not last > 0:
