@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sottovoce.answers.notebook import asked_in_words
 from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.server.page.answered import answer_view, posterior_view
@@ -77,7 +78,7 @@ def history_rows(
                 "when": entry["at"][:16].replace("T", " "),
                 "who": entry["analyst"],
                 "state": entry["state"],
-                "question": _asked(request),
+                "question": _question(request),
                 "again": "verb" in request and entry["release"] is not None,
                 "answer": _STATES.get(entry["state"]) or _short(entry["release"]),
                 "cost": percent(share) if entry["state"] != "void" else "nothing",
@@ -94,18 +95,9 @@ _STATES = {
 }
 
 
-def _asked(request: Mapping[str, Any]) -> str:
-    """Return what was asked, in words."""
-    if "asked" in request:
-        return str(request["asked"])
-    mechanism = request["mechanism"]
-    system = mechanism.get("system")
-    word = system.get("system", "") if isinstance(system, Mapping) else ""
+def _question(request: Mapping[str, Any]) -> str:
     query = request.get("query", "theta")
-    what = f"{word or 'a model'}" if query == "theta" else f"{query}, {word}"
-    text = f"{what} of {_about(request.get('column'))}"
-    text += f" where {request['where']}" if request.get("where") else ""
-    return f"{text}, by {mechanism['mechanism']}"
+    return ("" if query == "theta" else f"{query}: ") + asked_in_words(request)
 
 
 def _short(release: Mapping[str, Any] | None) -> str:
