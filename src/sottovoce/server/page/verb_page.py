@@ -78,7 +78,7 @@ class VerbPage(DatasetPage):
         rows = answer["table"]
         names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
         titles = {one.name: one.title for one in self._config.columns.values()}
-        noisy = any(row.get("privacy_share") for row in rows)
+        shares = [row.get("privacy_share") or 0.0 for row in rows]
         return {
             "entry": answer["entry"],
             "question": answer["question"],
@@ -86,8 +86,8 @@ class VerbPage(DatasetPage):
             "rows": found,
             "axis": scale.axis(),
             "level": percent(answer["level"]),
-            "noisy": noisy,
-            "words": plain_words(answer["level"], len(rows), noisy=noisy),
+            "thick": any(0 < share < 1 for share in shares),
+            "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
             "share": answer["share"],
             "again": False,
         }
