@@ -82,9 +82,7 @@ def test_the_words_say_how_often_and_why() -> None:
 @pytest.fixture
 def curator(tmp_path: Path) -> Curator:
     facts = Facts(smoker=Flag(), ward=Category(["A", "<b>"]), age=Number(0, 110))
-    return Curator(
-        facts.dummy(300), tmp_path / "x.ledger", ApproxDP(1.0, 1e-6), facts=facts, dataset="patients <1>"
-    )
+    return Curator(facts.dummy(300), tmp_path / "x.ledger", ApproxDP(1.0, 1e-6), facts=facts, dataset="patients <1>")
 
 
 def test_a_curator_shows_itself_also_when_it_is_closed(curator: Curator) -> None:

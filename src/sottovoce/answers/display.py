@@ -117,9 +117,10 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
     scale = scale_of(rows)
     found = []
     for row in rows:
-        words, noise = formatted(row, counts=counts), row.get("privacy_share")
+        (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
         share = "" if noise is None else f"{noise:.0%}".replace("%", " %")
-        found.append(Drawn(tuple(shown(row[name]) for name in names), *words, share, _picture(row, scale, noise)))
+        labels = tuple(shown(row[name]) for name in names)
+        found.append(Drawn(labels, estimate, low, high, share, _picture(row, scale, noise)))
     return names, found, scale
 
 
@@ -130,7 +131,8 @@ def _picture(row: Mapping[str, Any], scale: Scale, noise: float | None) -> str:
     middle, low, high = (scale.place(float(value)) for value in numbers)
     parts = [_line("rest", low, high, 2.5)]
     if noise is not None and noise < 1:
-        parts.append(_line("plain", *(middle + (end - middle) * (1 - noise) for end in (low, high)), 7))
+        inner = [middle + (end - middle) * (1 - noise) for end in (low, high)]
+        parts.append(_line("plain", inner[0], inner[1], 7))
     parts.append(f'<circle class="dot" cx="{middle:.2f}%" cy="11" r="5" fill="#1f5f8b"/>')
     return f'<svg class="interval" width="100%" height="22" aria-hidden="true">{"".join(parts)}</svg>'
 

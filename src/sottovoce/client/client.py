@@ -109,9 +109,9 @@ class Client(Verbs):
             extra = "part" if part is not None else next(iter(options))
             raise InvalidValue(f"{extra}= is for a curator; a client pays from the part of its token")
         verb: Verb = CATALOGUE[question.verb]
-        return self.asked(
-            verb.word, **verb.arguments_of(question), spend=spend, level=level, idempotency_key=idempotency_key
-        )  # type: ignore[no-any-return]
+        given = verb.arguments_of(question)
+        told: Answer = self.asked(verb.word, **given, spend=spend, level=level, idempotency_key=idempotency_key)
+        return told
 
     def asked(
         self,
