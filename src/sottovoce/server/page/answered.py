@@ -63,7 +63,7 @@ def posterior_view(value: Any, system: Any) -> dict[str, Any]:
         ends = np.reshape(value.interval(0.95), (-1, 2))
     except SottovoceError as error:  # it says why it gives none
         told = ", ".join(f"{name} {number(float(mean))}" for name, mean in zip(names, means, strict=True))
-        return {"kind": "words", "words": f"{told}. No intervals: {error}", "picture": None}
+        return {"kind": "words", "words": f"{told}; {error}", "picture": None}
     told = f"{means.size} unknown{'' if means.size == 1 else 's'}, each with its 95 % interval"
     return {"kind": "vector", "words": told, "picture": _table(names[:_MOST], means[:_MOST], ends[:_MOST].T)}
 
