@@ -5,6 +5,7 @@ Places are in percent, so that a picture is as wide as there is room and its wor
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:
         high = 0.0
     margin = 0.04 * (high - low) or max(abs(high), 1.0) * 0.1
     low, high = low - (margin if low else 0.0), high + margin
-    step = _step((high - low) / 4)
+    step = _step((high - low) / 5)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return Scale(low, high, tuple(k * step for k in range(first, last + 1)))
 
@@ -113,7 +114,7 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
 
     The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
     """
-    names = [name for name in (rows[0] if rows else ()) if name not in (*_NUMBERS, "privacy_share")]
+    names = list(itertools.takewhile(lambda name: name != _NUMBERS[0], rows[0] if rows else ()))
     scale = scale_of(rows)
     found = []
     for row in rows:
