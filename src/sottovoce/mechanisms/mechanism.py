@@ -44,6 +44,7 @@ MECHANISMS = Registry(
         "concentrated regression": "sottovoce.regression.posterior:ConcentratedRegression",
         "noisy moments": "sottovoce.regression.noisy_moments:NoisyMoments",
         "tempered regression": "sottovoce.regression.tempered:TemperedRegression",
+        "adaptive looks": "sottovoce.regression.adaptive_looks:AdaptiveLooks",
         "noisy projected SGD": "sottovoce.amplification.sgd:NoisyProjectedSGD",
         "Ornstein-Uhlenbeck diffusion": "sottovoce.amplification.diffusion:OrnsteinUhlenbeck",
         # What regressions were called before they were mechanisms.

@@ -14,7 +14,7 @@ from sottovoce.server.verbs import VerbQuestion, verbs_of
 
 __all__ = ["column_words", "first_answers", "form_fields", "verb_question"]
 
-_FIRST = ("column", "columns", "by", "where")
+_FIRST = ("formula", "column", "columns", "by", "where")
 """Arguments that every visitor sees; the others are under `More`."""
 
 
