@@ -65,7 +65,7 @@ def imagine(family: str, n: int, d: int, rows: str, rng: np.random.Generator) ->
         y = (t[:, 0] + rng.standard_normal(n)) / 8
         y = np.clip(y, -1, 1)
     elif family == "poisson":
-        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], math.log(12)))), 12).astype(float)
+        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], 6.0))), 12).astype(float)
     else:
         p = np.exp(np.column_stack([np.zeros(n), t]))
         p /= p.sum(axis=1, keepdims=True)
@@ -79,6 +79,7 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
     z = rows @ look.matrix.T
     v = look.norm**2 / np.maximum(np.einsum("ij,ij->i", z, z), look.norm**2)
     t, family, K = z @ look.predictors.T, look.model, look.model.outputs
+    y = np.minimum(y, family.most) if look.family == "poisson" else y
     pull, lean = look.factors
     parts = {}
     if K == 1:
@@ -87,19 +88,19 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
     else:
         p = family.mean(t)
         r = (y[:, None] == np.arange(1, K + 1)) - p
-        slopes = {(k, l): p[:, k] * ((k == l) - p[:, l]) for k in range(K) for l in range(K)}
+        slopes = {(k, m): p[:, k] * ((k == m) - p[:, m]) for k in range(K) for m in range(K)}
     d = z.shape[1]
     zv = z * (pull * v)[:, None]
     if "score" in look.parts:
         parts["score"] = np.concatenate([zv.T @ r[:, k] for k in range(K)])
-    for name, weigh in (("information", lambda k, l: lean**2 * v * slopes[k, l]), ("meat", None)):
+    for name, weigh in (("information", lambda k, m: lean**2 * v * slopes[k, m]), ("meat", None)):
         if name not in look.parts:
             continue
         whole = np.zeros((K * d, K * d))
-        for k, l in itertools.combinations_with_replacement(range(K), 2):
-            part = (z * weigh(k, l)[:, None]).T @ z if weigh else (zv * (r[:, k] * r[:, l])[:, None]).T @ zv
-            whole[k * d : (k + 1) * d, l * d : (l + 1) * d] = part
-            whole[l * d : (l + 1) * d, k * d : (k + 1) * d] = part.T
+        for k, m in itertools.combinations_with_replacement(range(K), 2):
+            part = (z * weigh(k, m)[:, None]).T @ z if weigh else (zv * (r[:, k] * r[:, m])[:, None]).T @ zv
+            whole[k * d : (k + 1) * d, m * d : (m + 1) * d] = part
+            whole[m * d : (m + 1) * d, k * d : (k + 1) * d] = part.T
         parts[name] = whole
     return look.join(**parts)
 
@@ -122,6 +123,8 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
         t = rows @ theta.reshape(K, -1).T
         if K == 1:
             mean, slope = family.mean(t[:, 0]), np.maximum(family.slope(t[:, 0]), 1e-9)
+            if asked.family == "poisson":
+                mean = slope = np.exp(np.clip(t[:, 0], -30, 5))
             w = slope * slope / np.maximum(mean * (1 - mean), 1e-9) if asked.family == "probit" else slope
             ratio = w / slope
             score, info = rows.T @ (ratio * (y - mean)), (rows * w[:, None]).T @ rows
@@ -129,8 +132,8 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
             p = family.mean(t)
             score = (((y[:, None] == np.arange(1, K + 1)) - p).T @ rows).ravel()
             info = np.zeros((K, rows.shape[1], K, rows.shape[1]))
-            for k, l in itertools.product(range(K), repeat=2):
-                info[k, :, l, :] = (rows * (p[:, k] * ((k == l) - p[:, l]))[:, None]).T @ rows
+            for k, m in itertools.product(range(K), repeat=2):
+                info[k, :, m, :] = (rows * (p[:, k] * ((k == m) - p[:, m]))[:, None]).T @ rows
             info = info.reshape(D, D)
         step = np.linalg.solve(info + 1e-9 * np.eye(D), score)
         theta = theta + np.clip(step, -2, 2)

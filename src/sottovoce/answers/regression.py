@@ -221,7 +221,7 @@ class Regression:
         thetas = self._thetas(draws)
         family = self.question.model
         if family.outputs == 1:
-            means = family.mean(thetas @ rows.T)
+            means = family.expected(thetas @ rows.T)
             if isinstance(family, LinearFamily):
                 means = family.scale.middle + family.scale.half * means
             return np.asarray(means)
@@ -255,7 +255,7 @@ class Regression:
     # Pictures and files.
 
     def plot(self) -> Any:
-        """Return a forest plot: every coefficient but the intercept with its interval, as ratios where there are any."""
+        """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one."""
         rows = [row for row in self.rows if "Intercept" not in row["term"]] or self.rows
         drawing, axes = figure(width=6.4, height=max(1.6, 0.9 + 0.32 * len(rows)))
         name = None if self.ratio is None else self.ratio.replace(" ", "_")

@@ -162,10 +162,10 @@ class Verbs:
         Parameters
         ----------
         formula
-            Columns, ``C(column)``, ``a:b``, ``a*b``, ``0 +`` and ``(1 | group)``; levels, bounds and scales are those of
-            the facts.
+            Columns, ``C(column)``, ``a:b``, ``a*b``, ``0 +`` and ``(1 | group)``; levels, bounds and scales are the
+            facts' own.
         family
-            ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the kind of the response unless given.
+            ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the response's kind unless given.
         where, spend, part
             As for every verb. A record with a missing value is left out, unless the facts say what it counts as.
         prior

@@ -18,6 +18,10 @@ COMMANDS = {
     "facts": ("sottovoce.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
     "plan": ("sottovoce.cli.planning:plan", "Compare the mechanisms that keep a promise."),
     "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
+    "regress": (
+        "sottovoce.cli.regressing:regress",
+        "Print a regression table with an interval in every row, by its formula.",
+    ),
     "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
     "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (

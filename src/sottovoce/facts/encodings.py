@@ -106,7 +106,7 @@ class Encoding:
         return scale_of(self.columns[place], centred=self.centred[place])
 
     def default(self, place: int) -> float | None:
-        """Return what a missing value counts as, a number or the place of a level; None where its record is left out."""
+        """Return what a missing value counts as, a number or a level's place; None where its record is left out."""
         column = self.columns[place]
         missing = getattr(column, "missing", None)
         if missing is None:

@@ -131,8 +131,8 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
                 continue
             if not (method == "lookup" or (method == "python" and wrapped)):
                 raise InvalidValue(
-                    f"{expr} is no public term: a formula may use columns, C(column), a:b, a*b and (1 | column); scales "
-                    "and levels come from the facts"
+                    f"{expr} is no public term: a formula may use columns, C(column), a:b, a*b and (1 | column); "
+                    "scales and levels come from the facts"
                 )
             name = wrapped["name"].strip("`") if wrapped else expr
             column = facts[name]

@@ -35,6 +35,8 @@ HART = (
 )
 """Hart's rational form of the normal law's tail for |t| < 7.07 (West 2009), off by 1e-12 at most: plain arithmetic and
 one exponential, as every engine has them."""
+MOST_COUNTED = 120
+"""Counts are looked at up to this one at most."""
 _ANGLES, _SIDES = 1441, 91
 EDGE = 7.07106781186547
 
@@ -100,6 +102,10 @@ class Family(ABC):
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean."""
 
+    def expected(self, t: Floats) -> Floats:
+        """Return the mean of the response itself, for predictions."""
+        return self.mean(t)
+
     @property
     @abstractmethod
     def steepest(self) -> float:
@@ -131,7 +137,7 @@ class _Binary(Family):
         return np.where(np.isnan(found), np.nan, (found != 0).astype(np.float64))
 
     def apart(self, reach: float) -> float:
-        r"""Return the diameter of {x(1 − μ(x·θ))}, which are all contributions: −x with y = 0 gives what x with 1 gives.
+        r"""Return the diameter of {x(1 − μ(x·θ))}, all contributions: −x with y = 0 gives what x with 1 does.
 
         About θ the set is round, so a plane shows it: the ray at angle a to θ ends where s(1 − μ(s·reach·cos a)) is
         largest over s ≤ 1. The ends are taken on a grid of angles, and what lies between two of them is added.
@@ -239,41 +245,67 @@ class LinearFamily(Family):
 
 @dataclass(frozen=True)
 class PoissonFamily(Family):
-    """y is a count of mean eᵗ; counts, and the mean, are cut at the public `high` of the column."""
+    r"""y is a count of mean μ = eᵗ, of which min(y, K) is looked at: its mean given t is known, so nothing is biased.
+
+    .. math:: E\min(Y, K) = K - e^{-\mu} \sum_{j<K} (K-j) \frac{\mu^j}{j!}, \qquad
+              \frac{d}{dt} E\min(Y, K) = \mu e^{-\mu} \sum_{j<K} \frac{\mu^j}{j!}
+    """
 
     word: ClassVar[str] = "poisson"
     wants: ClassVar[str] = "a count"
     ratio: ClassVar[str | None] = "rate ratio"
+    cap: int = 0
+    """K; a third of the column's public `high` where 0."""
 
     def takes(self) -> bool:
         """Say whether it is a count."""
         return isinstance(self.response, Count)
 
     @property
-    def most(self) -> float:
-        """The largest count."""
-        return float(self.response.high)  # type: ignore[attr-defined]
+    def most(self) -> int:
+        """K."""
+        high = int(self.response.high)  # type: ignore[attr-defined]
+        return min(high, MOST_COUNTED, self.cap or max(1, -(-high // 3)))
+
+    @property
+    def powers(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The coefficients of both sums, the highest power first."""
+        whole = [1 / math.factorial(j) for j in range(self.most)]
+        return tuple(reversed([(self.most - j) * part for j, part in enumerate(whole)])), tuple(reversed(whole))
+
+    @property
+    def farthest(self) -> float:
+        """Beyond this t hardly any count lies below K, and t is cut."""
+        return math.log(4.0 * self.most + 8.0)
 
     def outcome(self, values: Floats) -> Floats:
-        """Return the count, cut."""
+        """Return the count, cut at K."""
         return np.floor(np.clip(super().outcome(values), 0.0, self.most))
 
     def mean(self, t: Floats) -> Floats:
-        """Return eᵗ, cut."""
-        return np.asarray(np.exp(np.clip(t, -FARTHEST, math.log(self.most))))
+        """Return the mean of min(y, K)."""
+        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
+        return np.asarray(self.most - np.exp(-mu) * np.polyval(self.powers[0], mu))
+
+    def expected(self, t: Floats) -> Floats:
+        """Return eᵗ."""
+        return np.asarray(np.exp(np.clip(t, -700.0, 700.0)))
 
     def slope(self, t: Floats) -> Floats:
-        """Return eᵗ, cut."""
-        return self.mean(t)
+        """Return the derivative of the mean of min(y, K)."""
+        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
+        return np.asarray(mu * np.exp(-mu) * np.polyval(self.powers[1], mu))
 
     @property
     def steepest(self) -> float:
-        """The largest count."""
-        return self.most
+        """The largest slope, on a grid and what lies between; K at most."""
+        t = np.linspace(math.log(self.most) - 6.0, self.farthest, 2001)
+        return min(float(self.slope(t).max()) * 1.001, float(self.most))
 
     def bound(self, reach: float) -> float:
-        """Return the largest count, which is as far as either of y and the mean can be from the other."""
-        return max(self.most - math.exp(-reach), min(math.exp(min(reach, FARTHEST)), self.most)) * (1 + 1e-12)
+        """Return how far a count up to K and its mean can lie apart."""
+        low, high = self.mean(np.array([-reach, reach]))
+        return float(max(self.most - low, high)) * (1 + 1e-12)
 
 
 @dataclass(frozen=True)
@@ -322,8 +354,8 @@ FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 """Every family by its word."""
 
 
-def family_of(word: Any, response: Column) -> Any:
-    """Return a family by its word, or raise `InvalidValue`."""
+def family_of(word: Any, response: Column, cap: int = 0) -> Any:
+    """Return a family by its word, or raise `InvalidValue`; `cap` is where counts are cut."""
     if not isinstance(word, str) or word not in FAMILIES:
         raise InvalidValue(f"family must be one of {', '.join(FAMILIES)}. Got {word!r}")
-    return FAMILIES[word](response)
+    return PoissonFamily(response, cap) if word == "poisson" else FAMILIES[word](response)

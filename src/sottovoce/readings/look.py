@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sottovoce.facts.columns import Category, Column, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, real, whole
 from sottovoce.readings.base import Block, Looks, Movement, Reading, Statistics
 from sottovoce.readings.columns import as_codes, as_numbers
 from sottovoce.readings.families import Family, family_of
@@ -82,6 +82,8 @@ class Look(Reading):
         b: entries are rounded to 2⁻ᵇ.
     parts
         Which of score, information and meat are taken.
+    cap
+        Where counts are cut, for a family that counts; 0 leaves it to the facts.
 
     A record with a missing value, of which the facts do not say what it counts as, gives zeros.
 
@@ -103,10 +105,12 @@ class Look(Reading):
     norm: float
     bits: int = 12
     parts: tuple[str, ...] = PARTS
+    cap: int = 0
 
     def __post_init__(self) -> None:
         d, D = self.encoding.size, self.encoding.size * self.model.outputs
         real("norm", self.norm, 0.0)
+        whole("cap", self.cap)
         if not (self.norm > 0 and 2 <= self.bits <= 20):
             raise InvalidValue("a look needs norm > 0 and bits from 2 to 20")
         shape, centre = np.array(self.shape, dtype=np.float64), np.array(self.centre, dtype=np.float64)
@@ -121,7 +125,7 @@ class Look(Reading):
     @cached_property
     def model(self) -> Family:
         """The family with its response."""
-        made: Family = family_of(self.family, self.response)
+        made: Family = family_of(self.family, self.response, self.cap)
         return made
 
     @property
@@ -185,7 +189,9 @@ class Look(Reading):
     def split(self, total: Any) -> dict[str, Floats]:
         """Return each part of a total: the score as a vector, the others as symmetric matrices."""
         D = self.dimension
-        pieces = dict(zip(self.sizes, np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1]), strict=True))
+        pieces = dict(
+            zip(self.sizes, np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1]), strict=True)
+        )
         found = {}
         for part in self.parts:
             if part == "score":
@@ -308,7 +314,7 @@ class Look(Reading):
 
         A shorter contribution moves less: for a fixed inner product every term grows with both lengths.
         """
-        one, off = 2.0**self.bits, self._rounding
+        one = 2.0**self.bits
         score = one / scales["score"] if "score" in self.parts else 0.0
         meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
@@ -397,7 +403,10 @@ class Look(Reading):
         records = list(islice(product(*self.typical()), most))
         whole = [dict(self.split(self.read([[cell] for cell in record]).total)) for record in records]
         scaled = np.array(
-            [np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts]) for w in whole]
+            [
+                np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts])
+                for w in whole
+            ]
         )
         gaps = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
         i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)

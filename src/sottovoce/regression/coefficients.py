@@ -58,7 +58,9 @@ class Coefficients:
         rest = order[len(kept) - 1 :] if len(order) > _MOST else order[:0]
         weights, means, covariances = belief.weights[kept], belief.means[kept], belief.covariances[kept]
         if rest.size and belief.weights[rest].sum() > 0:
-            merged = Belief(belief.weights[rest] / belief.weights[rest].sum(), belief.means[rest], belief.covariances[rest])
+            merged = Belief(
+                belief.weights[rest] / belief.weights[rest].sum(), belief.means[rest], belief.covariances[rest]
+            )
             weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
         some = weights > 1e-6
         return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], plain_sd)

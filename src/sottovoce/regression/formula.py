@@ -182,13 +182,13 @@ class Formula:
         shape, norm = self.start
         return self.look_at(n, np.zeros(self.dimension), shape, norm, ("score", "information"))
 
-    def look_at(self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...]) -> Look:
+    def look_at(self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: int = 0) -> Look:
         """Return a look at θ in the coordinates z = Tx."""
         places = centre.reshape(self.model.outputs, -1)
         moved = np.linalg.solve(shape.T, places.T).T
         rows = tuple(tuple(float(value) for value in row) for row in shape)
         centres = tuple(float(value) for value in moved.ravel())
-        return Look(self.encoding, self.response, self.family, centres, rows, float(norm), fine_bits(n), parts)
+        return Look(self.encoding, self.response, self.family, centres, rows, float(norm), fine_bits(n), parts, cap)
 
     def statistics(self, records: Any) -> Any:
         """Refuse: a regression looks at its records more than once."""
@@ -216,7 +216,7 @@ class Formula:
 
     @classmethod
     def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
-        """Return the regression of a question: its ``formula``, and where given ``family``, ``prior`` and ``spread``."""
+        """Return the regression of a question: its ``formula``, and if given ``family``, ``prior``, ``spread``."""
         del column
         given = {key: value for key, value in settings.items() if key not in ("kind", "system") and value is not None}
         if unknown := set(given) - {"formula", "family", "prior", "spread"}:

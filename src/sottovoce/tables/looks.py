@@ -35,7 +35,10 @@ def look(asked: Asked, reading: Look) -> Plan:
     kept = ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
     raw = engine.stage(asked.records.select(**named, kept=kept))
     known = functools.reduce(operator.and_, [raw.kept, *(raw[name].notnull() for name in named)])
-    entries = {f"x{i}": ibis.cases((known, _entry(raw, reading, entry)), else_=number(0.0)) for i, entry in enumerate(encoding.entries)}
+    entries = {
+        f"x{i}": ibis.cases((known, _entry(raw, reading, entry)), else_=number(0.0))
+        for i, entry in enumerate(encoding.entries)
+    }
     outcome = ibis.cases((known, _outcome(raw[f"c{len(values) - 1}"], reading)), else_=number(0.0))
     rows = engine.stage(raw.select(**entries, y=outcome))
     z = {f"z{i}": _combined([rows[f"x{j}"] for j in range(encoding.size)], row) for i, row in enumerate(reading.matrix)}
@@ -92,7 +95,7 @@ def _outcome(value: Any, reading: Look) -> Any:
     if word == "linear":
         return _scaled(value, family.scale)  # type: ignore[attr-defined]
     if word == "poisson":
-        return ibis.greatest(ibis.least(value, number(family.most)), number(0.0)).floor().cast("float64")  # type: ignore[attr-defined]
+        return ibis.greatest(ibis.least(value, number(float(family.most))), number(0.0)).floor().cast("float64")  # type: ignore[attr-defined]
     return value
 
 
@@ -115,7 +118,9 @@ def _weighed(engine: Any, rows: Any, reading: Look) -> Any:
         return _several(engine, rows, reading)
     t = rows.t0
     if word == "logistic":
-        rows = engine.stage(rows.select(**z, y=rows.y, v=rows.v, p=number(1.0) / (number(1.0) + (-_cut(t, -FARTHEST, FARTHEST)).exp())))
+        rows = engine.stage(
+            rows.select(**z, y=rows.y, v=rows.v, p=number(1.0) / (number(1.0) + (-_cut(t, -FARTHEST, FARTHEST)).exp()))
+        )
         slope = rows.p * (number(1.0) - rows.p)
     elif word == "probit":
         rows = engine.stage(rows.mutate(size=ibis.least(t.abs(), number(EDGE))))
@@ -126,8 +131,13 @@ def _weighed(engine: Any, rows: Any, reading: Look) -> Any:
         rows = engine.stage(rows.mutate(p=p))
         slope = rows.bell / number(math.sqrt(2 * math.pi))
     elif word == "poisson":
-        rows = engine.stage(rows.mutate(p=_cut(t, -FARTHEST, math.log(reading.model.most)).exp()))  # type: ignore[attr-defined]
-        slope = rows.p
+        family: Any = reading.model
+        rows = engine.stage(rows.mutate(m=_cut(t, -FARTHEST, family.farthest).exp()))
+        above, below = (_polynomial(rows.m, part) for part in family.powers)
+        rows = engine.stage(
+            rows.mutate(p=number(float(family.most)) - (-rows.m).exp() * above, s=rows.m * (-rows.m).exp() * below)
+        )
+        slope = rows.s
     else:
         rows = rows.mutate(p=t)
         slope = number(1.0)
@@ -178,7 +188,7 @@ def _several(engine: Any, rows: Any, reading: Look) -> Any:
 
 
 def _sums(rows: Any, reading: Look) -> list[Any]:
-    """Return what is added up, in the order of the total's blocks: products of whole numbers, which no engine rounds."""
+    """Return what is added up, in the order of the blocks: products of whole numbers, which no engine rounds."""
     D, roots = reading.dimension, 1 if reading.model.outputs == 1 else reading.model.outputs + 1
     above = list(zip(*np.triu_indices(D, 1), strict=True))
     places = {"": [(i, i) for i in range(D)], " off": [(int(i), int(j)) for i, j in above]}
@@ -192,5 +202,7 @@ def _sums(rows: Any, reading: Look) -> list[Any]:
             if part == "meat":
                 found.append(rows[f"w{i}"] * rows[f"w{j}"])
             else:
-                found.append(functools.reduce(operator.add, [rows[f"u{m}_{i}"] * rows[f"u{m}_{j}"] for m in range(roots)]))
+                found.append(
+                    functools.reduce(operator.add, [rows[f"u{m}_{i}"] * rows[f"u{m}_{j}"] for m in range(roots)])
+                )
     return found
