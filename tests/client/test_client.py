@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 import sottovoce
-from sottovoce.answers import Answer
+from sottovoce.answers import Answer, Regression
 from sottovoce.answers.verbs import Verbs
 from sottovoce.client import Client, NotAllowed, NotAuthenticated, NotFound, ServerUnreachable, TooManyRequests
 from sottovoce.client.errors import error_of, kind_of
@@ -105,7 +105,7 @@ def proxy(server: httpx.Client) -> Iterator[Proxy]:
     made.close()
 
 
-VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "ask"]
+VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "ask"]
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -140,6 +140,18 @@ def test_every_verb_and_words_too(client: Client) -> None:
     assert client.ask("pooled mean of age by ward", spend=0.001).question.pool
     assert client.asked("mean", column="age", spend="0.1%", level=0.5).level == 0.5
     assert client.history()[0]["request"]["asked"] == "mean of age"
+
+
+def test_a_regression_comes_back_whole(client: Client) -> None:
+    found = client.regress("smoker ~ age + C(ward)", spend=RenyiDP(8, 5), level=0.9)
+    assert type(found) is Regression and found.level == 0.9
+    assert found.table["term"].tolist() == ["Intercept", "age", "C(ward)[T.S]", "C(ward)[T.E]"]
+    assert found.contrast("C(ward)[T.S]", "C(ward)[T.E]").low < found.contrast("C(ward)[T.S]", "C(ward)[T.E]").high
+    assert client.again(found.entry).table["high"].tolist() != found.table["high"].tolist()  # at 95 %
+    with pytest.raises(InvalidValue, match="no column 'nope'"):
+        client.regress("smoker ~ nope")
+    with pytest.raises(InvalidValue, match="part="):
+        client.regress("smoker ~ age", part=object())  # type: ignore[arg-type]
 
 
 def test_what_is_left_and_what_it_means(client: Client) -> None:

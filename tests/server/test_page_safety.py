@@ -286,7 +286,11 @@ MODELS = [
     ("naive bayes", '{"label": "smoker", "features": ["ward", "age"]}', "95 % interval"),
     ("Bayesian network", '{"fields": ["ward", "smoker"], "parents": {"smoker": ["ward"]}}', "95 % interval"),
     ("count tables", '{"tables": [["ward", "smoker"]]}', "ward × smoker: 6 cells"),
-    ("regression", '{"features": ["age"], "label": "visits", "family": "linear"}', "no interval is offered: rows longer"),
+    (
+        "regression",
+        '{"features": ["age"], "label": "visits", "family": "linear"}',
+        "no interval is offered: rows longer",
+    ),
 ]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from sottovoce.answers.catalogue import WHERE, Argument, Verb
 from sottovoce.answers.regression import Regression
 from sottovoce.answers.verbs import PaidVerbs, regression_room
-from sottovoce.facts import Facts
+from sottovoce.facts import Category, Facts
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
@@ -18,6 +20,7 @@ __all__ = ["REGRESS", "RegressVerb"]
 
 _FAMILIES = ("logistic", "probit", "linear", "poisson", "multinomial")
 _LOOKS = "looks"
+_MOST = 20_000
 
 
 class RegressVerb(Verb):
@@ -30,6 +33,7 @@ class RegressVerb(Verb):
     def question(self, facts: Facts, given: Mapping[str, Any]) -> Any:
         """Return the formula, with the facts of the columns it names."""
         asked = self.checked(given)
+        _check_size(asked["formula"], facts)
         return regression_room().Formula(asked.pop("formula"), facts, **asked)
 
     def arguments_of(self, question: Any) -> dict[str, Any]:
@@ -54,6 +58,17 @@ class RegressVerb(Verb):
     def answer(self, release: Release, entry: int | None, share: float | None, level: float = 0.95) -> Any:
         """Return the regression: a table of terms, contrasts, predictions."""
         return Regression(release, entry, share, level)
+
+
+def _check_size(text: str, facts: Facts) -> None:
+    """Refuse products of so many categories that writing their terms down would take minutes, before any is written."""
+    plain = not re.search(r"\*\*|\^|\((?!\s*1\s*\|)(?<!C\()", text)
+    for piece in text.split("+") if plain else [text]:
+        named = [name.strip("`") for name in dict.fromkeys(re.findall(r"`[^`]+`|[^\W\d]\w*", piece))]
+        columns = [facts[name] for name in named if name in facts]
+        sizes = [len(column.categories) for column in columns if isinstance(column, Category)]
+        if math.prod(sizes) > _MOST:
+            raise InvalidValue(f"a formula has at most 400 terms, and {piece.strip()[:60]!r} has far more")
 
 
 REGRESS = RegressVerb(
