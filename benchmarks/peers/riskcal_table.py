@@ -1,6 +1,6 @@
 """The golden table of `tests/privacy/test_riskcal.py`, made by riskcal in an environment of its own.
 
-python -m venv there && there/bin/pip install riskcal==1.5.1 && there/bin/python benchmarks/peers/riskcal_table.py > tests/privacy/riskcal.json
+In a new environment: pip install riskcal==1.5.1, then python riskcal_table.py > tests/privacy/riskcal.json
 """
 
 import functools
