@@ -54,6 +54,9 @@ OPERATIONS = [
     ("GET", "/api/v1/datasets/{dataset}/remaining"),
     ("GET", "/api/v1/datasets/{dataset}/history"),
     ("GET", "/api/v1/datasets/{dataset}/answers/{entry}/receipt"),
+    ("GET", "/api/v1/datasets/{dataset}/explanation"),
+    ("GET", "/api/v1/datasets/{dataset}/balance"),
+    ("GET", "/api/v1/datasets/{dataset}/card"),
     ("POST", "/api/v1/datasets/{dataset}/plan"),
     ("POST", "/api/v1/datasets/{dataset}/ask"),
 ]

@@ -241,6 +241,9 @@ class Balance:
         left.plot(shares, [one.width for one in offers], color=COLOURS[0])
         right.plot(shares, [1000 * one.success for one in offers], color=COLOURS[1], linestyle="--")
         left.set(xscale="log", yscale="log", xlabel="share of the budget, %")
+        for axis in (left.xaxis, left.yaxis):
+            axis.set_major_formatter("{x:g}")
+        left.yaxis.set_minor_formatter("{x:g}")
         left.set_ylabel(f"known to ± ({self.question.parameter})", color=COLOURS[0])
         right.set_ylabel("of 1,000 people, guessed right at most", color=COLOURS[1])
         right.set_ylim(0, None)
