@@ -56,6 +56,8 @@ class Question:
         What to answer of the drawn parameter; see `sottovoce.server.queries`.
     draws
         How many answers at once; each costs as much as the first.
+    purpose
+        What the answer is for, in a sentence; recorded with it, and on the data set's privacy card.
     """
 
     system: Mapping[str, Any]
@@ -66,6 +68,7 @@ class Question:
     missing: str | float | bool | None = None
     query: str = "theta"
     draws: int = 1
+    purpose: str | None = None
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ class AskBody(BaseModel):
     missing: Real | bool | Annotated[str, Field(max_length=200)] | None = None
     query: Annotated[str, Field(max_length=LONGEST, examples=["theta", "probability(x > 3)"])] = "theta"
     draws: Annotated[int, Field(ge=1, le=100_000)] = 1
+    purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
 
     def question(self) -> Question:
         """Return the question asked."""

@@ -255,6 +255,7 @@ class Service:
             where=question.where,
             missing=question.missing,
             draws=question.draws,
+            purpose=question.purpose,
             idempotency_key=key,
             accept_unproven=dataset.config.accept_unproven,
             part=part,
