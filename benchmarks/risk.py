@@ -1,4 +1,4 @@
-"""Noise saved by asking for a risk: the noise that keeps it, beside the noise of the (ε, δ) that is known to imply it."""
+"""Noise saved by asking for a risk: the noise that keeps it, beside that of the (ε, δ) which is known to imply it."""
 
 from __future__ import annotations
 

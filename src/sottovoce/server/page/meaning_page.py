@@ -121,7 +121,7 @@ def _picture(
 
     def level(risk: float) -> float:
         """Return the height on the axis of the left at which a risk is drawn."""
-        return low * (high / low) ** scale.place(risk)
+        return float(low * (high / low) ** scale.place(risk))
 
     chart.line([(100 * one["share"], level(1000 * baseline)) for one in offers], "mark")
     chart.line([(100 * one["share"], width) for one, width in zip(offers, widths, strict=True)], "one")
