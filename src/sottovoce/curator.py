@@ -30,6 +30,8 @@ from sottovoce.readings import Looks, Seen
 
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 
+_LONGEST_PURPOSE = 300
+
 
 @runtime_checkable
 class Records(Protocol):
@@ -256,6 +258,7 @@ class Curator(PaidVerbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
     ) -> Release:
         """Release what a mechanism says of a column: reserve, read, record, and only then answer.
 
@@ -274,6 +277,8 @@ class Curator(PaidVerbs):
             charged once.
         accept_unproven
             Release even if the profile holds only when a Markov chain has converged; the ledger marks it.
+        purpose
+            What the answer is for, in a sentence; recorded with the question, and on the data set's privacy card.
 
         Raises
         ------
@@ -281,7 +286,7 @@ class Curator(PaidVerbs):
             If the budget does not cover it. Nothing was spent, and no record was read.
         """
         options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
-        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
+        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven, "purpose": purpose}
         made = self.draft(mechanism, column, **options)
         return (self.record(made) if isinstance(made, Draft) else made).release
 
@@ -296,6 +301,7 @@ class Curator(PaidVerbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
         part: Budget | None = None,
         about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
@@ -320,7 +326,7 @@ class Curator(PaidVerbs):
         """
         options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
         options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
-        options |= {"part": part, "about": about, "then": then, "who": who}
+        options |= {"purpose": purpose, "part": part, "about": about, "then": then, "who": who}
         paid = self.reserve(mechanism, column, **options)
         if isinstance(paid, Answer):
             return paid
@@ -338,6 +344,7 @@ class Curator(PaidVerbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
         part: Budget | None = None,
         about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
@@ -353,6 +360,7 @@ class Curator(PaidVerbs):
         budget = self.budget if part is None else self._part(part)
         draws = check_draws(draws)
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": draws}
+        question |= _purpose(purpose)
         if (data := self._data()) is not None:  # a key then answers for this data alone
             question["data"] = data
         granted = self._ledger.reserve(
@@ -585,6 +593,15 @@ def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
         raise InvalidValue(
             f"the facts name columns that are not there: {', '.join(unknown)}; there are {', '.join(schema)}"
         )
+
+
+def _purpose(given: str | None) -> dict[str, str]:
+    """Return what an entry notes of the purpose of a question: nothing, where nobody stated one."""
+    if given is None or given == "":
+        return {}
+    if not isinstance(given, str) or len(given) > _LONGEST_PURPOSE or not given.isprintable():
+        raise InvalidValue(f"a purpose is one line of text, of at most {_LONGEST_PURPOSE} characters")
+    return {"purpose": given}
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:

@@ -140,6 +140,8 @@ def test_every_verb_and_words_too(client: Client) -> None:
     assert client.ask("pooled mean of age by ward", spend=0.001).question.pool
     assert client.asked("mean", column="age", spend="0.1%", level=0.5).level == 0.5
     assert client.history()[0]["request"]["asked"] == "mean of age"
+    client.mean("age", spend=some, purpose="the annual report")
+    assert client.history()[0]["request"]["purpose"] == "the annual report"
 
 
 def test_a_regression_comes_back_whole(client: Client) -> None:

@@ -29,6 +29,14 @@ COMMANDS = {
         "Hide which distribution a record came from: plan a mechanism, or release a column.",
     ),
     "explain": ("sottovoce.cli.explaining:explain", "Say what a promise means, in words that a patient understands."),
+    "card": (
+        "sottovoce.cli.carding:card",
+        "Write the privacy card of a data set: its budget, every release, what it means.",
+    ),
+    "balance": (
+        "sottovoce.cli.balancing:balance",
+        "Say what share of a budget an accuracy or a risk takes, and what it brings.",
+    ),
     "audit": (
         "sottovoce.cli.auditing:audit",
         "Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated.",

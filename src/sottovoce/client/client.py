@@ -94,6 +94,7 @@ class Client(Verbs):
         part: Budget | None = None,
         level: float = 0.95,
         idempotency_key: str | None = None,
+        purpose: str | None = None,
         **options: Any,
     ) -> Answer:
         """Answer a question, as `Curator.answer` does; `spend` is a share of the token's own budget, or a promise.
@@ -108,11 +109,13 @@ class Client(Verbs):
             Refused: a token pays from its own part.
         idempotency_key
             A name for this very question; asked again under it, also later and from elsewhere, it is charged once.
+        purpose
+            What the answer is for; recorded with it.
         """
         _own(part, options)
         verb: Verb = CATALOGUE[question.verb]
-        given = verb.arguments_of(question)
-        told: Answer = self.asked(verb.word, **given, spend=spend, level=level, idempotency_key=idempotency_key)
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        told: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
         return told
 
     def regression(
@@ -123,12 +126,14 @@ class Client(Verbs):
         *,
         level: float = 0.95,
         idempotency_key: str | None = None,
+        purpose: str | None = None,
         **options: Any,
     ) -> Regression:
         """Fit a regression, as `Curator.regression` does; `regress` comes here."""
         _own(part, options)
         given = CATALOGUE["regress"].arguments_of(formula)
-        told: Regression = self.asked("regress", **given, spend=spend, level=level, idempotency_key=idempotency_key)
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        told: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
         return told
 
     def asked(
@@ -138,11 +143,13 @@ class Client(Verbs):
         spend: Spend = 0.05,
         level: float = 0.95,
         idempotency_key: str | None = None,
+        purpose: str | None = None,
         **arguments: Any,
     ) -> Any:
         """Ask by the word of a verb that is registered here and there: ``client.asked("mean", column="sbp")``."""
         known: Verb = CATALOGUE[verb]
         body = known.checked(arguments) | {"verb": verb, "level": checked_level(level), "table": False}
+        body |= {} if purpose is None else {"purpose": purpose}
         paid = spend_of(spend)
         body["spend"] = _spelt(paid) if isinstance(paid, Promise) else paid
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key

@@ -275,6 +275,7 @@ class Service:
             where=order.where,
             missing=order.missing,
             draws=order.draws,
+            purpose=order.purpose,
             idempotency_key=key,
             accept_unproven=dataset.config.accept_unproven,
             part=part,

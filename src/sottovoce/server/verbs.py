@@ -40,6 +40,8 @@ class VerbQuestion:
         How often the intervals hold the truth.
     table
         Whether to say the rows; whoever reads the release can make them themselves.
+    purpose
+        What the answer is for; recorded.
     """
 
     verb: str
@@ -47,6 +49,7 @@ class VerbQuestion:
     spend: Any = 0.05
     level: float = 0.95
     table: bool = True
+    purpose: str | None = None
 
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
@@ -64,7 +67,7 @@ class VerbQuestion:
         question = verb.question(facts, arguments)
         mechanism = verb.mechanism(curator, question, spend, part, config.mechanisms)
         about = {"verb": verb.word, "asked": question.describe()}
-        return Order(mechanism, where=question.where, about=about)
+        return Order(mechanism, where=question.where, purpose=self.purpose, about=about)
 
     def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
         """Return the question in words, its rows with their intervals, and the share it cost."""

@@ -92,6 +92,7 @@ def verb_question(form: Mapping[str, str]) -> VerbQuestion:
         arguments,
         spend=_percent("the share of your budget", form.get("spend", "")),
         level=_percent("the certainty", form.get("level") or "95"),
+        purpose=form.get("purpose", "").strip() or None,
     )
 
 
