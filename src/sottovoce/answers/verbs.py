@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,15 +11,16 @@ from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.facts import Facts
-from sottovoce.ledger import Budget, Entry, Ledger, State
+from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
 __all__ = ["Verbs"]
 
 Columns = str | Sequence[str] | None
-Spend = Promise | float
+Spend = Promise | float | str
 
 
 class Verbs:
@@ -167,7 +167,12 @@ class Verbs:
         target = self.promise(spend, part)
         if target is None:
             raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
+        charged = [self.budget] if part is None else [self.budget, part]
+
+        def share(profile: Profile) -> float:
+            return max(one.share(price(one, profile)) for one in charged)
+
+        return NoisyCells.calibrate(question, budget.n, target, price=share)
 
     def answer(
         self,
@@ -184,12 +189,12 @@ class Verbs:
         made = self.draft(mechanism, where=question.where, part=part, **options)
         done = self.record(made) if hasattr(made, "reservation") else made
         budget = self.budget if part is None else part
-        share = price(budget, done.release.profile) / budget.limit
+        share = budget.share(price(budget, done.release.profile))
         return Answer(done.release, done.entry, share, level)
 
     # The currency.
 
-    def share(self, fraction: float, part: Budget | None = None) -> Promise:
+    def share(self, fraction: Spend, part: Budget | None = None) -> Promise:
         """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""
         promise = self.promise(fraction, part)
         if promise is None:
@@ -197,7 +202,10 @@ class Verbs:
         return promise
 
     def left(self, part: Budget | None = None) -> str:
-        """Return what is left of the budget in words: ``50 % left: about 10 more like the last``."""
+        """Return what is left of the budget, or of a part, in words: ``50 % left: about 10 more like the last``.
+
+        `Budget.counted` says what is added up: ``curator.budget.counted``.
+        """
         budget = self.budget if part is None else part
         share = max(0.0, 1 - float(self._ledger.spent(budget)) / budget.limit)
         last = self._last(budget)
@@ -208,10 +216,8 @@ class Verbs:
         return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
 
     def _last(self, budget: Budget) -> float | None:
-        entries: list[Entry] = [e for e in self._ledger.entries() if e.state is not State.VOID]
-        for entry in reversed(entries):
-            if entry.budget == budget.id:
-                return entry.cost
-            if budget.whole is None and entry.whole_cost is not None and entry.dataset.startswith(f"{budget.dataset}/"):
-                return entry.whole_cost
+        """Return what the last release cost a budget; a whole is charged what its parts are."""
+        for entry in reversed(self._ledger.entries(budget.dataset)):
+            if entry.state is not State.VOID:
+                return entry.cost if entry.budget == budget.id else entry.whole_cost
         return None

@@ -162,6 +162,7 @@ class NoisyStatistics(Mechanism):
         target: Promise,
         noise: NoiseKind | None = None,
         shares: Mapping[str, float] | Sequence[float] | None = None,
+        price: Callable[[Profile], float] | None = None,
     ) -> Self:
         """Return the mechanism with the least noise that keeps the promise.
 
@@ -177,6 +178,8 @@ class NoisyStatistics(Mechanism):
             How the budget is split between blocks: one positive number each, or a mapping from their names (a table
             goes by its last field). Equal unless given. A block with share p (of a sum of one) gets p of ε under
             Laplace noise, p of ρ under Gaussian noise.
+        price
+            What a budget charges for a profile: with it, the kind that has less noise at an equal price is taken.
         """
         blocks = system.reading.blocks(checked_n(n))
         parts = _shares(len(blocks), getattr(system, "block_names", ()), shares)
@@ -193,7 +196,7 @@ class NoisyStatistics(Mechanism):
                 reasons.append(error)
         if not found:
             raise reasons[0]
-        return min(found, key=_loudness)
+        return min(found, key=lambda m: _loudness(m) * (1.0 if price is None else price(m.profile)))
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
