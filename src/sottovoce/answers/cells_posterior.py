@@ -129,7 +129,7 @@ class CellsPosterior:
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
         found = [
-            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng)
+            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng, self.noise)
             for i in range(reading.cells)
         ]
         means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
