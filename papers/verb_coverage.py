@@ -1,8 +1,8 @@
 """How often the 95 % intervals of the verbs hold the truth, over sizes, noise, groups, gaps and awkward data.
 
 A cell of the design is one verb with one n, one ε, one number of groups, a share of missing values, a share of records
-that a condition selects, and one shape of data. In most cells every table has truths of its own, drawn over all that the
-bounds allow; in the others truths are fixed and awkward. Coverage is averaged over groups and tables.
+that a condition selects, and one shape of data. In most cells every table has truths of its own, drawn over all that
+the bounds allow; in the others truths are fixed and awkward. Coverage is averaged over groups and tables.
 """
 
 from __future__ import annotations

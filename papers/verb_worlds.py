@@ -1,7 +1,8 @@
 """Imagined tables for the verbs, and what their answers should hold: every table has truths of its own.
 
-Each group's law is drawn anew for every table, over all that the bounds allow; or, for `fixed` worlds, it is one awkward
-law. Records come by inverting a law's distribution function, so its truths (of values cut to the bounds) are integrals.
+Each group's law is drawn anew for every table, over all that the bounds allow; or, for `fixed` worlds, it is one
+awkward law. Records come by inverting a law's distribution function, so its truths (of values cut to the bounds) are
+integrals.
 """
 
 from __future__ import annotations

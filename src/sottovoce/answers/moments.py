@@ -1,9 +1,9 @@
 r"""Means of groups from noisy sums: the spread unknown, and the number of records too.
 
 With N records of mean μ and spread σ in a group, Σt has mean Nμ and variance Nσ², Σt² has mean N(μ² + σ²) and variance
-N(2κσ⁴ + 4μ²σ²), and their covariance is 2Nμσ²; κ = 1 for normal records, and more for heavier tails. Gaussian noise adds
-its own variance; under Laplace noise each sum has the law of a normal and a Laplace variable together, whose density
-is known. The posterior of (N, σ, μ) is weighed on a grid that follows the data, and drawn from it.
+N(2κσ⁴ + 4μ²σ²), and their covariance is 2Nμσ²; κ = 1 for normal records, and more for heavier tails. Gaussian noise
+adds its own variance; under Laplace noise each sum has the law of a normal and a Laplace variable together, whose
+density is known. The posterior of (N, σ, μ) is weighed on a grid that follows the data, and drawn from it.
 """
 
 from __future__ import annotations
