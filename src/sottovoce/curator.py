@@ -16,9 +16,10 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from sottovoce.answers.asking import parse_spend
-from sottovoce.answers.verbs import Verbs
+from sottovoce.answers.notebook import asked_in_words, curator_html
+from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Facts, read_facts
-from sottovoce.ledger import Budget, Entry, Ledger, Reservation
+from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
@@ -76,7 +77,7 @@ class Draft:
     release: Release
 
 
-class Curator(Verbs):
+class Curator(PaidVerbs):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters
@@ -539,6 +540,24 @@ class Curator(Verbs):
     def pending(self) -> list[Entry]:
         """Return what was reserved and has not ended: under way now, or left by a process that died."""
         return self._ledger.pending(self.dataset)
+
+    def __repr__(self) -> str:
+        return f"Curator({self.dataset!r}, n={self.budget.n:,}, budget {self.budget.promise})"
+
+    def _repr_html_(self) -> str:
+        facts = [("records", f"{self.budget.n:,}"), ("budget", str(self.budget.promise))]
+        if self.facts is not None:
+            facts.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
+        try:
+            entries = [entry for entry in self.history() if entry.state is not State.VOID]
+            share, left = 1 - float(self._ledger.spent(self.budget)) / self.budget.limit, self.left()
+        except (SottovoceError, ArithmeticError) as error:  # a curator that was closed still shows what it was
+            return curator_html(self.dataset, [*facts, ("ledger", str(error))], "", 0.0, [])
+        asked = [
+            (asked_in_words(entry.request), f"{(entry.whole_cost or entry.cost) / self.budget.limit:.3g} of the budget")
+            for entry in reversed(entries[-5:])
+        ]
+        return curator_html(self.dataset, facts, left, share, asked)
 
     def close(self) -> None:
         """Let go of what the curator opened."""

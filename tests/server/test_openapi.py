@@ -52,8 +52,12 @@ OPERATIONS = [
     ("GET", "/api/v1/datasets"),
     ("GET", "/api/v1/datasets/{dataset}"),
     ("GET", "/api/v1/datasets/{dataset}/remaining"),
+    ("GET", "/api/v1/datasets/{dataset}/left"),
+    ("GET", "/api/v1/datasets/{dataset}/dummy"),
     ("GET", "/api/v1/datasets/{dataset}/history"),
     ("GET", "/api/v1/datasets/{dataset}/answers/{entry}/receipt"),
+    ("GET", "/api/v1/datasets/{dataset}/answers/{entry}"),
+    ("POST", "/api/v1/datasets/{dataset}/answers"),
     ("POST", "/api/v1/datasets/{dataset}/plan"),
     ("POST", "/api/v1/datasets/{dataset}/ask"),
 ]

@@ -17,14 +17,14 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["Verbs"]
+__all__ = ["PaidVerbs", "Verbs"]
 
 Columns = str | Sequence[str] | None
 Spend = Promise | float | str
 
 
 class Verbs:
-    """What a `Curator` can be asked, in the words of the question.
+    """What a `Curator`, or a server's `Client`, can be asked, in the words of the question.
 
     Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
     (which records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it
@@ -32,23 +32,18 @@ class Verbs:
     """
 
     facts: Facts | None
-    budget: Budget
-    _ledger: Ledger
 
-    # What the curator has.
-
-    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget."""
+    def answer(
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Answer:
+        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         raise NotImplementedError
-
-    draft: Callable[..., Any]
-    """Reserve and make a release."""
-
-    def record(self, draft: Any) -> Any:
-        """Record a release."""
-        raise NotImplementedError
-
-    # The verbs.
 
     def proportion(
         self,
@@ -161,6 +156,24 @@ class Verbs:
             given["at"] = (given["at"],) if isinstance(given["at"], int | float) else tuple(given["at"])
         return Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
 
+
+class PaidVerbs(Verbs):
+    """The verbs of a `Curator`, who has the budget that they are paid from."""
+
+    budget: Budget
+    _ledger: Ledger
+
+    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share of the budget."""
+        raise NotImplementedError
+
+    draft: Callable[..., Any]
+    """Reserve and make a release."""
+
+    def record(self, draft: Any) -> Any:
+        """Record a release."""
+        raise NotImplementedError
+
     def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
         """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
         budget = self.budget if part is None else part
@@ -207,7 +220,7 @@ class Verbs:
         `Budget.counted` says what is added up: ``curator.budget.counted``.
         """
         budget = self.budget if part is None else part
-        share = max(0.0, 1 - float(self._ledger.spent(budget)) / budget.limit)
+        share = max(0.0, round(1 - float(self._ledger.spent(budget)) / budget.limit, 9))  # a hair left is nothing
         last = self._last(budget)
         text = f"{100 * share:.3g} % left"
         if last is None or not last > 0:

@@ -14,6 +14,7 @@ from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.readings import ClippedRows, Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
+from sottovoce.server.verbs import verbs_of
 from sottovoce.tables import open_table
 
 __all__ = ["Dataset"]
@@ -102,6 +103,10 @@ class Dataset:
             "budget": self.budget.promise.to_dict(),
             "mechanisms": list(self.config.mechanisms or CONJUGATE),
             "conditions": self.config.conditions,
+            "verbs": [
+                {"verb": verb.word, "title": verb.title, "schema": verb.schema(self.config.facts)}
+                for verb in verbs_of(self.config)
+            ],
             "columns": [
                 {
                     "name": column.name,
