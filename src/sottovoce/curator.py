@@ -31,6 +31,8 @@ from sottovoce.readings import Looks, Seen
 
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 
+_LONGEST_PURPOSE = 300
+
 
 @runtime_checkable
 class Records(Protocol):
@@ -258,6 +260,7 @@ class Curator(PaidVerbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
     ) -> Release:
         """Release what a mechanism says of a column: reserve, read, record, and only then answer.
 
@@ -276,6 +279,8 @@ class Curator(PaidVerbs):
             charged once.
         accept_unproven
             Release even if the profile holds only when a Markov chain has converged; the ledger marks it.
+        purpose
+            What the answer is for, in a sentence; recorded with the question, and on the data set's privacy card.
 
         Raises
         ------
@@ -283,7 +288,7 @@ class Curator(PaidVerbs):
             If the budget does not cover it. Nothing was spent, and no record was read.
         """
         options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
-        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
+        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven, "purpose": purpose}
         made = self.draft(mechanism, column, **options)
         return (self.record(made) if isinstance(made, Draft) else made).release
 
@@ -298,6 +303,7 @@ class Curator(PaidVerbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
         part: Budget | None = None,
         about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
@@ -322,7 +328,7 @@ class Curator(PaidVerbs):
         """
         options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
         options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
-        options |= {"part": part, "about": about, "then": then, "who": who}
+        options |= {"purpose": purpose, "part": part, "about": about, "then": then, "who": who}
         paid = self.reserve(mechanism, column, **options)
         if isinstance(paid, Answer):
             return paid
@@ -340,6 +346,7 @@ class Curator(PaidVerbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
         part: Budget | None = None,
         about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
@@ -357,6 +364,7 @@ class Curator(PaidVerbs):
         if then is not None and not callable(then):
             raise InvalidValue(f"then= is a function of the release. Got a {type(then).__name__}")
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": draws}
+        question |= _purpose(purpose)
         if (data := self._data()) is not None:  # a key then answers for this data alone
             question["data"] = data
         granted = self._ledger.reserve(
@@ -625,6 +633,15 @@ def _told(about: Any) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in told):
         raise InvalidValue(f"about= is a mapping from texts to plain values. Got a {type(about).__name__}")
     return told
+
+
+def _purpose(given: str | None) -> dict[str, str]:
+    """Return what an entry notes of the purpose of a question: nothing, where nobody stated one."""
+    if given is None or given == "":
+        return {}
+    if not isinstance(given, str) or len(given) > _LONGEST_PURPOSE or not given.isprintable():
+        raise InvalidValue(f"a purpose is one line of text, of at most {_LONGEST_PURPOSE} characters")
+    return {"purpose": given}
 
 
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:

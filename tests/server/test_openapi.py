@@ -58,6 +58,9 @@ OPERATIONS = [
     ("GET", "/api/v1/datasets/{dataset}/answers/{entry}/receipt"),
     ("GET", "/api/v1/datasets/{dataset}/answers/{entry}"),
     ("POST", "/api/v1/datasets/{dataset}/answers"),
+    ("GET", "/api/v1/datasets/{dataset}/explanation"),
+    ("GET", "/api/v1/datasets/{dataset}/balance"),
+    ("GET", "/api/v1/datasets/{dataset}/card"),
     ("POST", "/api/v1/datasets/{dataset}/plan"),
     ("POST", "/api/v1/datasets/{dataset}/ask"),
 ]

@@ -25,6 +25,11 @@ COMMANDS = {
         "Hide which distribution a record came from: plan a mechanism, or release a column.",
     ),
     "explain": ("sottovoce.cli.explaining:explain", "Say what a promise means, in words that a patient understands."),
+    "card": ("sottovoce.cli.carding:card", "Write the signed privacy card of a data set, or check one."),
+    "balance": (
+        "sottovoce.cli.balancing:balance",
+        "From a wanted accuracy or a wanted risk to the share of a budget it takes, and back.",
+    ),
     "audit": (
         "sottovoce.cli.auditing:audit",
         "Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated.",

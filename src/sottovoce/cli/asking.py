@@ -38,6 +38,7 @@ def ask(
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
     who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
     as_json: AsJson = False,
@@ -75,6 +76,7 @@ def ask(
             spend=parse_promise(paid) if isinstance(paid, str) else paid,
             level=level,
             idempotency_key=key,
+            purpose=purpose,
         )
         left = curator.left()
     if csv is not None:

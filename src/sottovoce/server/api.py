@@ -26,7 +26,7 @@ from sottovoce.server.schemas import (
 )
 from sottovoce.server.service import Caller, Service
 
-__all__ = ["api_router", "caller_of"]
+__all__ = ["Asking", "Name", "api_router", "caller_of"]
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `sottovoce tokens create`.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]

@@ -15,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.server.errors import NotAllowed, NotAuthenticated, NotFound
 from sottovoce.server.lines import while_there
 from sottovoce.server.page.gate import Gate
+from sottovoce.server.page.meaning_page import MeaningPages
 from sottovoce.server.page.model_page import ModelPage
 from sottovoce.server.page.rendering import Rendering
 from sottovoce.server.page.sessions import Session
@@ -55,6 +56,7 @@ class _Page:
             ("POST", "/data/{name}/plan", self.plan),
             ("POST", "/data/{name}/ask", self.ask),
             ("GET", "/data/{name}/receipts/{entry}", self.receipt),
+            *MeaningPages(self._service, self._gate, self._rendering, self._head).routes(),
         ]
         return [self._route(method, path, handler) for method, path, handler in routes]
 
@@ -107,7 +109,9 @@ class _Page:
             {"facts": facts, "gauges": gauges(await self._service.run(self._service.remaining, caller, facts["name"]))}
             for facts in self._service.datasets(caller)
         ]
-        return self._rendering.page("home.html", datasets=found, **self._head(caller, session))
+        return self._rendering.page(
+            "home.html", datasets=found, admin="admin" in caller.scopes, **self._head(caller, session)
+        )
 
     async def docs(self, request: Request) -> Response:
         values = {"document": request.app.openapi(), "verbs": [CATALOGUE[word] for word in CATALOGUE]}
