@@ -120,3 +120,13 @@ def test_odd_additions_to_a_question_are_refused_before_they_are_charged(tmp_pat
 def test_a_prior_that_no_number_of_records_is_like_is_refused(tmp_path: Path, prior: float) -> None:
     with opened(tmp_path) as curator, pytest.raises(InvalidValue, match="prior"):
         curator.counts("ward", prior=prior)
+
+
+def test_the_share_for_a_width_buys_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as curator:
+        share = curator.share_for("mean of sbp by ward", 25.0)
+        assert 0.01 < share < 1
+        row = curator.mean("sbp", by="ward", spend=share).rows[0]
+        assert row["high"] - row["low"] < 2 * 25 * 1.6
+        with pytest.raises(SottovoceError, match="out of reach"):
+            curator.share_for("mean of sbp by ward", 0.001)

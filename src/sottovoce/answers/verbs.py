@@ -7,6 +7,7 @@ from typing import Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
+from sottovoce.answers.balance import Balance
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
@@ -14,6 +15,7 @@ from sottovoce.facts import Facts
 from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
@@ -206,6 +208,19 @@ class PaidVerbs(Verbs):
         return Answer(done.release, done.entry, share, level)
 
     # The currency.
+
+    def share_for(self, question: Question | str, width: float, part: Budget | None = None) -> float:
+        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
+
+        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
+        `sottovoce.answers.balance.Balance` to imagine others.
+        """
+        budget = self.budget if part is None else part
+        asked = question
+        if isinstance(asked, str):
+            words = parse_question(asked)
+            asked = self.question(words.pop("verb"), words.pop("columns"), **words)
+        return Balance(asked, budget.n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
 
     def share(self, fraction: Spend, part: Budget | None = None) -> Promise:
         """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""

@@ -86,11 +86,10 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
             }
         )
         return
-    rows = [
-        (b.dataset, _budget(b, budgets), f"{100 * shares[b.id]:.3g} %", b.counted, str(b.n), _minute(b.at))
-        for b in budgets
-    ]
-    console.print(table("Budgets", ("data set", "budget", "left", "counted", "n", "opened"), rows, left=4))
+    rows = [(b.dataset, _budget(b, budgets), f"{100 * shares[b.id]:.3g} %", str(b.n), _minute(b.at)) for b in budgets]
+    console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
+    ways = dict.fromkeys(b.counted for b in budgets)
+    console.print(f"counted: {', '.join(ways)}")
     console.print()
     columns = ("entry", "state", "what", "who", "when", "cost", "basis")
     by_number = {b.id: b for b in budgets}

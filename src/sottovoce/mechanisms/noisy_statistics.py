@@ -272,6 +272,27 @@ class NoisyStatistics(Mechanism):
         system: Any = self.system
         return ClippedTotal(system, system.reading, self.n, self._steps, self.grid)
 
+    def told(self, mean: Any) -> tuple[Any, Any] | None:
+        """Return the mean and the variance of a posterior's mean if the records had this mean: sampling and noise.
+
+        The noise moves the mean by how steeply the posterior's mean follows the statistics, and no further than the
+        prior spreads.
+        """
+        system: Any = self.system
+        if isinstance(system, NoisySystem) or not self.n:
+            return None
+        reading, statistics = system.reading, system.reading.imagined(self.n, mean)
+        exact, prior = system.posterior(statistics), system.posterior(reading.imagined(0, mean))
+        total = reading.from_steps(self.n, reading.steps(statistics))
+        step = np.sqrt(self._steps.variance) * self.grid
+        moved = system.posterior(reading.statistics(self.n, reading.project(self.n, total + step)))
+        back = system.posterior(reading.statistics(self.n, reading.project(self.n, total - step)))
+        if isinstance(reading, ClippedSum):
+            noise = ((np.asarray(moved.mean) - np.asarray(back.mean)) / 2) ** 2
+        else:  # one coordinate at a time: a category's noise, or a coordinate's
+            noise = np.full(np.shape(exact.mean), (step / self.n) ** 2)
+        return exact.mean, exact.variance + np.minimum(noise, prior.variance)
+
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect if the records had this mean; reads no private data.
 
