@@ -279,13 +279,16 @@ def test_help_names_every_command_and_exit_code() -> None:
 
 
 def test_the_demo_tells_its_story_and_writes_its_page(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
     answer = run("demo", "--output", tmp_path / "out", "--json")
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)
     assert [a["refused"] is None for a in told["answers"]] == [True, True, True, False]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert page.count("<svg") == 5
+    rows = [row for told in told["answers"] if told["answer"] for row in told["answer"]["table"]]
+    assert len(rows) == 4 + 9 + 3
+    assert page.count('class="interval"') == page.count('class="true"') == len(rows)
+    inside = [row for row in rows if row["low"] <= row["estimate"] <= row["high"]]
+    assert len(inside) == len(rows)
     assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     )
@@ -323,7 +326,17 @@ def test_plan_says_what_an_accuracy_costs(tmp_path: Path) -> None:
 
 
 def test_a_share_of_the_budget_may_be_released(patients: Path) -> None:
-    asked = ("release", patients, *BETA, "--column", "smoker", "--ledger", patients.parent / "s.ledger")
+    asked = (
+        "release",
+        patients,
+        *BETA,
+        "--column",
+        "smoker",
+        "--ledger",
+        patients.parent / "s.ledger",
+        "--dataset",
+        "p",
+    )
     first = run(*asked, "--spend", "10%", "--budget", "approx:1,1e-6")
     assert first.returncode == 0, first.stderr
     assert "90 % left: about 9 more" in first.stdout.replace("\n", " ")
