@@ -78,9 +78,8 @@ def demo(
             _tell(say, told)
         share = curator.share_for("proportion of hit_and_run", 0.005)
         entries = curator.history()
-    say(
-        f"[bold]Planning[/] is free: how often drivers flee over all collisions, known to ± 0.005, takes {100 * share:.2g} % of it.\n"
-    )
+    free = "how often drivers flee over all collisions, to ± 0.005"
+    say(f"[bold]Planning[/] is free: {free}, would take {100 * share:.2g} % of the budget.\n")
     say("[bold]The ledger[/] cannot be overspent, and shows if anyone alters it:")
     say(f"   sottovoce ledger show {ledger}\n   sottovoce ledger verify {ledger}")
     page = write_report(output / "report.html", budget, found, entries)
@@ -113,7 +112,7 @@ def _ask(curator: Any, records: Any, title: str, text: str, spend: float) -> Tol
             text,
             spend,
             None,
-            f"it would take {100 * spend:.0f} % of the budget, and only {curator.left().split(':')[0]}",
+            f"it would take {100 * spend:.0f} % of the budget, and only {curator.left().split(' left')[0]} is left",
         )
     return Told(title, text, spend, answer, truth=_truths(answer, records), left=curator.left())
 
