@@ -154,8 +154,12 @@ def _law(cell: Cell, group: int, rng: np.random.Generator) -> Callable[[Floats],
         case "ends":
             return lambda p: np.where(p < 0.1 + 0.8 * u, 0.0, 100.0)
         case "two hills":
-            low = 10 + 30 * u
-            return lambda p: np.where(p < 0.5, low + 4 * special.ndtri(2 * p), low + 45 + 6 * special.ndtri(2 * p - 1))
+            low, part = 10 + 30 * u, 0.3 + 0.1 * v  # no quantile of ours lies in the gap, where it is no one number
+            return lambda p: np.where(
+                p < part,
+                low + 4 * special.ndtri(np.clip(p / part, 0, 1)),
+                low + 45 + 6 * special.ndtri(np.clip((p - part) / (1 - part), 0, 1)),
+            )
     return lambda p: 15 + 70 * u + (2 + 18 * v) * special.ndtri(p)
 
 
