@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
+from sottovoce.answers.balance import Balance
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
 from sottovoce.facts import Facts
-from sottovoce.ledger import Budget, Entry, Ledger, State
+from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
 if TYPE_CHECKING:  # the room needs an extra
@@ -25,7 +27,7 @@ if TYPE_CHECKING:  # the room needs an extra
 __all__ = ["PaidVerbs", "Verbs", "regression_room"]
 
 Columns = str | Sequence[str] | None
-Spend = Promise | float
+Spend = Promise | float | str
 
 
 class Verbs:
@@ -233,7 +235,12 @@ class PaidVerbs(Verbs):
         target = self.promise(spend, part)
         if target is None:
             raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
+        charged = [self.budget] if part is None else [self.budget, part]
+
+        def share(profile: Profile) -> float:
+            return max(one.share(price(one, profile)) for one in charged)
+
+        return NoisyCells.calibrate(question, budget.n, target, price=share)
 
     def answer(
         self,
@@ -250,7 +257,7 @@ class PaidVerbs(Verbs):
         made = self.draft(mechanism, where=question.where, part=part, **options)
         done = self.record(made) if hasattr(made, "reservation") else made
         budget = self.budget if part is None else part
-        share = price(budget, done.release.profile) / budget.limit
+        share = budget.share(price(budget, done.release.profile))
         return Answer(done.release, done.entry, share, level)
 
     def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
@@ -276,11 +283,24 @@ class PaidVerbs(Verbs):
         mechanism = self.looks_for(formula, spend, part)
         made = self.draft(mechanism, where=formula.where, part=part, **options)
         done = self.record(made) if hasattr(made, "reservation") else made
-        return Regression(done.release, done.entry, price(budget, done.release.profile) / budget.limit, level)
+        return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
 
     # The currency.
 
-    def share(self, fraction: float, part: Budget | None = None) -> Promise:
+    def share_for(self, question: Question | str, width: float, part: Budget | None = None) -> float:
+        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
+
+        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
+        `sottovoce.answers.balance.Balance` to imagine others.
+        """
+        budget = self.budget if part is None else part
+        asked = question
+        if isinstance(asked, str):
+            words = parse_question(asked)
+            asked = self.question(words.pop("verb"), words.pop("columns"), **words)
+        return Balance(asked, budget.n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
+
+    def share(self, fraction: Spend, part: Budget | None = None) -> Promise:
         """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""
         promise = self.promise(fraction, part)
         if promise is None:
@@ -288,7 +308,10 @@ class PaidVerbs(Verbs):
         return promise
 
     def left(self, part: Budget | None = None) -> str:
-        """Return what is left of the budget in words: ``50 % left: about 10 more like the last``."""
+        """Return what is left of the budget, or of a part, in words: ``50 % left: about 10 more like the last``.
+
+        `Budget.counted` says what is added up: ``curator.budget.counted``.
+        """
         budget = self.budget if part is None else part
         share = max(0.0, round(1 - float(self._ledger.spent(budget)) / budget.limit, 9))  # a hair left is nothing
         last = self._last(budget)
@@ -299,12 +322,10 @@ class PaidVerbs(Verbs):
         return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
 
     def _last(self, budget: Budget) -> float | None:
-        entries: list[Entry] = [e for e in self._ledger.entries() if e.state is not State.VOID]
-        for entry in reversed(entries):
-            if entry.budget == budget.id:
-                return entry.cost
-            if budget.whole is None and entry.whole_cost is not None and entry.dataset.startswith(f"{budget.dataset}/"):
-                return entry.whole_cost
+        """Return what the last release cost a budget; a whole is charged what its parts are."""
+        for entry in reversed(self._ledger.entries(budget.dataset)):
+            if entry.state is not State.VOID:
+                return entry.cost if entry.budget == budget.id else entry.whole_cost
         return None
 
 

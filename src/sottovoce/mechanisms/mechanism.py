@@ -112,6 +112,14 @@ class Mechanism(ABC):
         """Return what to expect of a release if the records had this mean; reads no private data."""
         raise InvalidValue(f"a {self.word} has no forecast in closed form; release from simulated records instead")
 
+    def told(self, mean: Any) -> tuple[Any, Any] | None:
+        """Return where a release would lie if the records had this mean, and how far it varies about that (variance).
+
+        None where that has no closed form. Reads no private data.
+        """
+        del mean
+        return None
+
     @classmethod
     def example(cls) -> Mechanism:
         """Return a small one of public numbers, for checks and audits; every registered kind has one."""

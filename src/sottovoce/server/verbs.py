@@ -76,9 +76,10 @@ class VerbQuestion:
 
 def told_of(release: Release, entry: Entry, part: Budget, *, level: float = 0.95, table: bool = True) -> dict[str, Any]:
     """Return what is said of an entry that a verb made; made of the release alone, so that saying it again is free."""
-    answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, entry.cost / part.limit, level)
+    share = part.share(entry.cost)
+    answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, share, level)
     said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
-    return said | {"share": entry.cost / part.limit, "table": rows_of(answer) if table else None}
+    return said | {"share": share, "table": rows_of(answer) if table else None}
 
 
 def rows_of(answer: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from sottovoce.facts import Column
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.filter import GAUSSIAN, Order, PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.server.questions import Question
 from sottovoce.systems.naming import SYSTEMS, column_systems
@@ -47,7 +47,9 @@ def read_form(body: bytes) -> dict[str, str]:
 def purse_of(status: Mapping[str, Any]) -> PrivacyFilter:
     """Return the privacy filter of a budget, with what is spent of it, from what `Service.remaining` says."""
     budget, left = Promise.from_dict(status["budget"]), Promise.from_dict(status["remaining"])
-    order = left.order if isinstance(budget, ApproxDP) and isinstance(left, RenyiDP) else None
+    order: Order | None = None
+    if isinstance(budget, ApproxDP):
+        order = left.order if isinstance(left, RenyiDP) else GAUSSIAN if isinstance(left, GaussianDP) else None
     purse = PrivacyFilter(budget, order)
     spent = status["spent"] * purse.limit
     return PrivacyFilter(budget, order, [spent] if spent > 0 else [])
