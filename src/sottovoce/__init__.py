@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sottovoce.answers.card import card
     from sottovoce.answers.explaining import explain
     from sottovoce.curator import Curator
     from sottovoce.estimators.linear import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _ROOMS = {
+    "answers.card": ("card",),
     "answers.explaining": ("explain",),
     "curator": ("Curator",),
     "estimators": (
@@ -121,6 +123,7 @@ __all__ = [
     "StatisticalQuery",
     "TemperedPosterior",
     "ZeroConcentratedDP",
+    "card",
     "compose",
     "explain",
     "open_table",

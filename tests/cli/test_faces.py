@@ -96,6 +96,16 @@ class TestFacts:
         written = folder / "new.toml"
         assert run("facts", folder / "p.parquet", "-o", written).returncode == 0
         assert "there already" in run("facts", folder / "p.parquet", "-o", written).stderr
+        filled = folder / "filled.toml"
+        filled.write_text(
+            '[ward]\nkind = "category"\ncategories = ["A", "B"]\n[age]\nkind = "number"\nlow = 0\nhigh = 9\n'
+        )
+        made = run("facts", filled, "--dummy", 5, "--seed", 1).stdout
+        assert made.splitlines()[0] == "ward,age" and len(made.splitlines()) == 6
+        assert run("facts", filled, "--dummy", 5, "--seed", 1, "-o", folder / "d.csv").returncode == 0
+        assert (folder / "d.csv").read_text(encoding="utf-8") == made
+        assert "from facts alone" in run("facts", folder / "p.parquet", "--dummy", 5).stderr
+        assert "there already" in run("facts", filled, "--dummy", 5, "-o", folder / "d.csv").stderr
         assert "still needs low, high" in run("facts", written).stderr
         assert "sound" in run("facts", folder / "facts.toml").stdout
 

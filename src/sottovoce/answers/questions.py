@@ -20,6 +20,7 @@ from sottovoce.readings import GroupMoments, Statistics
 __all__ = ["VERBS", "Question"]
 
 VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
+_PRIOR = (1e-6, 1e9)
 _BINS = (8, 128)
 """A distribution is cut into no fewer and no more bins."""
 
@@ -85,8 +86,8 @@ class Question:
         conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
         object.__setattr__(self, "facts", Facts({n: self.facts[n] for n in dict.fromkeys([*named, *conditions])}))
         object.__setattr__(self, "prior", float(as_floats("prior", self.prior, 0.0)))
-        if not 0 < self.prior < math.inf:
-            raise InvalidValue(f"prior must be > 0 and finite. Got {self.prior!r}")
+        if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
+            raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
         if self.exposure is not None and self.verb != "rate":
             raise InvalidValue("exposure= goes with a rate")
         if self.verb == "quantiles":

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import functools
+import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
+from sottovoce.answers.balance import Balance
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
+from sottovoce.answers.regression import Regression
 from sottovoce.facts import Facts
-from sottovoce.ledger import Budget, Entry, Ledger, State
+from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["Verbs"]
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.regression.formula import Formula
+
+__all__ = ["PaidVerbs", "Verbs", "regression_room"]
 
 Columns = str | Sequence[str] | None
-Spend = Promise | float
+Spend = Promise | float | str
 
 
 class Verbs:
-    """What a `Curator` can be asked, in the words of the question.
+    """What a `Curator`, or a server's `Client`, can be asked, in the words of the question.
 
     Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
     (which records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it
@@ -32,23 +39,18 @@ class Verbs:
     """
 
     facts: Facts | None
-    budget: Budget
-    _ledger: Ledger
 
-    # What the curator has.
-
-    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget."""
+    def answer(
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Answer:
+        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         raise NotImplementedError
-
-    draft: Callable[..., Any]
-    """Reserve and make a release."""
-
-    def record(self, draft: Any) -> Any:
-        """Record a release."""
-        raise NotImplementedError
-
-    # The verbs.
 
     def proportion(
         self,
@@ -146,6 +148,54 @@ class Verbs:
         asked = {"by": by, "where": where, "at": at, "bins": bins}
         return self.answer(self.question("quantiles", column, **asked), spend=spend, part=part, **options)
 
+    def regress(
+        self,
+        formula: str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Regression:
+        """Return a regression such as ``"smoker ~ age + C(ward) + age:sex"``: a table of terms with intervals.
+
+        Parameters
+        ----------
+        formula
+            Columns, ``C(column)``, ``a:b``, ``a*b``, ``0 +`` and ``(1 | group)``; levels, bounds and scales are the
+            facts' own.
+        family
+            ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the response's kind unless given.
+        where, spend, part
+            As for every verb. A record with a missing value is left out, unless the facts say what it counts as.
+        prior
+            The prior standard deviation of the linear predictor; see `Formula`.
+        options
+            As in `Curator.release`, and ``level`` of the intervals.
+        """
+        return self.regression(self.formula(formula, family=family, where=where, prior=prior), spend, part, **options)
+
+    def formula(self, text: str, **asked: Any) -> Formula:
+        """Return a regression of this table, made from its facts."""
+        if self.facts is None:
+            raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
+        given = {name: value for name, value in asked.items() if value is not None}
+        return regression_room().Formula(text, self.facts, **given)
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        raise NotImplementedError
+
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
         asked = parse_question(text)
@@ -161,13 +211,36 @@ class Verbs:
             given["at"] = (given["at"],) if isinstance(given["at"], int | float) else tuple(given["at"])
         return Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
 
+
+class PaidVerbs(Verbs):
+    """The verbs of a `Curator`, who has the budget that they are paid from."""
+
+    budget: Budget
+    _ledger: Ledger
+
+    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share of the budget."""
+        raise NotImplementedError
+
+    draft: Callable[..., Any]
+    """Reserve and make a release."""
+
+    def record(self, draft: Any) -> Any:
+        """Record a release."""
+        raise NotImplementedError
+
     def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
         """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
         budget = self.budget if part is None else part
         target = self.promise(spend, part)
         if target is None:
             raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
+        charged = [self.budget] if part is None else [self.budget, part]
+
+        def share(profile: Profile) -> float:
+            return max(one.share(price(one, profile)) for one in charged)
+
+        return NoisyCells.calibrate(question, budget.n, target, price=share)
 
     def answer(
         self,
@@ -184,12 +257,50 @@ class Verbs:
         made = self.draft(mechanism, where=question.where, part=part, **options)
         done = self.record(made) if hasattr(made, "reservation") else made
         budget = self.budget if part is None else part
-        share = price(budget, done.release.profile) / budget.limit
+        share = budget.share(price(budget, done.release.profile))
         return Answer(done.release, done.entry, share, level)
+
+    def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
+        """Return the mechanism that would fit a regression."""
+        budget = self.budget if part is None else part
+        target = self.promise(spend, part)
+        if target is None:
+            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
+        return regression_room().AdaptiveLooks.calibrate(formula, budget.n, target)
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        level = checked_level(level)
+        budget = self.budget if part is None else part
+        mechanism = self.looks_for(formula, spend, part)
+        made = self.draft(mechanism, where=formula.where, part=part, **options)
+        done = self.record(made) if hasattr(made, "reservation") else made
+        return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
 
     # The currency.
 
-    def share(self, fraction: float, part: Budget | None = None) -> Promise:
+    def share_for(self, question: Question | str, width: float, part: Budget | None = None) -> float:
+        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
+
+        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
+        `sottovoce.answers.balance.Balance` to imagine others.
+        """
+        budget = self.budget if part is None else part
+        asked = question
+        if isinstance(asked, str):
+            words = parse_question(asked)
+            asked = self.question(words.pop("verb"), words.pop("columns"), **words)
+        return Balance(asked, budget.n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
+
+    def share(self, fraction: Spend, part: Budget | None = None) -> Promise:
         """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""
         promise = self.promise(fraction, part)
         if promise is None:
@@ -197,9 +308,12 @@ class Verbs:
         return promise
 
     def left(self, part: Budget | None = None) -> str:
-        """Return what is left of the budget in words: ``50 % left: about 10 more like the last``."""
+        """Return what is left of the budget, or of a part, in words: ``50 % left: about 10 more like the last``.
+
+        `Budget.counted` says what is added up: ``curator.budget.counted``.
+        """
         budget = self.budget if part is None else part
-        share = max(0.0, 1 - float(self._ledger.spent(budget)) / budget.limit)
+        share = max(0.0, round(1 - float(self._ledger.spent(budget)) / budget.limit, 9))  # a hair left is nothing
         last = self._last(budget)
         text = f"{100 * share:.3g} % left"
         if last is None or not last > 0:
@@ -208,10 +322,16 @@ class Verbs:
         return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
 
     def _last(self, budget: Budget) -> float | None:
-        entries: list[Entry] = [e for e in self._ledger.entries() if e.state is not State.VOID]
-        for entry in reversed(entries):
-            if entry.budget == budget.id:
-                return entry.cost
-            if budget.whole is None and entry.whole_cost is not None and entry.dataset.startswith(f"{budget.dataset}/"):
-                return entry.whole_cost
+        """Return what the last release cost a budget; a whole is charged what its parts are."""
+        for entry in reversed(self._ledger.entries(budget.dataset)):
+            if entry.state is not State.VOID:
+                return entry.cost if entry.budget == budget.id else entry.whole_cost
         return None
+
+
+def regression_room() -> Any:
+    """Return the room of regressions, or say which extra it needs."""
+    try:
+        return importlib.import_module("sottovoce.regression")
+    except ImportError:
+        raise InvalidValue("regressions need the regression extra: pip install 'sottovoce[regression]'") from None

@@ -18,6 +18,10 @@ COMMANDS = {
     "facts": ("sottovoce.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
     "plan": ("sottovoce.cli.planning:plan", "Compare the mechanisms that keep a promise."),
     "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
+    "regress": (
+        "sottovoce.cli.regressing:regress",
+        "Print a regression table with an interval in every row, by its formula.",
+    ),
     "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
     "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (
@@ -25,6 +29,14 @@ COMMANDS = {
         "Hide which distribution a record came from: plan a mechanism, or release a column.",
     ),
     "explain": ("sottovoce.cli.explaining:explain", "Say what a promise means, in words that a patient understands."),
+    "card": (
+        "sottovoce.cli.carding:card",
+        "Write the privacy card of a data set: its budget, every release, what it means.",
+    ),
+    "balance": (
+        "sottovoce.cli.balancing:balance",
+        "Say what share of a budget an accuracy or a risk takes, and what it brings.",
+    ),
     "audit": (
         "sottovoce.cli.auditing:audit",
         "Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated.",

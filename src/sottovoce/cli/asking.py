@@ -11,7 +11,7 @@ from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
-__all__ = ["ask"]
+__all__ = ["ask", "facts_beside", "written"]
 
 
 def ask(
@@ -38,6 +38,7 @@ def ask(
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
     who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
     as_json: AsJson = False,
@@ -64,7 +65,7 @@ def ask(
         data,
         ledger=str(beside.with_suffix(".ledger")) if ledger is None else ledger,
         budget=None if budget is None else parse_promise(budget),
-        facts=_facts(beside) if facts is None else facts,
+        facts=facts_beside(beside) if facts is None else facts,
         dataset=dataset,
         who=who,
     )
@@ -75,12 +76,13 @@ def ask(
             spend=parse_promise(paid) if isinstance(paid, str) else paid,
             level=level,
             idempotency_key=key,
+            purpose=purpose,
         )
         left = curator.left()
     if csv is not None:
-        _written(lambda: answer.table.to_csv(csv, index=False), csv)
+        written(lambda: answer.table.to_csv(csv, index=False), csv)
     if plot is not None:
-        _written(lambda: answer.plot().savefig(plot), plot)
+        written(lambda: answer.plot().savefig(plot), plot)
     if as_json:
         emit(answer.to_dict() | {"dataset": curator.dataset, "left": left})
         return
@@ -94,14 +96,16 @@ def ask(
     console.print(f"{answer.footing()}. {left}.")
 
 
-def _facts(data: Path) -> Path:
+def facts_beside(data: Path) -> Path:
+    """Return the facts that lie beside the data."""
     place = data.with_suffix(".facts.toml")
     if place.is_file():
         return place
     raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
 
 
-def _written(write: Any, path: Path) -> None:
+def written(write: Any, path: Path) -> None:
+    """Write a file of an answer that is made already; if that fails, say that it is."""
     try:
         write()
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,24 @@ from sottovoce.facts import Facts, read_facts
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import build_mechanism, names_for, usual_name
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems.naming import SYSTEMS, system_from
 
 __all__ = ["facts_of", "model_for", "parse_settings", "parse_types", "read_spec", "releasing_mechanism"]
 
 
-def releasing_mechanism(name: str | None, model: Any, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`, or the usual one: the least noise, else the first that serves."""
+def releasing_mechanism(
+    name: str | None, model: Any, n: int, target: Promise, price: Callable[[Profile], float] | None = None
+) -> Mechanism:
+    """Calibrate the mechanism called `name`, or the usual one: the least noise at its price, or the first that serves.
+
+    `price` says what the budget charges for a profile.
+    """
     name, named = usual_name(model) if name is None else name, name is not None
     if name == "laplace" and not named:  # the kind takes whichever noise is less
         kind, _ = names_for(model)[name]
-        mechanism: Mechanism = kind.calibrate(model, n, target)
+        mechanism: Mechanism = kind.calibrate(model, n, target, price=price)
         return mechanism
     return build_mechanism(name, model, n, target)
 

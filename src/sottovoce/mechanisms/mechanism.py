@@ -44,6 +44,7 @@ MECHANISMS = Registry(
         "concentrated regression": "sottovoce.regression.posterior:ConcentratedRegression",
         "noisy moments": "sottovoce.regression.noisy_moments:NoisyMoments",
         "tempered regression": "sottovoce.regression.tempered:TemperedRegression",
+        "adaptive looks": "sottovoce.regression.adaptive_looks:AdaptiveLooks",
         "noisy projected SGD": "sottovoce.amplification.sgd:NoisyProjectedSGD",
         "Ornstein-Uhlenbeck diffusion": "sottovoce.amplification.diffusion:OrnsteinUhlenbeck",
         # What regressions were called before they were mechanisms.
@@ -110,6 +111,14 @@ class Mechanism(ABC):
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a release if the records had this mean; reads no private data."""
         raise InvalidValue(f"a {self.word} has no forecast in closed form; release from simulated records instead")
+
+    def told(self, mean: Any) -> tuple[Any, Any] | None:
+        """Return where a release would lie if the records had this mean, and how far it varies about that (variance).
+
+        None where that has no closed form. Reads no private data.
+        """
+        del mean
+        return None
 
     @classmethod
     def example(cls) -> Mechanism:

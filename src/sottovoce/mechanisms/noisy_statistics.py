@@ -163,6 +163,7 @@ class NoisyStatistics(Mechanism):
         target: Promise,
         noise: NoiseKind | None = None,
         shares: Mapping[str, float] | Sequence[float] | None = None,
+        price: Callable[[Profile], float] | None = None,
     ) -> Self:
         """Return the mechanism with the least noise that keeps the promise.
 
@@ -178,6 +179,8 @@ class NoisyStatistics(Mechanism):
             How the budget is split between blocks: one positive number each, or a mapping from their names (a table
             goes by its last field). Equal unless given. A block with share p (of a sum of one) gets p of ε under
             Laplace noise, p of ρ under Gaussian noise.
+        price
+            What a budget charges for a profile: with it, the kind that has less noise at an equal price is taken.
         """
         blocks = system.reading.blocks(checked_n(n))
         parts = _shares(len(blocks), getattr(system, "block_names", ()), shares)
@@ -194,7 +197,7 @@ class NoisyStatistics(Mechanism):
                 reasons.append(error)
         if not found:
             raise reasons[0]
-        return min(found, key=_loudness)
+        return min(found, key=lambda m: _loudness(m) * (1.0 if price is None else price(m.profile)))
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
@@ -269,6 +272,27 @@ class NoisyStatistics(Mechanism):
     def _clipped(self) -> ClippedTotal:
         system: Any = self.system
         return ClippedTotal(system, system.reading, self.n, self._steps, self.grid)
+
+    def told(self, mean: Any) -> tuple[Any, Any] | None:
+        """Return the mean and the variance of a posterior's mean if the records had this mean: sampling and noise.
+
+        The noise moves the mean by how steeply the posterior's mean follows the statistics, and no further than the
+        prior spreads.
+        """
+        system: Any = self.system
+        if isinstance(system, NoisySystem) or not self.n:
+            return None
+        reading, statistics = system.reading, system.reading.imagined(self.n, mean)
+        exact, prior = system.posterior(statistics), system.posterior(reading.imagined(0, mean))
+        total = reading.from_steps(self.n, reading.steps(statistics))
+        step = np.sqrt(self._steps.variance) * self.grid
+        moved = system.posterior(reading.statistics(self.n, reading.project(self.n, total + step)))
+        back = system.posterior(reading.statistics(self.n, reading.project(self.n, total - step)))
+        if isinstance(reading, ClippedSum):
+            noise = ((np.asarray(moved.mean) - np.asarray(back.mean)) / 2) ** 2
+        else:  # one coordinate at a time: a category's noise, or a coordinate's
+            noise = np.full(np.shape(exact.mean), (step / self.n) ** 2)
+        return exact.mean, exact.variance + np.minimum(noise, prior.variance)
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect if the records had this mean; reads no private data.

@@ -70,6 +70,11 @@ class PosteriorSample(Mechanism):
             raise InvalidData(f"at most {self.n} records can be known. Got {known.n}")
         return replace(self, system=self.system.with_known_records(known, *self._weights), n=self.n - known.n)
 
+    def told(self, mean: Any) -> tuple[Any, Any]:
+        """Return the mean and the variance of a sample if the records had this mean."""
+        sampled: Any = self.system.posterior(self.reading.imagined(self.n, mean), *self._weights)
+        return sampled.mean, sampled.variance
+
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
         statistics = self.reading.imagined(self.n, mean)

@@ -8,6 +8,7 @@ from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
 from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
+from sottovoce.readings.look import HeldRecords, Look
 from sottovoce.readings.moments import Moments
 from sottovoce.readings.rows import ClippedRows, Rows
 
@@ -21,7 +22,9 @@ __all__ = [
     "ClippedSum",
     "CrossCounts",
     "GroupMoments",
+    "HeldRecords",
     "Joint",
+    "Look",
     "Looks",
     "Moments",
     "Movement",

@@ -33,6 +33,7 @@ READINGS = Registry(
         "group moments": f"{_HERE}.group_moments:GroupMoments",
         "clipped rows": f"{_HERE}.rows:ClippedRows",
         "moments": f"{_HERE}.moments:Moments",
+        "look": f"{_HERE}.look:Look",
     },
     "sottovoce.readings",
 )

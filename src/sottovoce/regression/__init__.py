@@ -6,10 +6,13 @@ inside the sampler only.
 
 from __future__ import annotations
 
+from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
 from sottovoce.regression.choose import choose
+from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.custom_loss import CustomLoss
 from sottovoce.regression.design import Design
+from sottovoce.regression.formula import Formula
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import (
@@ -31,12 +34,15 @@ from sottovoce.regression.refined import RefinedRegression
 from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = [
+    "AdaptiveLooks",
     "Chain",
+    "Coefficients",
     "ComplementaryLogLog",
     "ConcentratedRegression",
     "CustomLoss",
     "Design",
     "DiffusedRegression",
+    "Formula",
     "GaussianPosterior",
     "Huber",
     "LocalisedRegression",

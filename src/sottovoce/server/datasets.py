@@ -12,9 +12,9 @@ from sottovoce.curator import Curator
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import ApproxDP
 from sottovoce.readings import ClippedRows, Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
+from sottovoce.server.verbs import verbs_of
 from sottovoce.tables import open_table
 
 __all__ = ["Dataset"]
@@ -88,11 +88,8 @@ class Dataset:
         return self.curator.budget
 
     def _open_part(self, analyst: AnalystConfig) -> Budget:
-        promise, whole = analyst.budgets[self.config.name], self.curator.budget
-        # Counted at the order of the whole, so that one curve is read at one place.
-        shared = isinstance(promise, ApproxDP) and promise.delta > 0 and isinstance(whole.promise, ApproxDP)
         try:
-            return self.curator.open_part(analyst.name, promise, order=whole.filter["order"] if shared else None)
+            return self.curator.open_part(analyst.name, analyst.budgets[self.config.name])
         except InvalidValue as error:
             raise InvalidValue(f"{self.config.name} in [analysts.{analyst.name}.budgets]: {error}") from None
 
@@ -106,6 +103,10 @@ class Dataset:
             "budget": self.budget.promise.to_dict(),
             "mechanisms": list(self.config.mechanisms or CONJUGATE),
             "conditions": self.config.conditions,
+            "verbs": [
+                {"verb": verb.word, "title": verb.title, "schema": verb.schema(self.config.facts)}
+                for verb in verbs_of(self.config)
+            ],
             "columns": [
                 {
                     "name": column.name,

@@ -50,7 +50,7 @@ class Conjugate(ABC):
         "noisy statistics",
     )
     """The mechanisms that serve such a system, by their words."""
-    default_mechanism: ClassVar[str] = "diffused"
+    default_mechanism: ClassVar[str] = "laplace"
     """The mechanism to take where nobody names one."""
     title: ClassVar[str] = ""
     """What the unknown is, in a few words for a form."""

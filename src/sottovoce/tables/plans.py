@@ -27,6 +27,7 @@ PLANS = Registry(
         "class moments": "sottovoce.tables.cross_counts:class_moments",
         "clipped rows": "sottovoce.tables.regressions:clipped_rows",
         "moments": "sottovoce.tables.regressions:moments",
+        "look": "sottovoce.tables.looks:look",
     },
     "sottovoce.plans",
 )
