@@ -10,6 +10,7 @@ from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
 from sottovoce.regression.choose import choose
 from sottovoce.regression.custom_loss import CustomLoss
 from sottovoce.regression.design import Design
+from sottovoce.regression.filtered import FilteredRegression
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import (
@@ -28,6 +29,7 @@ from sottovoce.regression.placement import Placement, placed
 from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.regression.predictive import posterior_predictive
 from sottovoce.regression.refined import RefinedRegression
+from sottovoce.regression.softmax import Softmax, SoftmaxPosterior
 from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "CustomLoss",
     "Design",
     "DiffusedRegression",
+    "FilteredRegression",
     "GaussianPosterior",
     "Huber",
     "LocalisedRegression",
@@ -49,6 +52,8 @@ __all__ = [
     "Probit",
     "RefinedRegression",
     "SmoothedHinge",
+    "Softmax",
+    "SoftmaxPosterior",
     "Squared",
     "TemperedRegression",
     "choose",

@@ -52,10 +52,14 @@ class RegressionMechanism(Mechanism):
     """What the mechanisms of a regression share: the system is a `Design`, and chains see its rows."""
 
     forecasts: ClassVar[bool] = False
+    many_classes: ClassVar[bool] = False
+    """Whether it serves a softmax of several predictors."""
     system: Design
 
     def __post_init__(self) -> None:
         check_design(self.system)
+        if not self.many_classes and self.system.loss.word == "Softmax":
+            raise InvalidValue(f"a {self.word} has two classes; for more use 'filtered'")
         whole("n", self.n, 1)
         super().__post_init__()
 
