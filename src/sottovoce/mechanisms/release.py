@@ -23,6 +23,7 @@ POSTERIORS = Registry(
         "noisy": "sottovoce.mechanisms.noisy_posterior:NoisyPosterior",
         "noisy tables": "sottovoce.latent.count_tables:NoisyTables",
         "gaussian": "sottovoce.regression.gaussian_posterior:GaussianPosterior",
+        "chosen": "sottovoce.regression.best_of:Chosen",
         "softmax": "sottovoce.regression.softmax:SoftmaxPosterior",
         "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",

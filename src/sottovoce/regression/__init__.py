@@ -6,6 +6,7 @@ inside the sampler only.
 
 from __future__ import annotations
 
+from sottovoce.regression.best_of import BestRegression
 from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
 from sottovoce.regression.choose import choose
 from sottovoce.regression.custom_loss import CustomLoss
@@ -33,6 +34,7 @@ from sottovoce.regression.softmax import Softmax, SoftmaxPosterior
 from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = [
+    "BestRegression",
     "Chain",
     "ComplementaryLogLog",
     "ConcentratedRegression",
