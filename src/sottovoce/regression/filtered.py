@@ -180,8 +180,8 @@ class FilteredRegression(RegressionMechanism):
 
     @classmethod
     def example(cls) -> Self:
-        """Return looks at four records."""
-        return cls(Design(Logistic(), dimension=2, data_norm=1.0), 4, 1.0, looks=2)
+        """Return looks at a hundred records."""
+        return cls(Design(Logistic(), dimension=2, data_norm=1.0), 100, 1.0, looks=2)
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released belief is free."""
@@ -210,11 +210,16 @@ class FilteredRegression(RegressionMechanism):
         return np.array(found)
 
     def worst_pair(self) -> tuple[Rows, Rows]:
-        """Return two tables in which the last of the rows points the one way or the other, and all others are 0."""
+        """Return two tables in which the last row points the one way or the other, and the others across.
+
+        The others are as long as leaves the last one just within the room that the looks give a row.
+        """
         X = np.zeros((self.n, self.design.dimension))
-        y = np.full(self.n, self.design.loss.labels[1])
+        X[:, -1] = np.where(np.arange(self.n) % 2, -1.0, 1.0) * self.design.data_norm / _ROOM
+        y = np.where(np.arange(self.n) // 2 % 2, *self.design.loss.labels)
         pair = []
         for side in (1.0, -1.0):
+            X[-1] = 0.0
             X[-1, 0] = side * self.design.data_norm
             pair.append(Rows(self.n, self.design.clip(X), y))
         return pair[0], pair[1]
@@ -271,15 +276,17 @@ class _Mapped:
     """z = T′x and its weight min(1, 1/‖z‖²), so that no weighed row is longer than 1."""
 
     matrix: Floats
-    _known: dict[int, Floats] = field(default_factory=dict)
+    _known: list[tuple[Rows, Floats]] = field(default_factory=list)
 
     def weights(self, seen: Rows) -> Floats:
         """Return the weight of every row."""
-        key = id(seen)
-        if key not in self._known:
-            z = seen.X @ self.matrix
-            self._known[key] = 1 / np.maximum(np.einsum("ij,ij->i", z, z), 1.0)
-        return self._known[key]
+        for rows, found in self._known:
+            if rows is seen:
+                return found
+        z = seen.X @ self.matrix
+        found = 1 / np.maximum(np.einsum("ij,ij->i", z, z), 1.0)
+        self._known = [*self._known[-1:], (seen, found)]  # two tables at most: those of a pair
+        return found
 
     def score(self, seen: Rows, residuals: Floats) -> Floats:
         """Return Σ v·z·residual′."""
@@ -355,7 +362,7 @@ class _Belief:
         score, spread = self._score(answer[size:] / math.sqrt(1 - share), math.sqrt(1 - share) * mu)
         score = self.directions.T @ score
         length = d * family.width / self.prior
-        for _ in range(60):
+        for _ in range(30):
             C = spread**2 + (family.curvature * noise) ** 2 * length / 2
             own = self.spread * self.info + C
             self.precision = self.info**2 / own + self.prior
