@@ -30,6 +30,7 @@ from sottovoce.regression.design import Design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Loss
 from sottovoce.regression.placement import placed
+from sottovoce.regression.softmax import SoftmaxPosterior
 
 __all__ = ["EveryFitSpends", "PrivateGLM"]
 
@@ -54,14 +55,15 @@ class PrivateGLM(PrivateEstimator):
         Every row is scaled down to this Euclidean norm, the intercept's entry included. Read off the data it would
         leak; it follows from the facts of the columns where a curator has them, and must be given otherwise.
     mechanism
-        ``"auto"``, ``"refined"``, ``"localised"``, ``"diffused"``, ``"concentrated"`` or ``"noisy-moments"``.
-        ``auto`` looks at n, d and the promise only.
+        ``"auto"``, ``"filtered"``, ``"refined"``, ``"localised"``, ``"diffused"``, ``"concentrated"`` or
+        ``"noisy-moments"``. ``auto`` is the first that serves the loss: for classes and lines a whole posterior to
+        average predictions over, for others one sample. It looks at n, d and the promise only.
     prior_scale
-        A public guess of ‖w‖; 30/data_norm where None (of `LinearRegression` √d/data_norm).
+        A public guess of ‖w‖; the mechanism's own where None, of chains 30/data_norm.
     radius
         Parameters stay in the ball ‖w‖ ≤ radius, for losses that need one; 3/data_norm where None.
     draws
-        How many posterior samples to release; they share the promise.
+        How many posterior samples a chain's release holds; they share the promise. A whole posterior needs none.
     n_steps
         The length of each chain; a mixing rule where None. The promise is kept at any length.
     fit_intercept, intercept_scaling
@@ -255,30 +257,31 @@ class PrivateGLM(PrivateEstimator):
         """Keep the release in the units of X and y: what is public turns one into the other for free."""
         design: Design = mechanism.system
         matrix, shift = design.units()
-        whole = isinstance(release.value, GaussianPosterior)
+        whole = isinstance(release.value, GaussianPosterior | SoftmaxPosterior)
         value = release.value.mapped(matrix, shift) if whole else np.asarray(release.value) @ matrix.T + shift
         self.mechanism_, self.terms_ = mechanism, design.terms
         self.release_, self.profile_ = replace(release, value=value), release.profile
-        if isinstance(value, GaussianPosterior):
+        if whole:
             mean, self.samples_ = value.mean, value.sample(_POSTERIOR_DRAWS, rng)
         else:
             mean, self.samples_ = value.mean(axis=0), value
         self._keep_label(design)
-        entries = len(mean) - bool(design.intercept)
-        self.coef_, self.intercept_ = self._shape(mean[:entries], mean[entries:].sum())
+        entries = mean.shape[-1] - bool(design.intercept)
+        self.coef_, self.intercept_ = self._shape(mean[..., :entries], mean[..., entries:].sum(axis=-1))
         return self
 
     def _keep_label(self, design: Design) -> None:
         """Keep what the label's facts say."""
 
-    def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
+    def _shape(self, coefficients: Floats, intercept: Any) -> tuple[Any, Any]:
         return coefficients, float(intercept)
 
     def _predictors(self, X: Any) -> Floats:
-        """Return the linear predictor of each row under each sample."""
+        """Return the linear predictor of each row under each sample; of several classes, one for each."""
         X = self._entries(X)
         columns = X.shape[1]
-        return np.asarray(X @ self.samples_[:, :columns].T + self.samples_[:, columns:].sum(axis=1))
+        coefficients, intercepts = self.samples_[..., :columns], self.samples_[..., columns:].sum(axis=-1)
+        return np.asarray(np.tensordot(X, coefficients, axes=(1, coefficients.ndim - 1)) + intercepts)
 
     def _entries(self, X: Any) -> Floats:
         """Return a table like that of the fit as the entries that coefficients are of: a category is several."""
@@ -300,7 +303,11 @@ class PrivateGLM(PrivateEstimator):
     def to_arviz(self) -> Any:
         """Return the samples as an ArviZ `InferenceData`, each entry under its term's name."""
         check_is_fitted(self)
-        return replace(self.release_, value=self.samples_).to_arviz(terms=self.terms_)
+        samples, terms = self.samples_, self.terms_
+        if samples.ndim == 3:
+            terms = [f"{label}: {term}" for label in self.classes_ for term in terms]
+            samples = samples.reshape(len(samples), -1)
+        return replace(self.release_, value=samples).to_arviz(terms=terms)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.estimators.base import EveryFitSpends, PrivateGLM
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
@@ -20,6 +21,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
+from sottovoce.regression.softmax import Softmax, softmax
 
 __all__ = [
     "EveryFitSpends",
@@ -33,6 +35,8 @@ __all__ = [
 
 class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
     """Two classes, given as `classes` and never read off the labels; a label that is neither counts as the first."""
+
+    _most = 2
 
     def __init__(
         self,
@@ -64,10 +68,11 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
 
     def _declared(self) -> Any:
         if self.classes is None:
-            raise InvalidValue("classes is missing: name the two classes; they are never read off the labels")
+            raise InvalidValue("classes is missing: name the classes; they are never read off the labels")
         classes = np.unique(np.asarray(self.classes))
-        if classes.size != 2:
-            raise InvalidValue(f"Only binary classification is supported. classes names {classes.size} class(es)")
+        if not 2 <= classes.size <= self._most:
+            only = "Only binary classification is" if self._most == 2 else f"2 to {self._most} classes are"
+            raise InvalidValue(f"{only} supported. classes names {classes.size} class(es)")
         return classes
 
     def _label(self) -> Column:
@@ -86,8 +91,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         assert isinstance(design.label, Category)
         self.classes_ = np.array(design.label.categories)
 
-    def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
-        return coefficients[None, :], np.array([intercept])
+    def _shape(self, coefficients: Floats, intercept: Any) -> tuple[Any, Any]:
+        return np.atleast_2d(coefficients), np.atleast_1d(intercept)
 
     def decision_function(self, X: Any) -> Floats:
         """Return how far each row is on the side of ``classes_[1]``: the mean linear predictor."""
@@ -122,10 +127,11 @@ class _ProbabilisticClassifier(_PrivateClassifier):
 
 
 class LogisticRegression(_ProbabilisticClassifier):
-    """Private logistic regression of two classes.
+    """Private logistic regression of two classes, or of more (a softmax).
 
-    Parameters are those of `PrivateGLM`, and `classes`, the two classes. Fitted: `coef_`, `intercept_`, `samples_` (one
-    row a sample, the intercept last), `profile_`, `release_`, `classes_`.
+    Parameters are those of `PrivateGLM`, and `classes`, the classes. Fitted: `coef_`, `intercept_` (the posterior's
+    mean), `samples_` (one row a sample, the intercept last; of more than two classes one such row for each),
+    `profile_`, `release_`, `classes_`. Probabilities are averaged over the samples.
 
     Examples
     --------
@@ -143,8 +149,38 @@ class LogisticRegression(_ProbabilisticClassifier):
     _to_probability = staticmethod(special.expit)
     _from_probability = staticmethod(special.logit)
 
+    @property
+    def _most(self) -> int:  # type: ignore[override]
+        return 1000 if self.mechanism in ("auto", "filtered") else 2
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self._most > 2
+        return tags
+
     def _loss(self) -> Loss:
-        return Logistic()
+        classes = len(self._declared())
+        return Logistic() if classes == 2 else Softmax(classes)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior-predictive probability of each class: the average over the samples."""
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            return super().predict_proba(X)
+        return np.asarray(softmax(self._predictors(X)).mean(axis=1))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the predictor that has the averaged probability; of more than two classes, one for each."""
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            return super().decision_function(X)
+        found = np.log(self.predict_proba(X))
+        return np.asarray(found - found.mean(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each row."""
+        check_is_fitted(self)
+        return super().predict(X) if len(self.classes_) == 2 else self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 class ProbitRegression(_ProbabilisticClassifier):
@@ -236,9 +272,10 @@ class LinearRegression(_PrivateRegressor):
 
     `response_bound` may be a pair (low, high) too: responses are then measured from its middle, which saves the noise
     from hiding what is public. They are divided by their bound for the fit, and the model's unit noise is that of the
-    divided ones; `release_`, `samples_` and `coef_` are in the units of X and y. Where `prior_scale` is None it is
-    √d/data_norm, so that each coefficient is N(0, 1/data_norm²): with a coefficient of 1/data_norm the longest row, if
-    it points along one axis, reaches the bound of the response. That takes public numbers alone.
+    divided ones; `release_`, `samples_` and `coef_` are in the units of X and y. ``auto`` looks at scores whose
+    residuals are held ever closer, for prediction; ``mechanism="noisy-moments"`` takes X'X and X'y once, and has
+    intervals where nothing is clipped: there `prior_scale` is √d/data_norm where None, so that each coefficient is
+    N(0, 1/data_norm²). That takes public numbers alone.
     """
 
     def _loss(self) -> Loss:
@@ -263,7 +300,9 @@ class LinearRegression(_PrivateRegressor):
         return Number(middle - half, middle + half)
 
     def _prior_scale(self, design: Design) -> float | None:
-        return math.sqrt(design.dimension) / design.data_norm if self.prior_scale is None else self.prior_scale
+        if self.prior_scale is None and self.mechanism not in ("auto", "filtered"):
+            return math.sqrt(design.dimension) / design.data_norm
+        return self.prior_scale
 
     def predict(self, X: Any) -> Floats:
         """Return the expected response of each row."""

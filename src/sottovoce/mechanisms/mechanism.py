@@ -38,6 +38,8 @@ MECHANISMS = Registry(
         "tempered network": "sottovoce.latent.tempered_network:TemperedNetwork",
         "noisy cells": "sottovoce.answers.noisy_cells:NoisyCells",
         "tempered naive Bayes": "sottovoce.latent.tempered_naive_bayes:TemperedNaiveBayes",
+        "filtered regression": "sottovoce.regression.filtered:FilteredRegression",
+        "best regression": "sottovoce.regression.best_of:BestRegression",
         "refined regression": "sottovoce.regression.refined:RefinedRegression",
         "localised regression": "sottovoce.regression.localised:LocalisedRegression",
         "diffused regression": "sottovoce.regression.posterior:DiffusedRegression",

@@ -26,6 +26,8 @@ POSTERIORS = Registry(
         "noisy tables": "sottovoce.latent.count_tables:NoisyTables",
         "gaussian": "sottovoce.regression.gaussian_posterior:GaussianPosterior",
         "coefficients": "sottovoce.regression.coefficients:Coefficients",
+        "chosen": "sottovoce.regression.best_of:Chosen",
+        "softmax": "sottovoce.regression.softmax:SoftmaxPosterior",
         "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
         "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",

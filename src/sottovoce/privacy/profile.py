@@ -34,6 +34,7 @@ PROFILES = Registry(
         "discrete-gaussian": "sottovoce.privacy.discrete_gaussian:DiscreteGaussianProfile",
         "likelihood-ratio": "sottovoce.privacy.pairs:LikelihoodRatioProfile",
         "composed": "sottovoce.privacy.composition:ComposedProfile",
+        "best-of": "sottovoce.privacy.best_of:BestOfProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },

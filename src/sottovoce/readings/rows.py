@@ -52,8 +52,9 @@ class RowReading(Reading):
         What is public of each column: numbers and counts become −1 to 1, a flag 0 or 1, a category one entry for each
         value but the first. Where empty, columns are numbers and taken as they are.
     label
-        What is public of the label's column: two categories or a flag of a binary loss, else a number or a count whose
-        range becomes `labels`. Where None, labels are in their range already.
+        What is public of the label's column: two categories or a flag of a binary loss, a category whose places run
+        through `labels`, else a number or a count whose range becomes `labels`. Where None, labels are in their range
+        already.
     missing
         What a cell that holds no number counts as where `features` is empty: one number, or one a column.
     """
@@ -85,6 +86,9 @@ class RowReading(Reading):
 
     def _check_label(self) -> None:
         if self.label is None:
+            return
+        many = isinstance(self.label, Category) and self.labels == (0, len(self.label.categories) - 1)
+        if many and not self.binary:
             return
         two = isinstance(self.label, Flag) or (isinstance(self.label, Category) and len(self.label.categories) == 2)
         if not (two if self.binary else isinstance(self.label, Number | Count)):
@@ -179,7 +183,7 @@ class RowReading(Reading):
         if self.binary:
             yes = values == high if self.label is None else values == 1
             return np.where(yes, high, low)
-        if self.label is None:
+        if self.label is None or isinstance(self.label, Category):
             return np.clip(fill(values, self.neutral), low, high)
         return np.clip(low + (scaled(self.label, values) + 1) * ((high - low) / 2), low, high)
 

@@ -59,6 +59,7 @@ class Design:
     word: ClassVar[str] = "regression"
     parameter: ClassVar[str] = "w"
     mechanisms: ClassVar[tuple[str, ...]] = (
+        "filtered regression",
         "refined regression",
         "localised regression",
         "diffused regression",
@@ -204,6 +205,8 @@ class Design:
         labels, (low, high) = column_of(y), self.loss.labels
         if self.loss.binary:
             return np.where(labels == high, high, low)
+        if isinstance(self.label, Category):  # places of classes
+            labels = np.rint(np.where(np.isfinite(labels), labels, 0.0))
         return np.clip(np.where(np.isfinite(labels), labels, self.reading.neutral), low, high)
 
     def to_dict(self) -> dict[str, Any]:
