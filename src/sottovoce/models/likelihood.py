@@ -140,11 +140,11 @@ def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Pl
         means = w @ steps
         return jnp.sum(low + means), jnp.sum(w @ steps**2 - means**2)
 
-    tilt = jnp.zeros(())
-    for _ in range(2):
+    def newton(_: Any, tilt: Any) -> Any:
         mean, variance = mean_of(tilt)
-        tilt = jnp.clip(tilt + (n - mean) / jnp.maximum(variance, 1e-3), -20.0, 20.0)
-    tilt = jax.lax.stop_gradient(tilt)
+        return jnp.clip(tilt + (n - mean) / jnp.maximum(variance, 1e-3), -20.0, 20.0)
+
+    tilt = jax.lax.stop_gradient(jax.lax.fori_loop(0, 2, newton, jnp.zeros((), dtype=pi.dtype)))
     w, top = weights(tilt, log_rate)
     sums = jnp.sum(w, axis=1)
     angles = 2 * math.pi / plan.modulus * np.arange(1, plan.terms + 1)

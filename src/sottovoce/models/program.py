@@ -55,18 +55,20 @@ class Program:
     prior: Mapping[str, Any] | None = None
     arguments: int = field(default=0)
 
-    def __call__(self, counts: Mapping[str, Any]) -> None:
-        """Sample the prior, and observe the noisy counts of every release."""
+    def __call__(self, counts: Mapping[str, Any] | None = None) -> None:
+        """Sample the prior, and observe the noisy counts of every release where they are given."""
         for name, probabilities in self.tables().items():
             seen = self.sites[name]
             whole = probabilities
             if seen.outside is not None:
                 out = numpyro.sample(self._label(name, "outside"), dist.Uniform(0.0, 1.0))
                 whole = jnp.append(probabilities * (1 - out), out)
+            numpyro.deterministic(self._label(name, "probabilities"), probabilities)
+            if counts is None:
+                continue
             law = NoisyCounts(
                 whole, seen.n, seen.noise, seen.scale, form=self.forms[name], plan=self.plans[name], validate_args=False
             )
-            numpyro.deterministic(self._label(name, "probabilities"), probabilities)
             numpyro.factor(self._label(name, "noisy counts"), law.log_prob(counts[name]))
 
     def _label(self, name: str, what: str) -> str:
