@@ -1,4 +1,4 @@
-"""Are the posteriors of one's own models right? Simulation-based calibration and coverage of all eight, and sites joined.
+"""Whether the posteriors of one's own models are right: calibration and coverage of all eight, and sites joined.
 
     python benchmarks/own_models.py OUT [--fits 64] [--seconds 250] [--workers 16]
 
@@ -28,13 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-
 from papers.own_models import WORKED
+
 from sottovoce.facts import Cells, Facts, Number
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.models.cell_masses import masses
 from sottovoce.models.likelihood import plan_for
-from sottovoce.models.masses import masses
-from sottovoce.models.observed import Observed
+from sottovoce.models.observation import Observed
 from sottovoce.models.program import program_for
 from sottovoce.models.sampling import Sampler
 
@@ -70,15 +70,15 @@ def judged(truth: dict[str, Any], draws: dict[str, Any]) -> dict[str, list[Any]]
     return out
 
 
-
-
 def calibrate(task: tuple[str, float, int, int, float, str]) -> dict[str, Any]:
     name, epsilon, n, fits, until, out = task
     worked, noise = WORKED[name], IntegerNoise("laplace", 2 / epsilon)
     rng = np.random.default_rng([list(WORKED).index(name), int(10 * epsilon), n])
     began = time.time()
     with jax.enable_x64(True):
-        blank = Observed(np.full(worked.cells.size, n // worked.cells.size), n, "laplace", noise.scale, cells=worked.cells)
+        blank = Observed(
+            np.full(worked.cells.size, n // worked.cells.size), n, "laplace", noise.scale, cells=worked.cells
+        )
         program = program_for(worked.model, {"cells": blank}, single=True, form="exact")
         names = program.check()
         truths, tables = [], []
@@ -141,7 +141,10 @@ def joined(task: tuple[str, int, float, str]) -> dict[str, Any]:
         names = program.check()
         truths, tables = [], []
         for _ in range(fits):
-            with numpyro.handlers.seed(rng_seed=jax.random.PRNGKey(int(rng.integers(2**31)))), numpyro.handlers.trace() as trace:
+            with (
+                numpyro.handlers.seed(rng_seed=jax.random.PRNGKey(int(rng.integers(2**31)))),
+                numpyro.handlers.trace() as trace,
+            ):
                 made = program.tables()
             truths.append({k: np.asarray(trace[k]["value"]) for k in names})
             laws = {s: IntegerNoise("laplace", 2 / e) for s, (_, e) in chosen.items()}
@@ -165,7 +168,7 @@ def joined(task: tuple[str, int, float, str]) -> dict[str, Any]:
 
 def summarised(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Return, for each model, the rank test (χ² over all its fits) and the coverage for each ε and n."""
-    from scipy.stats import chi2  # noqa: PLC0415
+    from scipy.stats import chi2
 
     out: dict[str, Any] = {}
     for name in dict.fromkeys(r["model"] for r in records):

@@ -17,7 +17,7 @@ import numpyro
 import numpyro.distributions as dist
 
 from sottovoce.facts import Category, Cells, Count, Facts, Flag, Number
-from sottovoce.models.masses import masses
+from sottovoce.models.cell_masses import masses
 
 __all__ = ["WORKED", "Worked"]
 

@@ -13,7 +13,7 @@ pytest.importorskip("numpyro")
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
 from sottovoce.models.comparing import cell_log_likelihood  # noqa: E402
 from sottovoce.models.likelihood import Plan, choose_form, exact, log_normaliser, normal, plan_for  # noqa: E402
-from sottovoce.models.observed import Observed  # noqa: E402
+from sottovoce.models.observation import Observed  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -113,7 +113,9 @@ class Question:
             return
         if not isinstance(self.cells, Cells) or self.verb != "counts" or self.by:
             raise InvalidValue("cells= goes with counts, and says itself by which columns")
-        if self.cells.names != self.columns_asked or any(self.facts[n] != self.cells.facts[n] for n in self.cells.names):
+        if self.cells.names != self.columns_asked or any(
+            self.facts[n] != self.cells.facts[n] for n in self.cells.names
+        ):
             raise InvalidValue("these cells were cut by other facts than those of the table")
 
     @property

@@ -113,7 +113,9 @@ def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cel
         try:
             said[name] = int(parts) if "," not in parts else [float(part) for part in parts.split(",")]
         except ValueError:
-            raise InvalidValue(f"--cut takes a number of cells, or edges, such as days=0,7,30,inf. Got {text!r}") from None
+            raise InvalidValue(
+                f"--cut takes a number of cells, or edges, such as days=0,7,30,inf. Got {text!r}"
+            ) from None
     return Cells(facts, {name: said.get(name, ...) for name in columns}, missing="cell" if missing_cell else "out")
 
 

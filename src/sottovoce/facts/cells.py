@@ -179,7 +179,9 @@ def _axis(name: str, column: Column, cut: Any, missing: str) -> Axis:
         labels = marks
         filler = None if column.missing is None else marks.index(column.missing)
     else:
-        raise InvalidValue(f"{name!r} is a {column.word}, which cannot be cut; give its facts as a number or a category")
+        raise InvalidValue(
+            f"{name!r} is a {column.word}, which cannot be cut; give its facts as a number or a category"
+        )
     if filler is None and missing == "cell":
         return Axis(name, isinstance(column, Number | Count), marks, (*labels, _named(labels)), len(labels))
     return Axis(name, isinstance(column, Number | Count), marks, labels, -1 if filler is None else filler)

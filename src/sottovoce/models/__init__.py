@@ -9,17 +9,17 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.models.observed import Observed, observed
+from sottovoce.models.observation import Observed, observed
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from sottovoce.models.cell_masses import masses
     from sottovoce.models.checking import PredictiveCheck
     from sottovoce.models.comparing import compare_models
     from sottovoce.models.distributions import NoisyCounts, NoisyLook, NoisySum
     from sottovoce.models.evidence import BayesFactor, Evidence
     from sottovoce.models.fit import ModelFit
     from sottovoce.models.fitting import fit_model
-    from sottovoce.models.masses import masses
 
 __all__ = [
     "BayesFactor",
@@ -43,7 +43,7 @@ _PLACES = {
     "evidence": ("BayesFactor", "Evidence"),
     "fit": ("ModelFit",),
     "fitting": ("fit_model",),
-    "masses": ("masses",),
+    "cell_masses": ("masses",),
 }
 _LAZY = {name: place for place, names in _PLACES.items() for name in names}
 

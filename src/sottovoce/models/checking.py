@@ -1,4 +1,4 @@
-"""Posterior predictive checks that know of the noise: would the model make noisy counts like these?"""
+"""Posterior predictive checks that know of the noise: whether the model would make noisy counts like these."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sottovoce.models.observed import Observed
+from sottovoce.models.observation import Observed
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["PredictiveCheck", "predictive_check"]

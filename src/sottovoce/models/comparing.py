@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from sottovoce.models.fit import ModelFit
 from sottovoce.models.likelihood import log_normaliser
-from sottovoce.models.observed import Observed
+from sottovoce.models.observation import Observed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
@@ -32,8 +32,8 @@ def compare_models(fits: Mapping[str, ModelFit]) -> Any:
     first = next(iter(fits.values())).program.sites
     for fit in fits.values():
         same = fit.program.sites.keys() == first.keys() and all(
-            np.array_equal(seen.all, first[name].all) and (seen.n, seen.noise, seen.scale)
-            == (first[name].n, first[name].noise, first[name].scale)
+            np.array_equal(seen.all, first[name].all)
+            and (seen.n, seen.noise, seen.scale) == (first[name].n, first[name].noise, first[name].scale)
             for name, seen in fit.program.sites.items()
         )
         if not same:

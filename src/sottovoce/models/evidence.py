@@ -90,7 +90,9 @@ def _log_normal(x: Floats, mean: Floats, root: Floats) -> Floats:
 
 def _meng_wong(posterior: Floats, proposal: Floats, chains: int) -> Evidence:
     proposal = np.where(np.isnan(proposal), -np.inf, proposal)
-    useful = float(effective_sample_size(posterior.reshape(chains, -1))) if len(posterior) >= 4 * chains else len(posterior)
+    useful = (
+        float(effective_sample_size(posterior.reshape(chains, -1))) if len(posterior) >= 4 * chains else len(posterior)
+    )
     useful = float(np.clip(useful, 1.0, len(posterior)))
     share, other = useful / (useful + len(proposal)), len(proposal) / (useful + len(proposal))
     log_z = float(np.median(posterior))

@@ -49,7 +49,14 @@ def plot(fit: ModelFit, name: str | None, level: float) -> Any:
     drawing, axes = figure(width=7.0, height=3.8)
     place = np.arange(seen.size)
     axes.errorbar(
-        place, seen.counts, yerr=reach, fmt="o", ms=4, lw=1.2, color=COLOURS[5], label=f"noisy count ± {level:.0%} of noise"
+        place,
+        seen.counts,
+        yerr=reach,
+        fmt="o",
+        ms=4,
+        lw=1.2,
+        color=COLOURS[5],
+        label=f"noisy count ± {level:.0%} of noise",
     )
     axes.fill_between(place, low, high, step="mid", alpha=0.35, color=COLOURS[0], label=f"model, {level:.0%}")
     axes.step(place, middle, where="mid", color=COLOURS[0])

@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.answers.intervals import checked_level, shortest
 from sottovoce.models.checking import PredictiveCheck, predictive_check
 from sottovoce.models.evidence import Evidence, bridge
-from sottovoce.models.observed import Observed
+from sottovoce.models.observation import Observed
 from sottovoce.models.program import Program
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -78,7 +78,11 @@ class ModelFit:
                 index = np.unravel_index(place, drawn.shape[1:]) if drawn.ndim > 1 else ()
                 label = name + (f"[{', '.join(map(str, index))}]" if index else "")
                 given = {"unknown": label, "estimate": float(np.median(flat[:, place]))}
-                given |= {"sd": float(flat[:, place].std()), "low": float(ends[place, 0]), "high": float(ends[place, 1])}
+                given |= {
+                    "sd": float(flat[:, place].std()),
+                    "low": float(ends[place, 0]),
+                    "high": float(ends[place, 1]),
+                }
                 rows.append(given | dict(self.diagnostics[name]))
         return rows
 

@@ -11,7 +11,7 @@ import jax
 
 from sottovoce.models.fit import ModelFit
 from sottovoce.models.likelihood import Form
-from sottovoce.models.observed import Observed, observed
+from sottovoce.models.observation import Observed, observed
 from sottovoce.models.program import program_for
 from sottovoce.models.sampling import Sampler, judged
 from sottovoce.privacy.errors import InvalidValue
@@ -89,6 +89,9 @@ def fit_model(
 
 def _several(answer: Any) -> bool:
     """Say whether this is a mapping of names to answers rather than one answer read from JSON."""
-    return isinstance(answer, Mapping) and "release" not in answer and "value" not in answer and not isinstance(
-        answer, Observed
+    return (
+        isinstance(answer, Mapping)
+        and "release" not in answer
+        and "value" not in answer
+        and not isinstance(answer, Observed)
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -111,6 +112,7 @@ def log_normaliser(noise: IntegerNoise) -> float:
     return float(np.log(np.sum(np.exp(noise.log_weight(k)))))
 
 
+@partial(jax.jit, static_argnames=("n", "noise", "plan"))
 def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Plan) -> Any:
     r"""Return log p(ñ | π), the true counts summed out.
 
@@ -124,7 +126,9 @@ def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Pl
     if n == 0:
         return jnp.sum(_log_weight(noise, noisy)) - noisy.size * log_normaliser(noise)
     log_rate = jnp.log(pi) + math.log(n)
-    low = jnp.clip(jnp.floor(_mode(noise, noisy, jax.lax.stop_gradient(pi) * n)) - plan.width // 2, 0, n + 1 - plan.width)
+    low = jnp.clip(
+        jnp.floor(_mode(noise, noisy, jax.lax.stop_gradient(pi) * n)) - plan.width // 2, 0, n + 1 - plan.width
+    )
     steps = jnp.arange(plan.width, dtype=pi.dtype)
     values = jax.lax.stop_gradient(low[:, None] + steps)
     base = _log_weight(noise, noisy[:, None] - values) - _log_factorial(values)

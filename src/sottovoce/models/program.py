@@ -7,17 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro import handlers
 
+from sottovoce.models.cell_masses import masses
 from sottovoce.models.distributions import NoisyCounts
 from sottovoce.models.likelihood import Form, Plan, choose_form, plan_for
-from sottovoce.models.masses import masses
-from sottovoce.models.observed import Observed
+from sottovoce.models.observation import Observed
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["Program", "program_for"]
@@ -94,21 +93,18 @@ class Program:
         if self.prior is not None:
             return self.model(**{name: numpyro.sample(name, law) for name, law in self.prior.items()})
         cells: Any = {name: seen.cells for name, seen in self.sites.items()}
-        return self.model(next(iter(cells.values())) if self.single else cells) if self.arguments else self.model()
+        if not self.arguments:
+            return self.model()
+        if self.arguments > 1:
+            raise InvalidValue("a model takes its cells and nothing else; with prior= it takes what the prior names")
+        return self.model(next(iter(cells.values())) if self.single else cells)
 
     def check(self) -> list[str]:
         """Try the model at draws of its prior, raise `InvalidValue` where it cannot be fitted, return its sites."""
         names: list[str] = []
         for seed in range(_TRIES):
-            traced = handlers.trace(handlers.seed(self.tables, jax.random.PRNGKey(seed)))
-            found: dict[str, Any] = {}
-
-            def run(traced: Any = traced, found: dict[str, Any] = found) -> None:
-                found["tables"] = traced()
-
-            with handlers.trace() as trace:
-                run()
-            trace = traced.trace
+            with handlers.seed(rng_seed=seed), handlers.trace() as trace:
+                tables = self.tables()
             names = [n for n, s in trace.items() if s["type"] == "sample" and not s["is_observed"]]
             if not names:
                 raise InvalidValue(
@@ -118,7 +114,7 @@ class Program:
             if discrete := [n for n in names if trace[n]["fn"].support.is_discrete]:
                 raise InvalidValue(f"sum the discrete unknowns out of the model: {', '.join(discrete)}")
             values = {n: np.asarray(trace[n]["value"]) for n in names}
-            for name, table in found["tables"].items():
+            for name, table in tables.items():
                 _check(np.asarray(table), "the model" if self.single else f"{name}: the model", values)
         return names
 
@@ -160,14 +156,17 @@ def _arguments(model: Any) -> int:
 def _table(given: Any, seen: Observed, who: str) -> Any:
     """Return what a model yields as one probability a cell."""
     if given is None:
-        raise InvalidValue(f"{who} yields nothing; return the probabilities of its {seen.size} cells, or a distribution")
+        raise InvalidValue(
+            f"{who} yields nothing; return the probabilities of its {seen.size} cells, or a distribution"
+        )
     if callable(getattr(given, "log_prob", None)) or callable(given):
-        if seen.cells is None or len(seen.cells.axes) != 1 or not seen.cells.axes[0].numeric or seen.cells.axes[0].missing:
+        axes = () if seen.cells is None else seen.cells.axes
+        if len(axes) != 1 or not axes[0].numeric or axes[0].missing:
             raise InvalidValue(
                 f"{who} yields a distribution, which is cut over the cells of one column of numbers; yield the "
                 "probabilities of the cells instead (sottovoce.models.masses)"
             )
-        given = masses(given, seen.cells.edges(seen.cells.names[0]))
+        given = masses(given, np.array(axes[0].marks))
     table = jnp.asarray(given)
     if table.size != seen.size or (table.ndim > 1 and seen.cells is not None and table.shape != seen.cells.shape):
         wanted = f"{seen.size} cells"

@@ -81,7 +81,9 @@ class Sampler:
                 states, part = self._go(states, given)
                 found += [part] if step >= self.warmup else []
                 advance(_STEPS)
-            flat, diverged = (np.concatenate([np.asarray(p[k]) for p in found], axis=1)[:, : self._kept] for k in (0, 1))
+            flat, diverged = (
+                np.concatenate([np.asarray(p[k]) for p in found], axis=1)[:, : self._kept] for k in (0, 1)
+            )
             draws = jax.device_get(self._end(flat))
         return Drawn({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
 

@@ -50,9 +50,7 @@ def cell_counts(asked: Asked, reading: CellCounts) -> Plan:
         _bin(_double(asked, name), marks, other)
         if numeric
         else category_code(asked.value(name, marks, cut=False), marks, other)
-        for name, numeric, marks, other in zip(
-            asked.names, reading.numeric, reading.marks, reading.others, strict=True
-        )
+        for name, numeric, marks, other in zip(asked.names, reading.numeric, reading.marks, reading.others, strict=True)
     ]
     return _by_cell(asked, reading, codes, [])
 
