@@ -13,7 +13,7 @@ from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
-from sottovoce.facts import Facts
+from sottovoce.facts import Cells, Facts
 from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
@@ -118,7 +118,7 @@ class Verbs:
 
     def counts(
         self,
-        columns: Columns,
+        columns: Columns | Cells,
         *,
         by: Columns = None,
         where: str | None = None,
@@ -128,8 +128,14 @@ class Verbs:
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return how many records hold each combination of the values of some columns: a contingency table."""
-        asked = {"by": by, "where": where, "pool": pool, "prior": prior}
+        """Return how many records hold each combination of the values of some columns: a contingency table.
+
+        Columns of numbers are cut by `Cells`: ``curator.counts(Cells(facts, {"age": 12, "ward": ...}))``. Any model
+        can then be fitted to the answer, see `sottovoce.models.fit_model`.
+        """
+        asked: dict[str, Any] = {"by": by, "where": where, "pool": pool, "prior": prior}
+        if isinstance(columns, Cells):
+            asked["cells"], columns = columns, columns.names
         return self.answer(self.question("counts", columns, **asked), spend=spend, part=part, **options)
 
     def quantiles(

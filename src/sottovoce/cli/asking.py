@@ -33,6 +33,11 @@ def ask(
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[float] | None, typer.Option(help="Which quantile; repeat for several.")] = None,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
+    ] = None,
+    missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
     level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
@@ -70,6 +75,8 @@ def ask(
         who=who,
     )
     with curator:
+        if cut or missing_cell:
+            asked["cells"] = _cells(curator.facts, asked["columns"], cut or [], missing_cell=missing_cell)
         asking = curator.question(asked.pop("verb"), asked.pop("columns"), **asked)
         answer = curator.answer(
             asking,
@@ -94,6 +101,24 @@ def ask(
     header = (*names, "estimate", "low", "high", "of it privacy")
     console.print(table(asking.describe(), header, rows, left=max(len(names), 0)))
     console.print(f"{answer.footing()}. {left}.")
+
+
+def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cell: bool) -> Any:
+    """Return the cells of the columns asked about: those that are not cut are categories, taken whole."""
+    from sottovoce.facts import Cells  # noqa: PLC0415 - as light as the rest of the house
+
+    said: dict[str, Any] = {}
+    for text in cuts:
+        name, equals, parts = text.partition("=")
+        if not equals or name not in columns or name in said:
+            raise InvalidValue(f"--cut names a column that is asked about, once, such as age=12. Got {text!r}")
+        try:
+            said[name] = int(parts) if "," not in parts else [float(part) for part in parts.split(",")]
+        except ValueError:
+            raise InvalidValue(
+                f"--cut takes a number of cells, or edges, such as days=0,7,30,inf. Got {text!r}"
+            ) from None
+    return Cells(facts, {name: said.get(name, ...) for name in columns}, missing="cell" if missing_cell else "out")
 
 
 def facts_beside(data: Path) -> Path:

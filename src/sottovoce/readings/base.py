@@ -31,6 +31,7 @@ READINGS = Registry(
         "class moments": f"{_HERE}.class_moments:ClassMoments",
         "joint": f"{_HERE}.joint:Joint",
         "group moments": f"{_HERE}.group_moments:GroupMoments",
+        "cell counts": f"{_HERE}.cell_counts:CellCounts",
         "clipped rows": f"{_HERE}.rows:ClippedRows",
         "moments": f"{_HERE}.moments:Moments",
         "look": f"{_HERE}.look:Look",
