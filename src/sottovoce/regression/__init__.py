@@ -13,8 +13,8 @@ from sottovoce.regression.choose import choose
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.custom_loss import CustomLoss
 from sottovoce.regression.design import Design
-from sottovoce.regression.formula import Formula
 from sottovoce.regression.filtered import FilteredRegression
+from sottovoce.regression.formula import Formula
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import (
@@ -46,8 +46,8 @@ __all__ = [
     "CustomLoss",
     "Design",
     "DiffusedRegression",
-    "Formula",
     "FilteredRegression",
+    "Formula",
     "GaussianPosterior",
     "Huber",
     "LocalisedRegression",
