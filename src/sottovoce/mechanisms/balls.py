@@ -6,6 +6,7 @@ to decide, the caller asks again with more bits.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -206,7 +207,7 @@ def _gamma(law: GammaLaw) -> BallFunction:
 
 
 def _normal(law: NormalLaw) -> BallFunction:
-    centre, root = float(law.centre), float(law.variance) ** 0.5
+    centre, root = float(law.centre), math.sqrt(law.variance)
 
     def upper(x: Fraction, bits: int) -> Ball:
         del bits
