@@ -6,6 +6,7 @@ to decide, the caller asks again with more bits.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -153,7 +154,7 @@ def _beta(law: BetaLaw) -> BallFunction:
 
     def tail(x: Fraction, one: Fraction, other: Fraction, bits: int) -> Ball:
         """Return the chance of Beta(one, other) below x, for x up to about its middle."""
-        if expected_terms(float(total), bits) > _MANY:
+        if expected_terms(float(one), float(other), float(x), bits) > _MANY:
             return ball(x).beta_lower(ball(one), ball(other), regularized=True)
         logs = ball(one) * ball(x).log() + ball(other) * ball(1 - x).log()
         return (logs + norms(bits)[0]).exp() / ball(one) * _between(beta_series(one, other, x, bits))
@@ -206,7 +207,7 @@ def _gamma(law: GammaLaw) -> BallFunction:
 
 
 def _normal(law: NormalLaw) -> BallFunction:
-    centre, root = float(law.centre), float(law.variance) ** 0.5
+    centre, root = float(law.centre), math.sqrt(law.variance)
 
     def upper(x: Fraction, bits: int) -> Ball:
         del bits

@@ -100,7 +100,7 @@ class EvenCells(Cells):
     def round(self, values: Floats) -> Floats:
         """Return doubles as they would leave."""
         steps = np.floor(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)) + 0.5
-        return np.ldexp(steps, self.exponent)
+        return np.asarray(np.ldexp(steps, self.exponent))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class FloatingCells(Cells):
         """Return doubles as they would leave."""
         x = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
         width = np.maximum(np.frexp(x)[1] - self.bits, self.least)
-        return np.ldexp(np.floor(np.ldexp(x, -width)) + 0.5, width)
+        return np.asarray(np.ldexp(np.floor(np.ldexp(x, -width)) + 0.5, width))
 
 
 @dataclass(frozen=True)

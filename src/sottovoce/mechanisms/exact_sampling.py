@@ -205,7 +205,7 @@ def _floored(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
     if size < 2 or not 0 < floor * size < 1:
         raise InvalidValue(f"the floor of {size} probabilities must lie between 0 and 1/{size}. Got {float(floor):g}")
     if size == 2:
-        one = draw(BetaLaw(*law.alpha, floor, 1 - floor), source, cells)
+        one = draw(BetaLaw(law.alpha[0], law.alpha[1], floor, 1 - floor), source, cells)
         return np.array([one, _clip(1 - one, law)])
     return np.array([_clip(value, law) for value in floored_dirichlet(law, source, cells)])
 

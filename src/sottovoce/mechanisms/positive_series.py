@@ -7,6 +7,7 @@ exceeds q < 1, what is left out is at most t_N/(1 - q). Nothing cancels, and no 
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from math import lcm
 
@@ -76,6 +77,9 @@ def _rest(term: int, i: int, ratio: Fraction) -> int:
     return (term + i) * ratio.numerator // (ratio.denominator - ratio.numerator) + 1
 
 
-def expected_terms(size: float, bits: int) -> float:
-    """Return about how many terms it takes near the middle of a law of this many records: √(2·size·bits·log 2)."""
-    return float((1.4 * max(size, 1.0) * (bits + _EXTRA)) ** 0.5)
+def expected_terms(alpha: float, beta: float, x: float, bits: int) -> float:
+    """Return about how many terms `beta_series` takes: its factors begin at x(a+b)/(a+1) and fall by b/((a+1)(a+b))."""
+    wanted, total = 0.7 * (bits + _EXTRA), alpha + beta
+    falling = math.sqrt(2 * wanted * (alpha + 1) * (total / beta))
+    first = x * total / (alpha + 1)
+    return falling if first >= 1 else min(falling, wanted / -math.log(first)) if first > 0 else 1.0

@@ -138,8 +138,8 @@ class BetaBernoulli(Conjugate):
     def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> BetaLaw:
         """Return the truncated Beta in fractions."""
         floor, plain = Fraction(self.check_truncation(truncation)), self.law(statistics)
-        powers = (tempered_power(parameter, temperature) for parameter in (plain.alpha, plain.beta))
-        return BetaLaw(*powers, floor, 1 - floor)
+        alpha, beta = (tempered_power(parameter, temperature) for parameter in (plain.alpha, plain.beta))
+        return BetaLaw(alpha, beta, floor, 1 - floor)
 
 
 def unit_floor(value: Any, categories: int) -> float:

@@ -114,9 +114,11 @@ def _cut(law: Law | Sequence[Law] | None, low: float, high: float) -> Law | None
     ends = [None if np.isinf(end) else Fraction(end) for end in (low, high)]
     match law:
         case BetaLaw(alpha, beta):
-            return BetaLaw(alpha, beta, max(ends[0] or Fraction(0), Fraction(0)), min(ends[1] or 1, Fraction(1)))
+            return BetaLaw(
+                alpha, beta, max(ends[0] or Fraction(0), Fraction(0)), min(ends[1] or Fraction(1), Fraction(1))
+            )
         case GammaLaw(shape, rate):
             return GammaLaw(shape, rate, max(ends[0] or Fraction(0), Fraction(0)), ends[1])
         case NormalLaw(centre, variance):
-            return NormalLaw(centre, variance, *ends)
+            return NormalLaw(centre, variance, ends[0], ends[1])
     return None

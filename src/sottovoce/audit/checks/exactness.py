@@ -79,7 +79,7 @@ def claims_of_cells() -> tuple[bool, str]:
 @check("exactly rounded samples come as often as they should")
 def frequencies() -> tuple[bool, str]:
     """Chi-square of secure draws, one family after the other, against the exact probabilities of coarse cells."""
-    laws = [
+    laws: list[Any] = [
         BetaLaw(Fraction(5, 2), Fraction(9, 7)),
         GammaLaw(Fraction(7, 3), Fraction(3, 2)),
         NormalLaw(Fraction(1, 3), Fraction(2)),
@@ -115,7 +115,7 @@ class _Crafted:
 def far_tails() -> tuple[bool, str]:
     """A crafted uniform number of 2⁻⁷⁰ must lead to where that much probability is left, on either side."""
     problems = []
-    laws = [
+    laws: list[Any] = [
         BetaLaw(Fraction(7), Fraction(9)),
         GammaLaw(Fraction(5), Fraction(2)),
         NormalLaw(Fraction(0), Fraction(1), spread=1.0),

@@ -52,8 +52,8 @@ def sums() -> tuple[bool, str]:
         for column[0] in (low, high):
             centres.append(mechanism.law(mechanism.see(column)).centre)
         if not most / 2 < abs(centres[1] - centres[0]) <= most:
-            moved = float(abs(centres[1] - centres[0]) / most)
-            problems.append(f"near {low:g} a record moves a mean of {mechanism.n} by {moved:.4g} of its share")
+            share = float(abs(centres[1] - centres[0]) / most)
+            problems.append(f"near {low:g} a record moves a mean of {mechanism.n} by {share:.4g} of its share")
     return verdict(problems, f"{pairs} pairs of neighbours within far-off bounds, none moved by more than its width")
 
 
