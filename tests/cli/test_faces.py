@@ -183,3 +183,15 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
     assert "two-sided share" in command("release", *data, *system, "--target", "renyi:2,0.1")
     assert "holds" in command("audit", *system, "--n", 5, "--target", "renyi:2,0.5", "--draws", 2000)
     assert "diffused posterior of smoker" in " ".join(command("ledger", "show", folder / "l").split())
+
+
+def test_no_help_text_has_brackets_that_rich_would_swallow() -> None:
+    import typer.main
+
+    from sottovoce.cli import COMMANDS, application
+
+    for word in COMMANDS:
+        command = typer.main.get_command(application(word)).commands[word]  # type: ignore[attr-defined]
+        for one in [command, *getattr(command, "commands", {}).values()]:
+            for parameter in one.params:
+                assert "[" not in (getattr(parameter, "help", None) or ""), (word, one.name, parameter.name)
