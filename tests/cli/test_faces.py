@@ -209,3 +209,15 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
     assert ended.returncode == 0, ended.stderr
     for (code, shown), said in zip(json.loads(ended.stdout), expected.values(), strict=True):
         assert (code, said in " ".join(shown.split())) == (0, True), shown
+
+
+def test_no_help_text_has_brackets_that_rich_would_swallow() -> None:
+    import typer.main
+
+    from sottovoce.cli import COMMANDS, application
+
+    for word in COMMANDS:
+        command = typer.main.get_command(application(word)).commands[word]  # type: ignore[attr-defined]
+        for one in [command, *getattr(command, "commands", {}).values()]:
+            for parameter in one.params:
+                assert "[" not in (getattr(parameter, "help", None) or ""), (word, one.name, parameter.name)

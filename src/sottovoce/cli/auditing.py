@@ -34,16 +34,18 @@ def audit(
     n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-3.")] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. [default: diffused]")
+        str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. (By default diffused.)")
     ] = None,
     facts: Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")] = None,
-    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism, facts.")] = None,
+    spec: Annotated[
+        Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism, facts.")
+    ] = None,
     case: Annotated[str | None, typer.Option(help="A registered case by name; `list` names them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Audit every registered case.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help=f"At most {_QUICK:,} draws; a slow case has a tenth, or fewer.")
     ] = False,
-    draws: Annotated[int | None, typer.Option(help=f"Outputs of each data set, at most. [default: {_DRAWS:,}]")] = None,
+    draws: Annotated[int | None, typer.Option(help=f"Outputs of each data set, at most. (By default {_DRAWS:,}.)")] = None,
     delta: Annotated[float, typer.Option(help="The δ at which ε is bounded.")] = 1e-3,
     confidence: Annotated[float, typer.Option(help="The confidence of each bound.")] = 0.99,
     seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 0,

@@ -151,7 +151,7 @@ def verify(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> N
 @app.command()
 def export(
     place: Place,
-    output: Annotated[Path | None, typer.Option(help="The JSON file to write. [default: standard output]")] = None,
+    output: Annotated[Path | None, typer.Option(help="The JSON file to write. (By default standard output.)")] = None,
     anchor: Elsewhere = None,
 ) -> None:
     """Write every budget and entry as JSON, with the verified head of the chain."""

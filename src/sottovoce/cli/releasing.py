@@ -55,10 +55,10 @@ def release(
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
     key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
-    who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
     purpose: Annotated[str | None, typer.Option(help="What it is for; recorded, and on the privacy card.")] = None,
     accept_unproven: Annotated[bool, typer.Option(help="Accept a claim that rests on convergence.")] = False,
-    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system] and these options.")] = None,
+    spec: Annotated[Path | None, typer.Option(help="A TOML file with a table system and these options.")] = None,
     output: Annotated[Path | None, typer.Option(help="Also write the release to this JSON file.")] = None,
     as_json: AsJson = False,
 ) -> None:
