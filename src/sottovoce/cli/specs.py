@@ -25,7 +25,8 @@ def releasing_mechanism(
 
     `price` says what the budget charges for a profile.
     """
-    name, named = usual_name(model) if name is None else name, name is not None
+    named = name is not None
+    name = (getattr(model, "whole_posterior", None) or usual_name(model)) if name is None else name
     if name == "laplace" and not named:  # the kind takes whichever noise is less
         kind, _ = names_for(model)[name]
         mechanism: Mechanism = kind.calibrate(model, n, target, price=price)

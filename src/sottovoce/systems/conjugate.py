@@ -51,8 +51,10 @@ class Conjugate(ABC):
         "noisy statistics",
     )
     """The mechanisms that serve such a system, by their words."""
-    default_mechanism: ClassVar[str] = "laplace"
+    default_mechanism: ClassVar[str] = "diffused"
     """The mechanism to take where nobody names one."""
+    whole_posterior: ClassVar[str] = "laplace"
+    """What releases a whole posterior: what a person at the command line gets who names no mechanism."""
     title: ClassVar[str] = ""
     """What the unknown is, in a few words for a form."""
     settings: ClassVar[Mapping[str, Setting]] = {}
