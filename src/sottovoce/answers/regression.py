@@ -235,7 +235,8 @@ class Regression:
         return np.asarray(np.linalg.solve(A, (self.posterior.sample(draws, seeded_rng(0)) - b).T).T)
 
     def _rows(self, frame: Any) -> Floats:
-        encoding, values = self.question.encoding, []
+        encoding = self.question.encoding
+        values: list[Any] = []
         for name, column in zip(encoding.names, encoding.columns, strict=True):
             try:
                 given = frame[name]

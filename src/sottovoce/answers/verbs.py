@@ -182,7 +182,8 @@ class Verbs:
         if self.facts is None:
             raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
-        return regression_room().Formula(text, self.facts, **given)
+        made: Formula = regression_room().Formula(text, self.facts, **given)
+        return made
 
     def regression(
         self,

@@ -155,7 +155,7 @@ def _frame(names: Sequence[str], columns: Sequence[Column]) -> Any:
         levels = levels_of(column)
         if isinstance(column, Category) and levels is not None:
             codes = np.concatenate([np.arange(len(levels)), rng.integers(len(levels), size=_ROWS)])[:_ROWS]
-            frame[name] = pd.Categorical.from_codes(codes, [f"l{k}" for k in range(len(levels))])
+            frame[name] = pd.Categorical([f"l{k}" for k in codes], categories=[f"l{k}" for k in range(len(levels))])
         elif isinstance(column, Flag):
             frame[name] = np.append([False, True], rng.random(_ROWS - 2) < 0.5)
         else:
@@ -187,7 +187,7 @@ def _entries(
             text = ":".join(re.escape(expr) + (level if coded else "") for _, coded, expr in found)
             patterns.append((re.compile(f"^{text or 'Intercept'}$"), found))
         for name in part.columns:
-            matched, found = next((p.match(name), f) for p, f in patterns if p.match(name))
+            matched, found = next((m, f) for p, f in patterns if (m := p.match(name)) is not None)
             coded_levels = iter(matched.groups())
             entry, shown = [], []
             for column, coded, expr in found:

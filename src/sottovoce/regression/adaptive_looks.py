@@ -43,6 +43,9 @@ _PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
 }
 """For a mean that bends, and for one that does not: each look's share of ρ, and of it the share of each part."""
 
+_LAST = 0.3
+"""How much less noise the last look has than one before it, roughly."""
+_LOT = 5000
 _TRIED = 128
 """Typical records among which the two farthest apart are looked for."""
 
@@ -115,7 +118,7 @@ class AdaptiveLooks(Mechanism):
     @classmethod
     def example(cls) -> Self:
         """Return a logistic regression of eight records on two groups."""
-        return cls(Formula("y ~ 0 + g", Facts(y=Flag(), g=Category(["a", "b"]))), 8, 0.5)
+        return cls(Formula("y ~ 0 + g", Facts(y=Flag(), g=Category(("a", "b")))), 8, 0.5)
 
     # The noise.
 
@@ -183,13 +186,22 @@ class AdaptiveLooks(Mechanism):
         glance, belief = path[-1]
         assert belief is not None
         imagined = Imagined.from_first(path[0][0])
-        shape, _ = round_shape(glance)
-        lengths = float((shape @ imagined.moment @ shape.T).trace()) / imagined.count
-        straight = not self.system.model.curved and "score" in parts
-        centre = np.zeros(self.system.dimension) if straight else belief.mean
+        if "score" not in parts:  # how much the score varies is asked where the score was taken
+            return self.system.look_at(self.n, belief.mean, glance.look.matrix, glance.look.norm, parts)
+        shape = round_shape(glance)
+        lengths = float((shape @ imagined.moment @ shape.T).trace()) / imagined.count * self._room(glance) ** 2
+        centre = belief.mean if self.system.model.curved else np.zeros(self.system.dimension)
         return self.system.look_at(
             self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, self._cap(imagined, centre)
         )
+
+    def _room(self, glance: Glance) -> float:
+        """Return how much longer than the average rows may be and weigh fully: more where noise is the lesser part.
+
+        A longer norm wastes less of long rows and costs more noise.
+        """
+        noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()), 1e-300)
+        return float(np.clip((_LAST * noise) ** -0.125, 1.0, 2.0)) if noise > 0 else 2.0
 
     def _cap(self, imagined: Imagined, centre: Floats) -> int:
         """Return where to cut counts: two deviations above the mean of nine rows in ten, as far as is known."""
@@ -238,7 +250,8 @@ class AdaptiveLooks(Mechanism):
         for look, scales in self.path:
             pieces = np.split(look.steps(seen.look(look)), np.cumsum(list(look.sizes.values()))[:-1])
             for noise, part in zip(self.noises(look, scales), pieces, strict=True):
-                found.append(noise.add(np.tile(part, draws), rng).reshape(draws, part.size))
+                lot = max(draws, _LOT // part.size + 1)  # much noise at once is drawn faster than a little
+                found.append(noise.add(np.tile(part, lot), rng).reshape(lot, part.size)[:draws])
         return np.concatenate(found, axis=1).astype(np.float64)
 
     def moves(self, pair: tuple[Any, Any]) -> list[tuple[Floats, Floats, Floats]]:
@@ -305,5 +318,5 @@ def _glance(look: Look, noisy: Floats, scales: Mapping[str, float]) -> Glance:
     unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
     parts = {part: value * unit[part] for part, value in look.split(noisy).items()}
     sd = {part: scale * unit[part] for part, scale in scales.items()}
-    values = (parts.get(part) for part in _SIDES)
-    return Glance(look, *values, *(sd.get(part, 0.0) for part in _SIDES))
+    noises = (sd.get(part, 0.0) for part in _SIDES)
+    return Glance(look, parts.get("score"), parts.get("information"), parts.get("meat"), *noises)

@@ -103,7 +103,8 @@ class Coefficients:
         sds = np.sqrt(np.maximum(np.einsum("i,kij,j->k", weights, self.covariances, weights), 0.0))
         mean = float(self.weights @ means)
         sd = math.sqrt(max(float(self.weights @ (sds**2 + (means - mean) ** 2)), 0.0))
-        return mean, sd, *(_quantile(q, self.weights, means, sds) for q in ((1 - level) / 2, (1 + level) / 2))
+        low, high = (_quantile(q, self.weights, means, sds) for q in ((1 - level) / 2, (1 + level) / 2))
+        return mean, sd, low, high
 
     def probability_positive(self, weights: Floats) -> float:
         """Return how likely it is that Σ weights·coefficients is above zero."""

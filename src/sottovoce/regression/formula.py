@@ -29,7 +29,7 @@ __all__ = ["Formula"]
 _IMAGINED = 2048
 _WIDER = 2.0
 """The prior of an intercept beside that of the linear predictor."""
-_NARROWEST = 0.02
+_NARROWEST = 0.05
 """Columns are taken to spread over no less than this part of half their public range."""
 _GRID = np.geomspace(0.02, 12.0, 17)
 """Standard deviations of a group's effects, beside the scale of their prior."""
@@ -134,7 +134,7 @@ class Formula:
     @cached_property
     def units(self) -> tuple[Floats, Floats]:
         """The matrix A and the shift b with which θ becomes coefficients of the columns as they are, Aθ + b."""
-        A = np.kron(np.eye(self.model.outputs), self.parsed.units)
+        A = np.asarray(np.kron(np.eye(self.model.outputs), self.parsed.units), dtype=np.float64)
         b = np.zeros(len(A))
         if isinstance(self.model, LinearFamily):
             scale = self.model.scale

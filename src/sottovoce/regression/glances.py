@@ -23,7 +23,9 @@ from sottovoce.readings.families import Family
 __all__ = ["Belief", "Glance", "Imagined", "believe", "denoised", "round_shape"]
 
 _ROWS = 512
-_STEPS = 12
+_STEPS = 14
+_FARTHEST = 1.0
+"""How far the linear predictor may move in one step, on average over imagined rows."""
 _ROUND = 0.4
 """What is left of the information's noise once it is freed of it: in coordinates in which it is round on average, its
 directions differ by no more than this part of its square says."""
@@ -57,7 +59,9 @@ class Glance:
     def apart(self) -> Floats | None:
         """Where the intercept's row lies: its direction is known to weigh as much as all records."""
         constant = [i for i, entry in enumerate(self.look.encoding.entries) if not entry]
-        return np.kron(np.eye(self.look.model.outputs), self.look.matrix[:, constant[:1]]) if constant else None
+        if not constant:
+            return None
+        return np.asarray(np.kron(np.eye(self.look.model.outputs), self.look.matrix[:, constant[:1]]), dtype=np.float64)
 
     @property
     def known(self) -> Floats:
@@ -68,7 +72,7 @@ class Glance:
     @property
     def shape(self) -> Floats:
         """T, once for each linear predictor."""
-        return np.kron(np.eye(self.look.model.outputs), self.look.matrix)
+        return np.asarray(np.kron(np.eye(self.look.model.outputs), self.look.matrix), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +140,8 @@ def _denoised_apart(matrix: Floats, tau: float, apart: Floats) -> Floats:
     return np.asarray(whole @ (vectors * values) @ vectors.T @ whole.T)
 
 
-def round_shape(glance: Glance) -> tuple[Floats, float]:
-    """Return the coordinates in which the information is round, and the norm that rows have in them on average.
+def round_shape(glance: Glance) -> Floats:
+    """Return the coordinates in which the information is round.
 
     Where noise hides how much there is of a direction, it is taken to be as much as noise would hide.
     """
@@ -147,7 +151,7 @@ def round_shape(glance: Glance) -> tuple[Floats, float]:
     mean, tau = sum(blocks[k, :, k, :] for k in range(K)) / K, glance.tau / np.sqrt(K)
     values, vectors = np.linalg.eigh(mean)
     values = np.maximum(values + tau, 1e-9 * values[-1])
-    return ((vectors / np.sqrt(values)) @ vectors.T) @ glance.look.matrix, values
+    return np.asarray(((vectors / np.sqrt(values)) @ vectors.T) @ glance.look.matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +160,13 @@ class Imagined:
 
     rows: Floats
     count: float
+    blur: Floats
+    """The noise on each entry's variance."""
 
     @property
     def spread(self) -> Floats:
-        """The standard deviation of each entry."""
-        return np.asarray(self.rows.std(axis=0))
+        """The standard deviation of each entry, or less: one deviation of its own noise below what was seen."""
+        return np.sqrt(np.maximum(self.rows.var(axis=0) - self.blur, 0.0))
 
     @property
     def moment(self) -> Floats:
@@ -178,12 +184,13 @@ class Imagined:
         steep = slope[0] if K == 1 else np.diagonal(slope[0]).mean()
         back = np.linalg.inv(look.matrix)
         moment = back @ (sum(blocks[k, :, k, :] for k in range(K)) / K / steep) @ back.T
+        blur = (back**2).sum(axis=1) * glance.tau / np.sqrt(K) / steep
         noise = np.random.default_rng(7).standard_normal((_ROWS, d))
         noise = np.concatenate([noise, -noise])
         constant = [i for i, entry in enumerate(look.encoding.entries) if not entry]
         if not constant:
             count = max(float(moment.trace()), 1e-12)
-            return cls(noise @ _root(moment / count), count)
+            return cls(noise @ _root(moment / count), count, blur / count)
         at = constant[0]
         count = max(float(moment[at, at]), 1e-3 * moment.trace())
         middle = moment[at] / count
@@ -191,7 +198,7 @@ class Imagined:
         spread[at], spread[:, at] = 0.0, 0.0
         rows = middle + noise @ _root(spread)
         rows[:, at] = 1.0
-        return cls(rows, count)
+        return cls(rows, count, blur / count)
 
     def way(self, family: Family, shape: Floats, centre: Floats, theta: Floats) -> tuple[Floats, Floats]:
         """Return H⁻¹(S(θ) − S(centre)) and its derivative, S(θ) the sum of zμ(z·θ) over the rows, H its slope at the
@@ -286,5 +293,9 @@ def believe(
         found = Belief(weights, means, covariances)
         gap = found.mean - centre
         size = float(gap @ gap + found.covariance.trace())
-        theta = found.mean if step < 3 else (theta + found.mean) / 2
-    return found.mapped(T.T)
+        move = (found.mean - theta) / (1 if step < 3 else 2)
+        if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
+            far = float(np.sqrt(np.mean((imagined.rows @ (T.T @ move).reshape(look.model.outputs, -1).T) ** 2)))
+            move = move / max(1.0, far / _FARTHEST)
+        theta = theta + move
+    return Belief(weights, means + (theta - found.mean), covariances).mapped(T.T)
