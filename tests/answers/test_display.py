@@ -65,7 +65,8 @@ def test_a_picture_shows_the_interval_and_the_part_that_is_not_noise() -> None:
 def test_numbers_have_the_digits_that_the_interval_bears_out() -> None:
     assert formatted({"estimate": 1234.5678, "low": 1234.0, "high": 1235.0}) == ["1,234.6", "1,234.0", "1,235.0"]
     assert formatted({"estimate": 12.4, "low": 2.0, "high": 40.0}, counts=True) == ["12", "2", "40"]
-    assert formatted({"estimate": None, "low": -math.inf, "high": math.inf}) == ["–", "∞", "∞"]
+    assert formatted({"estimate": None, "low": -math.inf, "high": math.inf}) == ["–", "-∞", "∞"]
+    assert formatted({"estimate": -0.001, "low": -0.4, "high": 0.4}) == ["0.00", "-0.40", "0.40"]
 
 
 def test_what_is_shown_is_escaped() -> None:

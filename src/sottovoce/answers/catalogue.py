@@ -306,7 +306,7 @@ COUNTS = Verb(
 )
 QUANTILES = Verb(
     "quantiles",
-    "The median and quartiles of a number",
+    "Median and quartiles",
     (
         _column(_NUMBERS),
         _BY,

@@ -39,7 +39,21 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
     numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
     width = max(numbers[2] - numbers[1], 1e-12)
     digits = 0 if counts or not math.isfinite(width) else int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
-    return ["∞" if math.isinf(value) else "–" if math.isnan(value) else f"{value:,.{digits}f}" for value in numbers]
+    return [
+        "-∞"
+        if value == -math.inf
+        else "∞"
+        if math.isinf(value)
+        else "–"
+        if math.isnan(value)
+        else _written(value, digits)
+        for value in numbers
+    ]
+
+
+def _written(value: float, digits: int) -> str:
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _check_size(text: str, facts: Facts) -> None:
 
 REGRESS = RegressVerb(
     "regress",
-    "What goes with what (regression)",
+    "What goes with what",
     (
         Argument(
             "formula", "text", "Formula", "Such as smoker ~ age + C(ward): what is explained, and by what.", needed=True
