@@ -282,13 +282,16 @@ def _hits_by_orders(profile: Profile, alphas: Floats) -> Floats:
         return out
     rates = alphas[inside][:, None]
     places = np.broadcast_to(np.log(orders - 1), (rates.size, orders.size))
-    found = _heads(profile, rates, places)
-    best = np.argmin(found, axis=1)[:, None]
-    least = np.take_along_axis(found, best, axis=1)
-    low = np.take_along_axis(places, np.maximum(best - 1, 0), axis=1)
-    high = np.take_along_axis(places, np.minimum(best + 1, orders.size - 1), axis=1)
-    finer = _heads(profile, rates, low + (high - low) * _FINER)
-    out[inside] = np.fmin(least[:, 0], finer.min(axis=1))
+    least = np.ones(rates.size)
+    for finer in range(3):
+        found = _heads(profile, rates, places)
+        least = np.fmin(least, found.min(axis=1))
+        if finer < 2:
+            best = np.argmin(found, axis=1)[:, None]
+            low = np.take_along_axis(places, np.maximum(best - 1, 0), axis=1)
+            high = np.take_along_axis(places, np.minimum(best + 1, places.shape[1] - 1), axis=1)
+            places = low + (high - low) * _FINER
+    out[inside] = least
     return out
 
 
