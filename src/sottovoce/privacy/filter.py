@@ -12,7 +12,7 @@ import numpy as np
 from scipy import optimize
 
 from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
-from sottovoce.privacy.numbers import as_floats, ceil_float, real, shown
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, shown
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import (
     ApproxDP,
@@ -25,7 +25,7 @@ from sottovoce.privacy.promises import (
     ZeroConcentratedDP,
     check_order,
 )
-from sottovoce.privacy.pure import coins_renyi
+from sottovoce.privacy.pure import atoms_renyi
 
 __all__ = ["PrivacyFilter", "checked_cost", "renyi_allowance"]
 
@@ -39,17 +39,25 @@ def renyi_allowance(budget: Promise, order: float) -> float:
     """
     match budget:
         case MaxSuccess(success, baseline):
-            return float(coins_renyi(np.array([order]), np.array([baseline]), np.array([success - baseline]))[0]) * (
-                1 - 1e-9
-            )
+            return float(_coins(np.array([baseline]), success - baseline, order)[0]) * (1 - 1e-9)
         case MaxAdvantage(advantage):
             chance = np.linspace(0.0, 1 - advantage, 4001)[1:-1]
-            return float(
-                np.min(coins_renyi(np.full(chance.shape, order), chance, np.full(chance.shape, advantage)))
-            ) * (1 - 1e-5)
+            return float(np.min(_coins(chance, advantage, order))) * (1 - 1e-5)
         case ApproxDP():
             return _approx_allowance(budget, order)
     raise IncompatibleNotions(f"no budget that is counted at a Rényi order: {budget!r}")
+
+
+def _coins(chance: Floats, more: float, order: float) -> Floats:
+    """Return the larger of the two Rényi divergences between coins that show heads so often, and so much more often.
+
+    From the difference of the coins, not from the two: it is what the divergence is made of where they are close.
+    """
+    orders = np.full(chance.shape, order)
+    loss = np.stack([np.log1p(more / chance), np.log1p(-more / (1 - chance))], axis=-1)
+    first = np.log(np.stack([chance + more, np.maximum(1 - chance - more, 5e-324)], axis=-1))
+    second = np.log(np.stack([chance, 1 - chance], axis=-1))
+    return np.maximum(atoms_renyi(orders, loss, first), atoms_renyi(orders, -loss, second))
 
 
 def _approx_allowance(budget: ApproxDP, order: float) -> float:

@@ -11,7 +11,7 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["BoundedRangeProfile", "PureProfile", "atoms_renyi", "coins_renyi", "gaussian_margin"]
+__all__ = ["BoundedRangeProfile", "PureProfile", "atoms_renyi", "gaussian_margin"]
 
 
 def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
@@ -29,18 +29,6 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
         large = special.logsumexp(log_p + gap * loss, axis=-1)
         value = np.where(little < 1, np.log1p(little), large) / gap[..., 0]
     return np.where(order == 1, np.sum(each, axis=-1), value)
-
-
-def coins_renyi(order: Floats, chance: Floats, more: Floats) -> Floats:
-    """Return the larger of the two Rényi divergences between coins that show heads so often, and so much more often.
-
-    From the difference of the coins, not from the two: it is what the divergence is made of where they are close.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.stack([np.log1p(more / chance), np.log1p(np.maximum(-more / (1 - chance), -1.0))], axis=-1)
-        first = np.log(np.stack([chance + more, np.maximum(1 - chance - more, 5e-324)], axis=-1))
-        second = np.log(np.stack([chance, 1 - chance], axis=-1))
-        return np.maximum(atoms_renyi(order, loss, first), atoms_renyi(order, -loss, second))
 
 
 def gaussian_margin(share: float) -> float:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
 from sottovoce.privacy.errors import IncompatibleNotions
+from sottovoce.privacy.filter import _coins
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Profile
@@ -30,7 +31,7 @@ from sottovoce.privacy.promises import (
     RenyiDP,
     ZeroConcentratedDP,
 )
-from sottovoce.privacy.pure import PureProfile, coins_renyi
+from sottovoce.privacy.pure import PureProfile
 
 __all__ = [
     "advantage",
@@ -63,7 +64,7 @@ _LIFT = 1 + 1e-15
 def advantage(claim: Claim) -> float:
     """Return the largest advantage over chance of any guess between two neighbours: δ(0).
 
-    >>> from sottovoce.privacy.pure import PureProfile, coins_renyi
+    >>> from sottovoce.privacy.pure import PureProfile
     >>> round(advantage(PureProfile(1.0)), 4)
     0.4621
     """
@@ -141,7 +142,7 @@ def reconstructed(claim: Claim, records: int) -> float:
 def predictive_value(claim: Claim, prior: float, false_alarms: float) -> float:
     """Return how sure an alarm can be: Pr[in the data | alarm], for a prior and a false-alarm rate.
 
-    >>> from sottovoce.privacy.pure import PureProfile, coins_renyi
+    >>> from sottovoce.privacy.pure import PureProfile
     >>> round(predictive_value(PureProfile(1.0), 0.5, 0.1), 4)
     0.7311
     """
@@ -301,10 +302,11 @@ def _heads(profile: Profile, rates: Floats, places: Floats) -> Floats:
     most = profile.renyi(orders.ravel()).reshape(orders.shape) * (1 + 1e-9)
     chances = np.broadcast_to(rates, orders.shape)
     low, high = np.zeros(orders.shape), 1 - chances
-    for _ in range(52):
-        middle = (low + high) / 2
-        fits = coins_renyi(orders, chances, middle) <= most
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    with np.errstate(all="ignore"):
+        for _ in range(52):
+            middle = (low + high) / 2
+            beyond = _coins(chances, middle, orders) > most  # type: ignore[arg-type]
+            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     return np.asarray(chances + high)
 
 
