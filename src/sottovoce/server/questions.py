@@ -46,6 +46,9 @@ _TARGETS = {
     "rho": (1e-6, 1e3),
     "mu": (1e-6, 1e3),
     "order": (1.0, 1e4),
+    "advantage": (1e-6, 1 - 1e-6),
+    "success": (1e-9, 1 - 1e-6),
+    "baseline": (1e-9, 1 - 1e-6),
 }
 _MOST_CELLS = 100_000
 """The most numbers that one answer may be made of."""
