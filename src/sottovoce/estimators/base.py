@@ -299,6 +299,18 @@ class PrivateGLM(PrivateEstimator):
         coefficients, intercepts = self.samples_[..., :columns], self.samples_[..., columns:].sum(axis=-1)
         return np.asarray(np.tensordot(X, coefficients, axes=(1, coefficients.ndim - 1)) + intercepts)
 
+    def _spread(self, X: Any) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of the linear predictor of each row under a whole posterior.
+
+        Of several classes the mean is one for each, the standard deviation that of their contrasts.
+        """
+        check_is_fitted(self)
+        rows, value = self._table(X, reset=False), self.release_.value
+        if value.covariance.shape[0] > rows.shape[1]:
+            rows = np.hstack([rows, np.ones((len(rows), 1))])
+        variance = np.einsum("ij,ij->i", rows @ value.covariance, rows)
+        return np.asarray(rows @ np.asarray(value.mean).T), np.sqrt(np.maximum(variance, 0.0))
+
     def _mean_predictor(self, X: Any) -> Floats:
         """Return the linear predictor of each row under the mean parameter."""
         check_is_fitted(self)
