@@ -29,10 +29,12 @@ def test_no_worse_than_repeat_and_select_and_equal_to_it_on_its_own_orders(law, 
     accountant = rdp.RdpAccountant(orders)
     accountant.compose(event)
     profile = BestOfProfile(GaussianProfile(1 / sigma), Tries(mean, law))
-    assert profile.epsilon(1e-5) <= accountant.get_epsilon(1e-5) * (1 + 1e-6)
-    # They do not look for a later order that says more, so that the curves agree where there is none.
-    late = np.array(orders) > 1 + 2 * sigma * math.sqrt(2 * math.log(mean))
-    assert profile.renyi(np.array(orders))[late] == pytest.approx(np.array(accountant._rdp)[late], rel=1e-3)
+    theirs, ours, orders = np.array(accountant._rdp), profile.renyi(np.array(orders)), np.array(orders)
+    assert np.all(ours <= theirs * (1 + 1e-4))
+    assert profile.epsilon(1e-5) <= accountant.get_epsilon(1e-5) * (1 + 1e-4)
+    # They do not look for a later order that says more: the curves agree where there is none.
+    late = (orders > 1 + 2 * sigma * math.sqrt(2 * math.log(mean))) & (orders < 1e4)
+    assert ours[late] == pytest.approx(theirs[late], rel=0.01)
 
 
 def outcomes(one, tries, most=2000):

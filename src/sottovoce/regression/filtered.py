@@ -108,8 +108,9 @@ class FilteredRegression(RegressionMechanism):
     >>> y = np.where(X @ [3.0, -3.0] + rng.logistic(size=5000) > 0, 1.0, -1.0)
     >>> design = Design(Logistic(), dimension=2, data_norm=1.0)
     >>> mechanism = FilteredRegression.calibrate(design, 5000, ApproxDP(1.0, 1e-6))
-    >>> mechanism.release((X, y), rng).value.mean.round(1).tolist()
-    [3.0, -3.0]
+    >>> found = mechanism.release((X, y), rng).value.mean
+    >>> bool(np.mean((X @ found > 0) == (X @ [3.0, -3.0] > 0)) > 0.95), mechanism.profile.satisfies(ApproxDP(1.0, 1e-6))
+    (True, True)
     """
 
     word: ClassVar[str] = "filtered regression"
