@@ -296,6 +296,17 @@ class PrivateGLM(PrivateEstimator):
             X = X[names]
         return design.reading.entries(X)
 
+    def _spread(self, X: Any) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of the linear predictor of each row under a whole posterior.
+
+        Of several classes the mean is one for each, the standard deviation that of their contrasts.
+        """
+        rows, value = self._entries(X), self.release_.value
+        if value.covariance.shape[0] > rows.shape[1]:
+            rows = np.hstack([rows, np.ones((len(rows), 1))])
+        variance = np.einsum("ij,ij->i", rows @ value.covariance, rows)
+        return np.asarray(rows @ np.asarray(value.mean).T), np.sqrt(np.maximum(variance, 0.0))
+
     def _mean_predictor(self, X: Any) -> Floats:
         """Return the linear predictor of each row under the mean parameter."""
         return np.asarray(self._entries(X) @ np.ravel(self.coef_) + np.ravel(self.intercept_))

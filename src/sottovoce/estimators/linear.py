@@ -20,8 +20,13 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.design import Design
+from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
 from sottovoce.regression.softmax import Softmax, softmax
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+"""Expectations over a normal predictor."""
 
 __all__ = [
     "EveryFitSpends",
@@ -110,17 +115,28 @@ class _ProbabilisticClassifier(_PrivateClassifier):
     _to_probability: Any
     _from_probability: Any
 
+    def _averaged(self, X: Any) -> tuple[Floats, Floats]:
+        """Return the probabilities of the two classes, averaged over the posterior: by quadrature, or its samples."""
+        check_is_fitted(self)
+        if isinstance(self.release_.value, GaussianPosterior):
+            mean, sd = self._spread(X)
+            t, weights = mean[:, None] + sd[:, None] * _NODES, _WEIGHTS
+        else:
+            t = self._predictors(X)
+            weights = np.full(t.shape[1], 1 / t.shape[1])
+        lower, upper = (type(self)._to_probability(side * t) @ weights for side in (-1.0, 1.0))
+        return np.asarray(lower), np.asarray(upper)
+
     def predict_proba(self, X: Any) -> Floats:
-        """Return the posterior-predictive probability of each class: the average over the samples."""
-        t = self._predictors(X)
-        return np.stack([type(self)._to_probability(side * t).mean(axis=1) for side in (-1.0, 1.0)], axis=1)
+        """Return the posterior-predictive probability of each class: the average over the posterior."""
+        return np.stack(self._averaged(X), axis=1)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the predictor that has the averaged probability; with one sample that is its linear predictor."""
-        t = self._predictors(X)
-        if t.shape[1] == 1:
-            return np.asarray(t[:, 0])
-        upper, lower = (type(self)._to_probability(side * t).mean(axis=1) for side in (1.0, -1.0))
+        check_is_fitted(self)
+        if not isinstance(self.release_.value, GaussianPosterior) and len(self.samples_) == 1:
+            return np.asarray(self._predictors(X)[:, 0])
+        lower, upper = self._averaged(X)
         # The smaller of the two keeps its digits.
         sign = np.where(upper > lower, 1.0, -1.0)
         return np.asarray(-sign * type(self)._from_probability(np.minimum(upper, lower)))
@@ -163,24 +179,28 @@ class LogisticRegression(_ProbabilisticClassifier):
         return Logistic() if classes == 2 else Softmax(classes)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the posterior-predictive probability of each class: the average over the samples."""
+        """Return the posterior-predictive probability of each class: the average over the posterior.
+
+        Of more than two classes it is MacKay's: the predictors divided by √(1 + πv/8), v the variance of a difference.
+        """
         check_is_fitted(self)
-        if len(self.classes_) == 2:
-            return super().predict_proba(X)
-        return np.asarray(softmax(self._predictors(X)).mean(axis=1))
+        return super().predict_proba(X) if len(self.classes_) == 2 else softmax(self._tempered(X))
+
+    def _tempered(self, X: Any) -> Floats:
+        mean, sd = self._spread(X)
+        return np.asarray((mean - mean.mean(axis=1, keepdims=True)) / np.sqrt(1 + np.pi / 4 * sd**2)[:, None])
 
     def decision_function(self, X: Any) -> Floats:
         """Return the predictor that has the averaged probability; of more than two classes, one for each."""
         check_is_fitted(self)
         if len(self.classes_) == 2:
             return super().decision_function(X)
-        found = np.log(self.predict_proba(X))
-        return np.asarray(found - found.mean(axis=1, keepdims=True))
+        return self._tempered(X)
 
     def predict(self, X: Any) -> Any:
         """Return the class of each row."""
         check_is_fitted(self)
-        return super().predict(X) if len(self.classes_) == 2 else self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return super().predict(X) if len(self.classes_) == 2 else self.classes_[self._tempered(X).argmax(axis=1)]
 
 
 class ProbitRegression(_ProbabilisticClassifier):

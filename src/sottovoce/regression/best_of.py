@@ -121,7 +121,7 @@ class BestRegression(RegressionMechanism):
         The share of the records that is held out for the score.
     score
         ``"square"``: 1 − half the squared distance of the probabilities from the class (Brier), or 1 − the squared
-        error beside its bound; ``"accuracy"``: whether the class was right.
+        error beside the largest response; ``"accuracy"``: whether the class was right.
 
     Examples
     --------
@@ -288,6 +288,6 @@ def scores_of(design: Design, value: Any, X: Floats, y: Floats, score: str) -> F
         return right.astype(np.float64) if score == "accuracy" else 1 - np.sum((p - hot) ** 2, axis=1) / 2
     found = posterior_predictive(design.loss, samples, X)
     if isinstance(design.loss, Squared):
-        return np.asarray(1 - np.minimum(((found - y) / (2 * design.loss.largest)) ** 2, 1.0))
+        return np.asarray(1 - np.minimum(((found - y) / design.loss.largest) ** 2, 1.0))
     yes = y > 0
     return ((found > 0.5) == yes).astype(np.float64) if score == "accuracy" else 1 - (found - yes) ** 2
