@@ -39,7 +39,8 @@ from sottovoce.models.program import program_for
 from sottovoce.models.sampling import Sampler
 
 EPSILONS, SIZES = (0.1, 1.0), (2_000, 20_000)
-BINS = 20
+BINS, RANKED = 20, 39
+"""Ranks among 39 thinned draws, of which each has forty equally likely values, two a bin."""
 
 
 def noisy(shares: Any, n: int, noise: IntegerNoise, rng: np.random.Generator) -> Any:
@@ -65,7 +66,7 @@ def judged(truth: dict[str, Any], draws: dict[str, Any]) -> dict[str, list[Any]]
             x = flat[:, k]
             low, high = shortest(x)
             a, b = np.quantile(x, [0.025, 0.975])
-            rank = int((x[::5] < true).mean() * BINS * 0.999999)
+            rank = int((x[:: len(x) // RANKED][:RANKED] < true).sum()) * BINS // (RANKED + 1)
             out[f"{name}[{k}]"] = [rank, int(low <= true <= high), int(a <= true <= b), float(x.mean() - true)]
     return out
 
@@ -218,6 +219,8 @@ def main() -> None:
     parser.add_argument("--fits", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=250)
     parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
+    parser.add_argument("--sizes", nargs="*", type=int, default=SIZES)
     parser.add_argument("--models", nargs="*", default=list(WORKED))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -226,7 +229,10 @@ def main() -> None:
     heavy = ("SIR epidemic", "two-component mixture", "Weibull, censored", "hierarchical wards", "dose-response")
     names = sorted(given.models, key=lambda name: heavy.index(name) if name in heavy else 9)
     tasks: list[tuple[str, Any]] = [
-        ("calibrate", (name, e, n, given.fits, until, str(lines))) for name in names for n in SIZES for e in EPSILONS
+        ("calibrate", (name, e, n, given.fits, until, str(lines)))
+        for name in names
+        for n in given.sizes
+        for e in given.epsilons
     ]
     tasks += [("joined", (kind, 2 * given.fits, until, str(lines))) for kind in ("hierarchical", "common", "pooled")]
     with get_context("spawn").Pool(given.workers) as pool:

@@ -248,7 +248,7 @@ def test_masses_by_three_roads_agree() -> None:
         gamma = dist.Gamma(2.0, 0.7)
 
         class Bare:
-            log_prob, batch_shape = staticmethod(gamma.log_prob), ()
+            log_prob, batch_shape, support = staticmethod(gamma.log_prob), (), gamma.support
 
         by_cdf, by_rule = masses(gamma, edges), masses(Bare(), edges)
         assert np.allclose(by_cdf, by_rule, atol=1e-6)

@@ -103,10 +103,23 @@ def _integrated(law: Any, edges: Any, nodes: int) -> Any:
     batch = tuple(law.batch_shape)
 
     def over(at: Any, weight: Any) -> Any:
-        flat = jnp.moveaxis(jnp.exp(law.log_prob(_spread(at.ravel(), batch))), 0, -1)
+        points = _spread(at.ravel(), batch)
+        support = getattr(law, "support", None)
+        inside = jnp.ones(jnp.shape(points), dtype=bool) if support is None else support(points)
+        within = jnp.where(inside, points, _middle(law, edges))
+        flat = jnp.moveaxis(jnp.where(inside, jnp.exp(law.log_prob(within)), 0.0), 0, -1)
         inside = jnp.where(jnp.isfinite(flat), flat, 0.0).reshape(*flat.shape[:-1], *at.shape)
         return jnp.sum(inside * weight, axis=-1)
 
-    found = [over(*ends[0])[..., None], over(x[1:-1], factor[1:-1]), over(*ends[1])[..., None]]
-    found = jnp.concatenate(found if edges.size > 3 else [found[0], found[2]], axis=-1)
+    first, last = over(*ends[0])[..., None], over(*ends[1])[..., None]
+    inner = [over(x[1:-1], factor[1:-1])] if edges.size > 3 else []
+    found = jnp.concatenate([first, *inner, last], axis=-1)
     return found / jnp.sum(found, axis=-1, keepdims=True)
+
+
+def _middle(law: Any, edges: Any) -> Any:
+    """Return a value that stands in, at no weight, for values that the law does not allow."""
+    finite = edges[np.isfinite(edges)]
+    middle = (finite[0] + finite[-1]) / 2
+    support = getattr(law, "support", None)
+    return middle if support is None or np.all(support(middle)) else jnp.asarray(law.mean)

@@ -41,12 +41,14 @@ def compare_models(fits: Mapping[str, ModelFit]) -> Any:
     import arviz  # noqa: PLC0415 - an extra
     import pandas as pd  # noqa: PLC0415
 
+    _loo: Any = arviz.loo
+
     logs = np.array([fit.evidence.log for fit in fits.values()])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ warns of Pareto tails; `pareto_k` says the same
         data = {name: fit.to_arviz() for name, fit in fits.items()}
         table = arviz.compare(data, ic="loo", method="stacking", var_name="noisy counts")
-        loos = {name: arviz.loo(part, pointwise=True, var_name="noisy counts") for name, part in data.items()}
+        loos = {name: _loo(part, pointwise=True, var_name="noisy counts") for name, part in data.items()}
     rows = [
         {
             "model": name,

@@ -80,7 +80,7 @@ def _normal(draws: Floats) -> tuple[Floats, Floats]:
     """Return the mean and a root of the covariance of draws, slightly wider than they are."""
     covariance = np.atleast_2d(np.cov(draws.T)) * 1.1
     covariance += np.eye(len(covariance)) * 1e-12 * np.trace(covariance)
-    return draws.mean(axis=0), np.linalg.cholesky(covariance)
+    return draws.mean(axis=0), np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
 
 
 def _log_normal(x: Floats, mean: Floats, root: Floats) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro import handlers
+from numpyro.distributions import biject_to
 
 from sottovoce.models.cell_masses import masses
 from sottovoce.models.distributions import NoisyCounts
@@ -103,9 +104,9 @@ class Program:
         """Try the model at draws of its prior, raise `InvalidValue` where it cannot be fitted, return its sites."""
         names: list[str] = []
         for seed in range(_TRIES):
-            with handlers.seed(rng_seed=seed), handlers.trace() as trace:
-                tables = self.tables()
-            names = [n for n, s in trace.items() if s["type"] == "sample" and not s["is_observed"]]
+            trace = self._drawn(seed)
+            outs = {self._label(name, "outside") for name in self.sites}
+            names = [n for n in _free(trace) if n not in outs]
             if not names:
                 raise InvalidValue(
                     "the model has no sites: nothing is unknown in it. Draw its unknowns with numpyro.sample, or give "
@@ -114,9 +115,28 @@ class Program:
             if discrete := [n for n in names if trace[n]["fn"].support.is_discrete]:
                 raise InvalidValue(f"sum the discrete unknowns out of the model: {', '.join(discrete)}")
             values = {n: np.asarray(trace[n]["value"]) for n in names}
-            for name, table in tables.items():
-                _check(np.asarray(table), "the model" if self.single else f"{name}: the model", values)
+            for name in self.sites:
+                table = np.asarray(trace[self._label(name, "probabilities")]["value"])
+                _check(table, "the model" if self.single else f"{name}: the model", values)
         return names
+
+    def _drawn(self, seed: int) -> Any:
+        """Return one draw of the prior, site by site."""
+        with handlers.seed(rng_seed=seed), handlers.trace() as trace:
+            self()
+        return trace
+
+    def starts(self) -> dict[str, Any]:
+        """Return draws of the prior, without bounds, one a row: where chains may start."""
+        found = []
+        for seed in range(_TRIES):
+            trace = self._drawn(seed)
+            found.append({n: biject_to(trace[n]["fn"].support).inv(trace[n]["value"]) for n in _free(trace)})
+        return {name: jnp.stack([part[name] for part in found]) for name in found[0]}
+
+
+def _free(trace: Mapping[str, Any]) -> list[str]:
+    return [n for n, site in trace.items() if site["type"] == "sample" and not site["is_observed"]]
 
 
 def program_for(

@@ -12,9 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from numpyro import handlers
 from numpyro.diagnostics import summary as _summary
-from numpyro.distributions import biject_to
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import constrain_fn, potential_energy
 
@@ -23,8 +21,6 @@ from sottovoce.privacy.numbers import Floats
 
 __all__ = ["Drawn", "Sampler", "judged"]
 
-_STARTS = 48
-"""A chain starts at one of the best of so many draws of the prior."""
 _STEPS = 25
 """Steps between two looks at the clock."""
 _DENSE = 40
@@ -68,6 +64,10 @@ class Sampler:
         self.warmup, self.draws = (-(-steps // _STEPS) * _STEPS for steps in (warmup, draws))
         self._kept = draws
         self._accept = target_accept
+        with jax.enable_x64(True):
+            self._tries = program.starts()
+            first, self._back = ravel_pytree(jax.tree.map(lambda part: part[0], self._tries))
+            self._size = first.size
         self._kernels = hmc(potential_fn_gen=self._potential, algo="NUTS")
         self._begin, self._go, self._end = jax.jit(self._started), jax.jit(self._stepped), jax.jit(self._constrained)
 
@@ -75,7 +75,7 @@ class Sampler:
         """Return draws given noisy counts, those of the program's own releases unless given."""
         with jax.enable_x64(True), _bar(self.progress, self.warmup + self.draws) as advance:
             given = {n: jnp.asarray(c, dtype=jnp.float64) for n, c in (counts or self.program.counts).items()}
-            states = self._begin(jax.random.PRNGKey(seed), given)
+            states = self._begin(jax.random.PRNGKey(seed), given, self._tries)
             found: list[Any] = []
             for step in range(0, self.warmup + self.draws, _STEPS):
                 states, part = self._go(states, given)
@@ -90,23 +90,12 @@ class Sampler:
     def _potential(self, counts: Any) -> Any:
         return lambda z: potential_energy(self.program, (counts,), {}, z)
 
-    def _prior(self, key: Any) -> Any:
-        """Return a draw of the prior, without bounds."""
-        trace = handlers.trace(handlers.seed(self.program, key)).get_trace()
-        return {
-            name: biject_to(site["fn"].support).inv(site["value"])
-            for name, site in trace.items()
-            if site["type"] == "sample" and not site["is_observed"]
-        }
-
-    def _started(self, key: Any, counts: Any) -> Any:
+    def _started(self, key: Any, counts: Any, tries: Any) -> Any:
         begin, _ = self._kernels
-        first, second = jax.random.split(key)
-        tries = jax.vmap(self._prior)(jax.random.split(first, _STARTS))
         heights = jax.lax.map(self._potential(counts), tries)
         best = jnp.argsort(jnp.where(jnp.isfinite(heights), heights, jnp.inf))[: self.chains]
         best = jnp.resize(best, (self.chains,))
-        dense = ravel_pytree(tries)[0].size <= _DENSE * _STARTS
+        dense = self._size <= _DENSE
 
         def one(given: Any) -> Any:
             place, k = given
@@ -121,7 +110,7 @@ class Sampler:
                 model_args=(counts,),
             )
 
-        return jax.lax.map(one, (best, jax.random.split(second, self.chains)))
+        return jax.lax.map(one, (best, jax.random.split(key, self.chains)))
 
     def _stepped(self, states: Any, counts: Any) -> Any:
         _, sample = self._kernels
@@ -133,9 +122,8 @@ class Sampler:
         return jax.lax.map(lambda state: jax.lax.scan(step, state, None, length=_STEPS), states)
 
     def _constrained(self, flat: Any) -> Any:
-        back = ravel_pytree(self._prior(jax.random.PRNGKey(0)))[1]
         shape = partial(constrain_fn, self.program, (), {}, return_deterministic=True)
-        found = jax.lax.map(lambda x: shape(back(x)), flat.reshape(-1, flat.shape[-1]))
+        found = jax.lax.map(lambda x: shape(self._back(x)), flat.reshape(-1, flat.shape[-1]))
         return jax.tree.map(lambda part: part.reshape(*flat.shape[:2], *part.shape[1:]), found)
 
 
