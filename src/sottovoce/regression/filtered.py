@@ -326,12 +326,13 @@ def _look(seen: Rows, rows: _Mapped, residuals: Floats, family: Family, bound: f
     return np.concatenate(parts) / (math.sqrt(4 + family.square**2) * _SURE)
 
 
-def denoised(matrix: Floats, noise: float) -> tuple[Floats, Floats]:
+def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None = None) -> tuple[Floats, Floats]:
     """Return eigenvalues and eigenvectors of a symmetric matrix with noise, as they would be without.
 
     Noise of standard deviation τ on the diagonal and τ/√2 off it has eigenvalues within ±τ√(2d), a semicircle: what
     lies below its edge says nothing, and is given what the trace leaves; what lies above it at y was
-    (y + √(y² − 2dτ²))/2.
+    (y + √(y² − 2dτ²))/2. The trace has noise of its own, τ√d; what is `expected` of it, as mean and standard deviation,
+    is weighed in.
 
     >>> denoised(np.diag([100.0, 1.0, 2.0]), 1.0)[0].round(2).tolist()
     [1.51, 1.51, 99.98]
@@ -340,7 +341,11 @@ def denoised(matrix: Floats, noise: float) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh(matrix)
     above = values > noise * math.sqrt(2 * d)
     spikes = np.where(above, (values + np.sqrt(np.maximum(values**2 - 2 * d * noise**2, 0.0))) / 2, 0.0)
-    rest = max(float(values.sum() - spikes.sum()), 0.0) / max(int((~above).sum()), 1)
+    trace = float(values.sum())
+    if expected is not None:
+        weights = expected[1] ** -2, 1 / (d * noise**2)
+        trace = (weights[0] * expected[0] + weights[1] * trace) / sum(weights)
+    rest = max(trace - float(spikes.sum()), 0.0) / max(int((~above).sum()), 1)
     return np.where(above, spikes, max(rest, 1e-9)), vectors
 
 
@@ -364,7 +369,8 @@ class _Belief:
         gram, upper = np.zeros((d, d)), np.triu_indices(d)
         noise = math.sqrt(2 / share) / mu
         gram[upper] = answer[:size] / (np.where(upper[0] == upper[1], 1.0, math.sqrt(2)) * math.sqrt(share / 2))
-        self.rows, self.directions = denoised(gram + np.triu(gram, 1).T, noise)
+        # Rows were brought to a typical length of 1/room, and the longer ones are weighed.
+        self.rows, self.directions = denoised(gram + np.triu(gram, 1).T, noise, (0.7 * n, 0.15 * n))
         # No row is longer than 1 once it is weighed.
         self.rows = np.minimum(self.rows, float(n))
         self.edge = noise * math.sqrt(2 * d)
