@@ -63,9 +63,12 @@ def test_coefficients_in_units_predict_what_formulaic_predicts_from_the_data(ter
 
 @pytest.mark.parametrize(
     "terms",
-    ["scale(age)", "center(age)", "bs(age, df=4)", "poly(age, 2)", "np.log(age)", "I(age**2)", "{age + 1}", "C(age)"]
-    + ["C(ward, Treatment('B'))", "__import__('os').getcwd()", "lag(age)", "Q('age')", "weight", "seen", "smoker"]
-    + ["(age | ward)", "(1 | sex)", "(1 | age)", "(1|ward) + (1|ward)", "age +* 2", ".", "2:age", "age | ward"],
+    [
+        *("scale(age)", "center(age)", "bs(age, df=4)", "poly(age, 2)", "np.log(age)", "I(age**2)", "{age + 1}"),
+        *("C(ward, Treatment('B'))", "__import__('os').getcwd()", "lag(age)", "Q('age')", "weight", "seen", "smoker"),
+        *("(age | ward)", "(1 | sex)", "(1 | age)", "(1|ward) + (1|ward)", "age +* 2", ".", "2:age", "age | ward"),
+        "C(age)",
+    ],
 )
 def test_what_would_be_read_off_the_data_is_refused_in_one_line(terms: str) -> None:
     with pytest.raises(InvalidValue) as refused:

@@ -137,7 +137,7 @@ def test_a_group_shares_strength_and_its_spread_is_integrated() -> None:
     for k, level in enumerate("pqrstu"):
         row = np.zeros(7)
         row[0], row[k + 1] = 1.0, 1.0
-        mean, sd, low, high = found.combined(row, 0.999)
+        _, sd, low, high = found.combined(row, 0.999)
         assert low < 0.3 + effects[level] < high
         assert sd < 0.2
 

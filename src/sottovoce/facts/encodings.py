@@ -91,9 +91,9 @@ class Encoding:
                 raise InvalidValue(f"a regression takes numbers, counts, flags and categories. Got a {column.word}")
         for entry in self.entries:
             for place, level in entry:
-                column = self.columns[place] if 0 <= place < len(self.columns) else None
-                levels = None if column is None else levels_of(column)
-                number = level == -1 and isinstance(column, Number | Count | Flag)
+                named = self.columns[place] if 0 <= place < len(self.columns) else None
+                levels = None if named is None else levels_of(named)
+                number = level == -1 and isinstance(named, Number | Count | Flag)
                 if not (number or (levels is not None and 0 <= level < len(levels))):
                     raise InvalidValue(f"no column of the encoding has the factor {(place, level)}")
 

@@ -166,7 +166,7 @@ class Imagined:
     @property
     def spread(self) -> Floats:
         """The standard deviation of each entry, or less: one deviation of its own noise below what was seen."""
-        return np.sqrt(np.maximum(self.rows.var(axis=0) - self.blur, 0.0))
+        return np.asarray(np.sqrt(np.maximum(self.rows.var(axis=0) - self.blur, 0.0)))
 
     @property
     def moment(self) -> Floats:

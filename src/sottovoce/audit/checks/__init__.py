@@ -14,9 +14,14 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 _IDEAS = (
     *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
     *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains"),
-    *("predictions", "tables"),
+    *("looks", "predictions", "tables"),
 )
-_NEEDS = {"chains": ("jax", "sklearn"), "predictions": ("jax",), "tables": ("ibis", "pyarrow")}
+_NEEDS = {
+    "chains": ("jax", "sklearn"),
+    "looks": ("jax", "formulaic"),
+    "predictions": ("jax",),
+    "tables": ("ibis", "pyarrow"),
+}
 
 
 def known_checks() -> dict[str, Callable[[], CheckResult]]:

@@ -1,0 +1,87 @@
+"""Looks of a regression: by brute force over pairs of records, none moves them farther than the noise is made for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sottovoce.audit.checks.result import check, verdict
+from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.facts.encodings import Encoding
+from sottovoce.readings import Look
+from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.regression.formula import Formula
+
+__all__ = ["movements", "shares"]
+
+_SQUARE = Encoding(("a", "b"), (Number(-1, 1), Number(-1, 1)), (((0, -1),), ((1, -1),)))
+_RESPONSES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "logistic": (Flag(), (False, True)),
+    "probit": (Flag(), (False, True)),
+    "linear": (Number(-1, 1), (-1.0, 1.0)),
+    "poisson": (Count(6), (0, 6)),
+    "multinomial": (Category(("a", "b", "c")), ("a", "b", "c")),
+}
+_PARTS = (("score",), ("information",), ("meat",), ("score", "information", "meat"))
+_LOOSEST = 0.9
+"""Of a family with one predictor, some pair comes as near as this to each claim."""
+
+
+def _records(labels: tuple[Any, ...]) -> list[tuple[float, float, Any]]:
+    angles = np.linspace(0, 2 * np.pi, 33)[:-1]
+    points = [(r * math.cos(a), r * math.sin(a)) for r in (0.3, 0.6, 1.0) for a in angles]
+    return [(x, y, label) for x, y in [*points, (1.0, 1.0), (-1.0, 1.0)] for label in labels]
+
+
+def _looks(family: str) -> Iterator[Look]:
+    times = 2 if family == "multinomial" else 1
+    for centre, bits in (((0.0, 0.0), 12), ((1.2, -0.9), 12), ((0.0, 2.5), 3)):
+        for parts in _PARTS:
+            shape = ((1.0, 0.0), (0.0, 1.0))
+            yield Look(_SQUARE, _RESPONSES[family][0], family, centre * times, shape, 0.6, bits, parts)
+
+
+def _farthest(look: Look, scales: dict[str, float], records: list[tuple[Any, ...]]) -> float:
+    """Return how far two records lie apart, each part in units of its noise, a matrix by all its entries."""
+    each = []
+    for record in records:
+        parts = look.split(look.read([[cell] for cell in record]).total)
+        each.append(np.concatenate([parts[part].ravel() / scales[part] for part in look.parts]))
+    whole = np.unique(np.array(each), axis=0)
+    return float(np.linalg.norm(whole[:, None] - whole[None], axis=2).max())
+
+
+@check("no record moves a look farther than its noise is made for")
+def movements() -> tuple[bool, str]:
+    """All pairs of some records, short, long and opposite, against the claim for each part and for all together."""
+    problems, pairs = [], 0
+    for family, (_, labels) in _RESPONSES.items():
+        records, nearest = _records(labels), dict.fromkeys(_PARTS, 0.0)
+        for look in _looks(family):
+            one = 2.0**look.bits
+            scales = {part: one if part == "score" else 2 * one**2 for part in look.parts}
+            share = _farthest(look, scales, records) / look.joint(scales)
+            nearest[look.parts] = max(nearest[look.parts], share)
+            pairs += len(records) ** 2
+            if share > 1:
+                problems.append(f"{family}: a record moves {' and '.join(look.parts)} by {share:.3g} of the claim")
+        if family == "logistic" and min(nearest.values()) < _LOOSEST:
+            problems.append(f"{family}: no pair comes near the claim, {min(nearest.values()):.3g} of it at most")
+    return verdict(problems, f"{pairs} pairs of records, none beyond the claim")
+
+
+@check("looks cost together what is charged")
+def shares() -> tuple[bool, str]:
+    """The noise of every look along a path, against the ρ that is claimed for all of them."""
+    problems, spent = [], []
+    facts = Facts(y=Flag(), z=Number(-1, 1), a=Number(-1, 1), b=Number(-1, 1))
+    for text in ("y ~ a + b", "z ~ a + b"):
+        mechanism = AdaptiveLooks(Formula(text, facts), 60, 0.7)
+        cost = sum(look.joint(scales) ** 2 / 2 for look, scales in mechanism.path)
+        spent.append(cost / mechanism.profile.zcdp())
+        if spent[-1] > 1:
+            problems.append(f"{text} costs {spent[-1]:.3g} of what it claims")
+    return verdict(problems, f"{max(spent):.3f} of the claim is spent")

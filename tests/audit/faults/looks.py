@@ -1,0 +1,62 @@
+"""Faults of the looks of a regression: each sensitivity understated, weights left out, looks that nobody pays for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from audit.faults import Patch, fault
+from sottovoce.readings import Look, families
+from sottovoce.regression.adaptive_looks import AdaptiveLooks
+
+MOVES, COST = "no record moves a look farther than its noise is made for", "looks cost together what is charged"
+
+
+@fault("a score whose label may turn, but not its row", "looks", MOVES)
+def _labels_only(patch: Patch) -> None:
+    patch.setattr(families._Binary, "apart", lambda self, reach: self.bound(reach))
+
+
+def _understated(patch: Patch, part: str) -> None:
+    honest = Look.joint
+
+    def joint(self, scales):
+        return honest(self, {name: scale * (math.sqrt(2) if name == part else 1) for name, scale in scales.items()})
+
+    patch.setattr(Look, "joint", joint)
+
+
+@fault("information as if a record came and none went", "looks", MOVES)
+def _information(patch: Patch) -> None:
+    _understated(patch, "information")
+
+
+@fault("a score's variation as if a record came and none went", "looks", MOVES)
+def _meat(patch: Patch) -> None:
+    _understated(patch, "meat")
+
+
+@fault("long rows at full weight", "looks", MOVES)
+def _unweighed(patch: Patch) -> None:
+    honest = Look.contributions
+
+    def contributions(self, rows, y):
+        wide = replace(self, norm=100 * self.norm, bits=20)
+        w, roots = honest(wide, rows, y)
+        pull, lean = (a / b for a, b in zip(self.factors, wide.factors, strict=True))
+        return np.rint(w * pull), [np.rint(u * lean) for u in roots]
+
+    patch.setattr(Look, "contributions", contributions)
+
+
+@fault("rounding left out of a look's sensitivity", "looks", MOVES)
+def _unrounded(patch: Patch) -> None:
+    patch.setattr(Look, "_rounding", property(lambda self: 0.0))
+
+
+@fault("every look at the price of all", "adaptive looks", COST)
+def _whole_price(patch: Patch) -> None:
+    honest = AdaptiveLooks.scales
+    patch.setattr(AdaptiveLooks, "scales", lambda self, look, step: honest(self, look, (1.0, step[1])))
