@@ -37,13 +37,17 @@ def audit(
     mechanism: Annotated[
         str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. (By default diffused.)")
     ] = None,
-    spec: Annotated[Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")] = None,
+    spec: Annotated[
+        Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
+    ] = None,
     case: Annotated[str | None, typer.Option(help="A registered case by name; `list` names them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Audit every registered case.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help=f"At most {_QUICK:,} draws; a slow case has a tenth, or fewer.")
     ] = False,
-    draws: Annotated[int | None, typer.Option(help=f"Outputs of each data set, at most. (By default {_DRAWS:,}.)")] = None,
+    draws: Annotated[
+        int | None, typer.Option(help=f"Outputs of each data set, at most. (By default {_DRAWS:,}.)")
+    ] = None,
     delta: Annotated[float, typer.Option(help="The δ at which ε is bounded.")] = 1e-3,
     confidence: Annotated[float, typer.Option(help="The confidence of each bound.")] = 0.99,
     seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 0,
