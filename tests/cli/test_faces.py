@@ -182,7 +182,7 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
     data = [folder / "p.parquet", "--column", "smoker", "--ledger", folder / "l", "--budget", "renyi:2,1"]
     assert "two-sided share" in command("release", *data, *system, "--target", "renyi:2,0.1")
     assert "holds" in command("audit", *system, "--n", 5, "--target", "renyi:2,0.5", "--draws", 2000)
-    assert "diffused posterior of smoker" in " ".join(command("ledger", "show", folder / "l").split())
+    assert "noisy statistics of smoker" in " ".join(command("ledger", "show", folder / "l").split())
 
 
 def test_no_help_text_has_brackets_that_rich_would_swallow() -> None:
