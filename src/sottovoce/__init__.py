@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from sottovoce.estimators.naive_bayes import NaiveBayes
     from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
-    from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person
+    from sottovoce.facts import Category, Cells, Count, Day, Facts, Flag, Number, Person
     from sottovoce.latent import BayesianNetwork, HiddenMarkovModel
     from sottovoce.ledger import Ledger
     from sottovoce.mechanisms import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         StatisticalQuery,
         TemperedPosterior,
     )
+    from sottovoce.models import fit_model
     from sottovoce.privacy import (
         ApproxDP,
         GaussianDP,
@@ -60,13 +61,14 @@ _ROOMS = {
         *("LinearRegression", "LinearSVC", "LogisticRegression", "NaiveBayes", "PoissonRegression"),
         *("ProbitRegression", "PublicEncoder", "PublicScaler", "private_pipeline"),
     ),
-    "facts": ("Category", "Count", "Day", "Facts", "Flag", "Number", "Person"),
+    "facts": ("Category", "Cells", "Count", "Day", "Facts", "Flag", "Number", "Person"),
     "latent": ("BayesianNetwork", "HiddenMarkovModel"),
     "ledger": ("Ledger",),
     "mechanisms": (
         *("ConcentratedPosterior", "DiffusedPosterior", "DirectPosterior", "Mechanism", "NoisyStatistics"),
         *("Release", "StatisticalQuery", "TemperedPosterior"),
     ),
+    "models": ("fit_model",),
     "privacy": (
         *("ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "RenyiDP", "SottovoceError"),
         "ZeroConcentratedDP",
@@ -87,6 +89,7 @@ __all__ = [
     "BayesianNetwork",
     "BetaBernoulli",
     "Category",
+    "Cells",
     "ConcentratedPosterior",
     "Count",
     "Curator",
@@ -126,6 +129,7 @@ __all__ = [
     "card",
     "compose",
     "explain",
+    "fit_model",
     "open_table",
     "parse_promise",
     "private_pipeline",

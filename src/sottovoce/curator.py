@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import math
 import os
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.readings import Looks, Seen
@@ -108,6 +111,10 @@ class Curator(PaidVerbs):
         Whether the ledger keeps the releases themselves, or only their hashes.
     anchor
         Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
+    time_grid
+        Seconds. A release is handed over at the first whole multiple of them after its records began to be read, so
+        that how long reading and sampling took within a step tells nothing. None hands it over at once; a server
+        paces its answers by itself.
 
     Examples
     --------
@@ -139,7 +146,9 @@ class Curator(PaidVerbs):
         who: str | None = None,
         keep_values: bool = True,
         anchor: str | os.PathLike[str] | None = None,
+        time_grid: float | None = None,
     ) -> None:
+        self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
@@ -380,9 +389,10 @@ class Curator(PaidVerbs):
 
         def make() -> Release:
             looks = _TableLooks(self, column, {"where": where, "missing": missing})
-            release = mechanism.release(
-                looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
-            )
+            with _on_the_grid(self._time_grid):
+                release = mechanism.release(
+                    looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
+                )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
             return release if then is None else then(release)
@@ -562,7 +572,10 @@ class Curator(PaidVerbs):
         except (SottovoceError, ArithmeticError) as error:  # a curator that was closed still shows what it was
             return curator_html(self.dataset, [*facts, ("ledger", str(error))], "", 0.0, [])
         asked = [
-            (asked_in_words(entry.request), f"{(entry.whole_cost or entry.cost) / self.budget.limit:.3g} of the budget")
+            (
+                asked_in_words(entry.request),
+                f"{100 * self.budget.share(entry.whole_cost or entry.cost):.3g} % of the budget",
+            )
             for entry in reversed(entries[-5:])
         ]
         return curator_html(self.dataset, facts, left, share, asked)
@@ -652,3 +665,15 @@ def _stored(entry: Entry) -> Release:
     if entry.release is None:
         raise InvalidValue(f"entry {entry.id} answered this request, and the ledger kept only its hash")
     return Release.from_json(entry.release)
+
+
+@contextlib.contextmanager
+def _on_the_grid(step: float | None) -> Iterator[None]:
+    """Leave at the first whole multiple of `step` seconds, at least one, whether what is inside succeeds or fails."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        if step is not None:
+            taken = time.monotonic() - start
+            time.sleep(max(1, math.ceil(taken / step)) * step - taken)

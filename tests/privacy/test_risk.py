@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics
 from sottovoce.privacy import (
@@ -22,6 +22,7 @@ from sottovoce.privacy import (
     RenyiDP,
     RenyiProfile,
     ZeroConcentratedDP,
+    ZeroConcentratedProfile,
     compose,
     parse_promise,
 )
@@ -254,3 +255,32 @@ def test_no_such_advantage(bad):
 def test_no_such_success(bad):
     with pytest.raises(InvalidPromise):
         MaxSuccess(*bad)
+
+
+@pytest.mark.parametrize("promise", [MaxSuccess(0.05, 0.01), MaxSuccess(0.2, 0.01), MaxSuccess(0.9, 0.5)])
+def test_all_that_a_budget_in_words_covers_says_the_same_words(promise):
+    """The divergence that a budget allows leaves to a guess just what the budget promises, not a hair more."""
+    purse = PrivacyFilter(promise)
+    spent = RenyiProfile((purse.order,), (purse.limit,))
+    assert success(spent, promise.baseline) == pytest.approx(promise.success, rel=1e-6)
+    assert spent.excess(promise) <= 1e-6
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.125, 0.5])
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
+def test_a_curve_of_divergences_allows_the_coin_that_it_just_allows(rho, alpha):
+    """At each of many orders the likeliest heads whose divergence from heads with chance α is ρλ, by bisection."""
+
+    def heads(order):
+        def beyond(p):
+            both = []
+            for a, b in ((p, alpha), (alpha, p)):
+                first = order * math.log(a) + (1 - order) * math.log(b)
+                second = order * math.log1p(-a) + (1 - order) * math.log1p(-b)
+                both.append(np.logaddexp(first, second) / (order - 1))
+            return max(both) - rho * order
+
+        return optimize.brentq(beyond, alpha, 1 - 1e-9) if beyond(1 - 1e-9) > 0 else 1.0
+
+    truth = min(heads(order) for order in 1 + np.geomspace(1e-2, 50, 400))
+    assert truth * (1 - 1e-4) <= success(ZeroConcentratedProfile(rho), alpha) <= truth * (1 + 1e-4)

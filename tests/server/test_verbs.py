@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sottovoce.answers import Answer
+from sottovoce.answers import Answer, Regression
 from sottovoce.answers.catalogue import CATALOGUE, Argument, Verb
 from sottovoce.facts import Count, Facts
 from sottovoce.ledger import Ledger
@@ -31,6 +31,7 @@ VERBS: list[dict[str, Any]] = [
     {"verb": "counts", "columns": ["ward", "smoker"]},
     {"verb": "quantiles", "column": "age", "at": [0.1, 0.9], "by": "ward"},
     {"verb": "quantiles", "column": "wait"},
+    {"verb": "regress", "formula": "smoker ~ age + C(ward)", "where": "age >= 30"},
 ]
 
 
@@ -45,7 +46,7 @@ def test_every_verb_answers_with_a_posterior_whose_rows_are_those_of_its_release
 ) -> None:
     told = ask(client, ada, **body).json()
     answer = CATALOGUE[body["verb"]].read(told)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Regression if body["verb"] == "regress" else Answer)
     assert told["question"] == answer.question.describe()
     for said, made in zip(told["table"], answer.rows, strict=True):
         assert said == pytest.approx(made)
@@ -115,6 +116,11 @@ def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
         ({"verb": "quantiles", "column": "age", "bins": 10**9}, 422, "from 2 to 4096"),
         ({"verb": "counts", "columns": ["ward"] * 40}, 422, "at most 16"),
         ({"verb": "rate", "column": "visits", "exposure": "ward"}, 422, "needs a column of numbers"),
+        ({"verb": "regress"}, 422, "regress needs formula"),
+        ({"verb": "regress", "formula": "smoker ~ secret"}, 422, "no column 'secret'"),
+        ({"verb": "regress", "formula": "smoker ~ age", "family": "magic"}, 422, "family must be one of logistic"),
+        ({"verb": "regress", "formula": "smoker ~ age", "by": "ward"}, 422, "regress takes formula, where"),
+        ({"verb": "regress", "formula": "age ~ " + "x" * 3000}, 422, "at most 2000 characters"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence_and_costs_nothing(
@@ -169,6 +175,9 @@ def test_more_groups_than_rows_are_refused_before_any_is_made(tmp_path: Path) ->
         who = bearer(token_for(config))
         refused = ask(client, who, verb="counts", columns=["x", "y", "secret"])
         assert refused.status_code == 422 and "at most 2000 rows, and these groups are 216000" in refused.text
+        for terms in ("C(x)*C(y)*C(secret)", "(C(x) + C(y) + C(secret))**3", "C(x):C(y):C(secret)"):
+            refused = ask(client, who, verb="regress", formula=f"smoker ~ {terms}")
+            assert refused.status_code == 422 and "has far more" in refused.text
 
 
 def test_the_schema_is_made_from_the_catalogue_and_the_facts(client: httpx.Client, ada: dict[str, str]) -> None:
@@ -240,6 +249,9 @@ PIECES: dict[str, st.SearchStrategy[Any]] = {
     "exposure": st.sampled_from([None, "wait", "age", "ward"]),
     "prior": st.sampled_from([None, 2, 1e-6, 1e6, 0, -1]),
     "pool": st.sampled_from([None, True, False]),
+    "formula": st.sampled_from(
+        [None, "smoker ~ age", "~", "age ~ ward", "smoker ~ `x`", "smoker ~ age + (1 | ward)", 1]
+    ),
 }
 
 
@@ -254,5 +266,5 @@ def test_odd_questions_are_answered_or_refused_and_nothing_private_is_said(
     reply = client.post(f"{HERE}/answers", headers=ada, json=body)
     assert reply.status_code in (200, 404, 409, 422), (body, reply.text)
     if reply.status_code == 200:
-        assert Release.from_dict(reply.json()["release"]).value.cells.size
+        assert Release.from_dict(reply.json()["release"]).value.mean.size
     assert not any(word in reply.text for word in ("Smith-", "Traceback", "patients.parquet", "sqlite"))

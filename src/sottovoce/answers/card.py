@@ -146,7 +146,9 @@ def _notion(budget: Budget, words: Mapping[str, Any]) -> str:
     numbers, state = {}, budget.promise.to_dict()
     if "epsilon" in state:
         factor = math.exp(min(state["epsilon"], 700.0))
-        numbers["factor"] = f"{factor:,.3g}" if factor < 1e6 else f"{factor:.1e}"
+        unit = 10.0 ** (math.floor(math.log10(factor)) - 2)
+        factor = math.ceil(factor / unit - 1e-9) * unit  # rounded up: no sentence says less than is so
+        numbers["factor"] = f"{factor:,.4g}" if factor < 1e4 else f"{factor:.2e}"
     if "delta" in state:
         rare = state["delta"]
         numbers["rare"] = f"1 in {math.floor(1 / rare + 1e-9):,}" if rare > 1e-12 else f"{rare:g}"

@@ -22,7 +22,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
 
-__all__ = ["CATALOGUE", "Argument", "Verb", "spend_of"]
+__all__ = ["CATALOGUE", "WHERE", "Argument", "Verb", "spend_of"]
 
 CATALOGUE = Registry(
     "verb",
@@ -32,6 +32,7 @@ CATALOGUE = Registry(
         "rate": "sottovoce.answers.catalogue:RATE",
         "counts": "sottovoce.answers.catalogue:COUNTS",
         "quantiles": "sottovoce.answers.catalogue:QUANTILES",
+        "regress": "sottovoce.answers.regress_verb:REGRESS",
     },
     "sottovoce.verbs",
 )
@@ -128,7 +129,7 @@ _KINDS: dict[str, Any] = {
 _WANTED = {
     "column": "the name of a column",
     "columns": "the name of a column, or a list of at most 16",
-    "text": "a text",
+    "text": "a text of at most 2000 characters",
     "number": "a number",
     "numbers": "a number, or a list of at most 64",
     "whole": "a whole number",
@@ -259,7 +260,7 @@ _VALUES, _NUMBERS = (Flag, Category), (Number, Count)
 _BY = Argument(
     "by", "columns", "By group", "Every group gets a row, empty or not, and all of them together cost once.", _VALUES
 )
-_WHERE = Argument(
+WHERE = Argument(
     "where",
     "text",
     "Only records where",
@@ -278,16 +279,16 @@ def _column(kinds: tuple[type[Column], ...]) -> Argument:
 PROPORTION = Verb(
     "proportion",
     "What share of records",
-    (_column(_VALUES), _BY, _WHERE, _POOL, _PRIOR),
+    (_column(_VALUES), _BY, WHERE, _POOL, _PRIOR),
 )
-MEAN = Verb("mean", "The mean of a number", (_column(_NUMBERS), _BY, _WHERE, _POOL))
+MEAN = Verb("mean", "The mean of a number", (_column(_NUMBERS), _BY, WHERE, _POOL))
 RATE = Verb(
     "rate",
     "How often something happens",
     (
         _column(_NUMBERS),
         _BY,
-        _WHERE,
+        WHERE,
         Argument(
             "exposure",
             "column",
@@ -301,15 +302,15 @@ RATE = Verb(
 COUNTS = Verb(
     "counts",
     "How many records",
-    (Argument("columns", "columns", "Columns to count", "", _VALUES, needed=True), _BY, _WHERE, _POOL, _PRIOR),
+    (Argument("columns", "columns", "Columns to count", "", _VALUES, needed=True), _BY, WHERE, _POOL, _PRIOR),
 )
 QUANTILES = Verb(
     "quantiles",
-    "The median and quartiles of a number",
+    "Median and quartiles",
     (
         _column(_NUMBERS),
         _BY,
-        _WHERE,
+        WHERE,
         Argument("at", "numbers", "Which quantiles", "0.25, 0.5 and 0.75 unless given: quartiles and median."),
         Argument("bins", "whole", "Bins", "How finely the column is cut; as the noise allows, unless given."),
     ),

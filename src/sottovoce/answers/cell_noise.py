@@ -11,7 +11,7 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.readings import GroupMoments
+from sottovoce.readings import CellCounts, GroupMoments
 from sottovoce.readings.group_moments import STEPS
 
 __all__ = ["KINDS", "cell_noises", "cell_profile", "cell_weights"]
@@ -21,14 +21,14 @@ _SLACK = 1 + 1e-9
 """More than the rounding of the few operations that make up a sensitivity."""
 
 
-def cell_noises(reading: GroupMoments, noise: NoiseKind, scale: float) -> tuple[IntegerNoise, ...]:
+def cell_noises(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> tuple[IntegerNoise, ...]:
     """Return the noise on the counts and on each sum, in whole steps."""
     units = [1] * reading.counted + [STEPS] * reading.moments
     weights = cell_weights(reading, noise)
     return tuple(IntegerNoise(noise, scale * unit / weight) for unit, weight in zip(units, weights, strict=True))
 
 
-def cell_weights(reading: GroupMoments, noise: NoiseKind) -> list[float]:
+def cell_weights(reading: GroupMoments | CellCounts, noise: NoiseKind) -> list[float]:
     """Return a, b (for each measure) and c, as far as the reading has them: public numbers, tuned once."""
     if not reading.measures:
         return [1.0]
@@ -44,7 +44,7 @@ def cell_weights(reading: GroupMoments, noise: NoiseKind) -> list[float]:
     return [count] * reading.counted + [1.0] * measures + [square] * reading.squared
 
 
-def cell_profile(reading: GroupMoments, noise: NoiseKind, scale: float) -> Profile:
+def cell_profile(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> Profile:
     """Return what a release provably does: exact where only counts are released."""
     if not reading.measures:
         return noise_profile([IntegerNoise(noise, scale)], reading.blocks(1))
@@ -60,7 +60,7 @@ def cell_profile(reading: GroupMoments, noise: NoiseKind, scale: float) -> Profi
     return ZeroConcentratedProfile(max(map(sum, _moves(reading, noise, 2))) * unit / 2)
 
 
-def _moves(reading: GroupMoments, noise: NoiseKind, power: int) -> list[tuple[float, float]]:
+def _moves(reading: GroupMoments | CellCounts, noise: NoiseKind, power: int) -> list[tuple[float, float]]:
     """Return how far one record moves counts, and sums, beside their weights: added up, or squared and added up.
 
     First where it stays in its cell, then where it leaves it.

@@ -21,7 +21,6 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import GroupMoments
 from sottovoce.readings.group_moments import STEPS
 
 __all__ = ["CellsPosterior"]
@@ -59,7 +58,7 @@ class CellsPosterior:
             raise InvalidData(f"this question has {self.reading.size} cells. Got {self.cells.size}")
 
     @cached_property
-    def reading(self) -> GroupMoments:
+    def reading(self) -> Any:
         """How the cells are laid out."""
         return self.question.reading
 

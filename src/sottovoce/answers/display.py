@@ -5,6 +5,7 @@ Places are in percent, so that a picture is as wide as there is room and its wor
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,21 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
     numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
     width = max(numbers[2] - numbers[1], 1e-12)
     digits = 0 if counts or not math.isfinite(width) else int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
-    return ["∞" if math.isinf(value) else "–" if math.isnan(value) else f"{value:,.{digits}f}" for value in numbers]
+    return [
+        "-∞"
+        if value == -math.inf
+        else "∞"
+        if math.isinf(value)
+        else "–"
+        if math.isnan(value)
+        else _written(value, digits)
+        for value in numbers
+    ]
+
+
+def _written(value: float, digits: int) -> str:
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,7 @@ def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:
         high = 0.0
     margin = 0.04 * (high - low) or max(abs(high), 1.0) * 0.1
     low, high = low - (margin if low else 0.0), high + margin
-    step = _step((high - low) / 4)
+    step = _step((high - low) / 5)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return Scale(low, high, tuple(k * step for k in range(first, last + 1)))
 
@@ -113,13 +128,14 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
 
     The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
     """
-    names = [name for name in (rows[0] if rows else ()) if name not in (*_NUMBERS, "privacy_share")]
+    names = list(itertools.takewhile(lambda name: name != _NUMBERS[0], rows[0] if rows else ()))
     scale = scale_of(rows)
     found = []
     for row in rows:
-        words, noise = formatted(row, counts=counts), row.get("privacy_share")
+        (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
         share = "" if noise is None else f"{noise:.0%}".replace("%", " %")
-        found.append(Drawn(tuple(shown(row[name]) for name in names), *words, share, _picture(row, scale, noise)))
+        labels = tuple(shown(row[name]) for name in names)
+        found.append(Drawn(labels, estimate, low, high, share, _picture(row, scale, noise)))
     return names, found, scale
 
 
@@ -130,7 +146,8 @@ def _picture(row: Mapping[str, Any], scale: Scale, noise: float | None) -> str:
     middle, low, high = (scale.place(float(value)) for value in numbers)
     parts = [_line("rest", low, high, 2.5)]
     if noise is not None and noise < 1:
-        parts.append(_line("plain", *(middle + (end - middle) * (1 - noise) for end in (low, high)), 7))
+        inner = [middle + (end - middle) * (1 - noise) for end in (low, high)]
+        parts.append(_line("plain", inner[0], inner[1], 7))
     parts.append(f'<circle class="dot" cx="{middle:.2f}%" cy="11" r="5" fill="#1f5f8b"/>')
     return f'<svg class="interval" width="100%" height="22" aria-hidden="true">{"".join(parts)}</svg>'
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from sottovoce.answers.icons import Icons, icons
 from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.privacy.composition import compose
+from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.profile import Basis, Profile
@@ -23,6 +26,9 @@ from sottovoce.privacy.risk import advantage, predictive_value, success
 __all__ = ["Explanation", "explain", "only_budget", "texts", "together"]
 
 _PEOPLE = 1000
+_KINDS = 8
+"""How many different releases are composed exactly; of more, the Rényi curves add, which is quick and a bound too."""
+_ORDERS = 1 + np.geomspace(0.01, 1e4, 60)
 _WEAK = 95.0
 """Of 100 tries, how many right guesses between two data sets are as good as all."""
 
@@ -162,7 +168,14 @@ def together(entries: Sequence[Entry]) -> Profile:
     kinds: dict[Profile, int] = {}
     for entry in entries:
         kinds[entry.profile] = kinds.get(entry.profile, 0) + 1
-    return compose(list(kinds), list(kinds.values()))
+    if len(kinds) <= _KINDS:
+        return compose(list(kinds), list(kinds.values()))
+    total = np.sum([count * profile.renyi(_ORDERS) for profile, count in kinds.items()], axis=0)
+    known = np.isfinite(total)
+    if not known.any():
+        return compose(list(kinds), list(kinds.values()))
+    basis = Basis.weakest([Basis.BOUND, *(profile.basis for profile in kinds)])
+    return RenyiProfile(tuple(_ORDERS[known].tolist()), tuple((total[known] * (1 + 1e-12)).tolist()), basis=basis)
 
 
 def _up(chance: float, people: int, least: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
@@ -11,7 +12,8 @@ from sottovoce.answers.balance import Balance
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
-from sottovoce.facts import Facts
+from sottovoce.answers.regression import Regression
+from sottovoce.facts import Cells, Facts
 from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
@@ -19,7 +21,10 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["PaidVerbs", "Verbs"]
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.regression.formula import Formula
+
+__all__ = ["PaidVerbs", "Verbs", "regression_room"]
 
 Columns = str | Sequence[str] | None
 Spend = Promise | float | str
@@ -113,7 +118,7 @@ class Verbs:
 
     def counts(
         self,
-        columns: Columns,
+        columns: Columns | Cells,
         *,
         by: Columns = None,
         where: str | None = None,
@@ -123,8 +128,14 @@ class Verbs:
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return how many records hold each combination of the values of some columns: a contingency table."""
-        asked = {"by": by, "where": where, "pool": pool, "prior": prior}
+        """Return how many records hold each combination of the values of some columns: a contingency table.
+
+        Columns of numbers are cut by `Cells`: ``curator.counts(Cells(facts, {"age": 12, "ward": ...}))``. Any model
+        can then be fitted to the answer, see `sottovoce.models.fit_model`.
+        """
+        asked: dict[str, Any] = {"by": by, "where": where, "pool": pool, "prior": prior}
+        if isinstance(columns, Cells):
+            asked["cells"], columns = columns, columns.names
         return self.answer(self.question("counts", columns, **asked), spend=spend, part=part, **options)
 
     def quantiles(
@@ -142,6 +153,55 @@ class Verbs:
         """Return quantiles of a column of numbers, from its counts in public bins; by default the quartiles."""
         asked = {"by": by, "where": where, "at": at, "bins": bins}
         return self.answer(self.question("quantiles", column, **asked), spend=spend, part=part, **options)
+
+    def regress(
+        self,
+        formula: str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> Regression:
+        """Return a regression such as ``"smoker ~ age + C(ward) + age:sex"``: a table of terms with intervals.
+
+        Parameters
+        ----------
+        formula
+            Columns, ``C(column)``, ``a:b``, ``a*b``, ``0 +`` and ``(1 | group)``; levels, bounds and scales are the
+            facts' own.
+        family
+            ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the response's kind unless given.
+        where, spend, part
+            As for every verb. A record with a missing value is left out, unless the facts say what it counts as.
+        prior
+            The prior standard deviation of the linear predictor; see `Formula`.
+        options
+            As in `Curator.release`, and ``level`` of the intervals.
+        """
+        return self.regression(self.formula(formula, family=family, where=where, prior=prior), spend, part, **options)
+
+    def formula(self, text: str, **asked: Any) -> Formula:
+        """Return a regression of this table, made from its facts."""
+        if self.facts is None:
+            raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
+        given = {name: value for name, value in asked.items() if value is not None}
+        made: Formula = regression_room().Formula(text, self.facts, **given)
+        return made
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        raise NotImplementedError
 
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
@@ -207,6 +267,31 @@ class PaidVerbs(Verbs):
         share = budget.share(price(budget, done.release.profile))
         return Answer(done.release, done.entry, share, level)
 
+    def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
+        """Return the mechanism that would fit a regression."""
+        budget = self.budget if part is None else part
+        target = self.promise(spend, part)
+        if target is None:
+            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
+        return regression_room().AdaptiveLooks.calibrate(formula, budget.n, target)
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        level = checked_level(level)
+        budget = self.budget if part is None else part
+        mechanism = self.looks_for(formula, spend, part)
+        made = self.draft(mechanism, where=formula.where, part=part, **options)
+        done = self.record(made) if hasattr(made, "reservation") else made
+        return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
+
     # The currency.
 
     def share_for(self, question: Question | str, width: float, part: Budget | None = None) -> float:
@@ -249,3 +334,11 @@ class PaidVerbs(Verbs):
             if entry.state is not State.VOID:
                 return entry.cost if entry.budget == budget.id else entry.whole_cost
         return None
+
+
+def regression_room() -> Any:
+    """Return the room of regressions, or say which extra it needs."""
+    try:
+        return importlib.import_module("sottovoce.regression")
+    except ImportError:
+        raise InvalidValue("regressions need the regression extra: pip install 'sottovoce[regression]'") from None

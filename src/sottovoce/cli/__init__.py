@@ -21,6 +21,10 @@ COMMANDS = {
         "Compare the mechanisms that keep a promise, or say what an accuracy costs.",
     ),
     "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
+    "regress": (
+        "sottovoce.cli.regressing:regress",
+        "Print a regression table with an interval in every row, by its formula.",
+    ),
     "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
     "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
     "profile-graph": (
@@ -28,10 +32,13 @@ COMMANDS = {
         "Hide which distribution a record came from: plan a mechanism, or release a column.",
     ),
     "explain": ("sottovoce.cli.explaining:explain", "Say what a promise means, in words that a patient understands."),
-    "card": ("sottovoce.cli.carding:card", "Write the signed privacy card of a data set, or check one."),
+    "card": (
+        "sottovoce.cli.carding:card",
+        "Write the privacy card of a data set: its budget, every release, what it means.",
+    ),
     "balance": (
         "sottovoce.cli.balancing:balance",
-        "From a wanted accuracy or a wanted risk to the share of a budget it takes, and back.",
+        "Say what share of a budget an accuracy or a risk takes, and what it brings.",
     ),
     "audit": (
         "sottovoce.cli.auditing:audit",

@@ -11,7 +11,7 @@ from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
-__all__ = ["ask"]
+__all__ = ["ask", "facts_beside", "written"]
 
 
 def ask(
@@ -34,6 +34,11 @@ def ask(
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[float] | None, typer.Option(help="Which quantile; repeat for several.")] = None,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
+    ] = None,
+    missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
     level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
@@ -66,11 +71,13 @@ def ask(
         data,
         ledger=str(beside.with_suffix(".ledger")) if ledger is None else ledger,
         budget=None if budget is None else parse_promise(budget),
-        facts=_facts(beside) if facts is None else facts,
+        facts=facts_beside(beside) if facts is None else facts,
         dataset=dataset,
         who=who,
     )
     with curator:
+        if cut or missing_cell:
+            asked["cells"] = _cells(curator.facts, asked["columns"], cut or [], missing_cell=missing_cell)
         asking = curator.question(asked.pop("verb"), asked.pop("columns"), **asked)
         answer = curator.answer(
             asking,
@@ -81,9 +88,9 @@ def ask(
         )
         left = curator.left()
     if csv is not None:
-        _written(lambda: answer.table.to_csv(csv, index=False), csv)
+        written(lambda: answer.table.to_csv(csv, index=False), csv)
     if plot is not None:
-        _written(lambda: answer.plot().savefig(plot), plot)
+        written(lambda: answer.plot().savefig(plot), plot)
     if as_json:
         emit(answer.to_dict() | {"dataset": curator.dataset, "left": left})
         return
@@ -97,14 +104,34 @@ def ask(
     console.print(f"{answer.footing()}. {left}.")
 
 
-def _facts(data: Path) -> Path:
+def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cell: bool) -> Any:
+    """Return the cells of the columns asked about: those that are not cut are categories, taken whole."""
+    from sottovoce.facts import Cells  # noqa: PLC0415 - as light as the rest of the house
+
+    said: dict[str, Any] = {}
+    for text in cuts:
+        name, equals, parts = text.partition("=")
+        if not equals or name not in columns or name in said:
+            raise InvalidValue(f"--cut names a column that is asked about, once, such as age=12. Got {text!r}")
+        try:
+            said[name] = int(parts) if "," not in parts else [float(part) for part in parts.split(",")]
+        except ValueError:
+            raise InvalidValue(
+                f"--cut takes a number of cells, or edges, such as days=0,7,30,inf. Got {text!r}"
+            ) from None
+    return Cells(facts, {name: said.get(name, ...) for name in columns}, missing="cell" if missing_cell else "out")
+
+
+def facts_beside(data: Path) -> Path:
+    """Return the facts that lie beside the data."""
     place = data.with_suffix(".facts.toml")
     if place.is_file():
         return place
     raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
 
 
-def _written(write: Any, path: Path) -> None:
+def written(write: Any, path: Path) -> None:
+    """Write a file of an answer that is made already; if that fails, say that it is."""
     try:
         write()
     except OSError as error:

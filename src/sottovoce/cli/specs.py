@@ -15,7 +15,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems.naming import SYSTEMS, system_from
 
-__all__ = ["facts_of", "model_for", "parse_settings", "parse_system", "parse_types", "read_spec", "releasing_mechanism"]
+__all__ = ["facts_of", "model_for", "parse_settings", "parse_types", "read_spec", "releasing_mechanism"]
 
 
 def releasing_mechanism(
@@ -56,15 +56,6 @@ def model_for(
 def facts_of(path: Any) -> Facts | None:
     """Return the facts in a file, if one is named."""
     return None if path is None else read_facts(path)
-
-
-def parse_system(text: str) -> Any:
-    """Read a system from its command-line form; values of a list are separated by slashes.
-
-    >>> parse_system("beta-bernoulli:alpha=6,beta=12")
-    BetaBernoulli(alpha=6.0, beta=12.0, whole=True)
-    """
-    return system_from(parse_settings(text))
 
 
 def parse_settings(text: str) -> dict[str, Any]:

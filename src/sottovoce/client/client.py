@@ -7,13 +7,14 @@ import html
 import secrets
 import ssl
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.answers.explaining import Explanation, explain
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.questions import Question
+from sottovoce.answers.regression import Regression
 from sottovoce.answers.verbs import Spend, Verbs
 from sottovoce.client.errors import NotAllowed, NotFound, ServerUnreachable
 from sottovoce.client.wire import Wire
@@ -22,6 +23,9 @@ from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.regression.formula import Formula
 
 __all__ = ["Client"]
 
@@ -90,6 +94,7 @@ class Client(Verbs):
         part: Budget | None = None,
         level: float = 0.95,
         idempotency_key: str | None = None,
+        purpose: str | None = None,
         **options: Any,
     ) -> Answer:
         """Answer a question, as `Curator.answer` does; `spend` is a share of the token's own budget, or a promise.
@@ -104,14 +109,32 @@ class Client(Verbs):
             Refused: a token pays from its own part.
         idempotency_key
             A name for this very question; asked again under it, also later and from elsewhere, it is charged once.
+        purpose
+            What the answer is for; recorded with it.
         """
-        if part is not None or options:
-            extra = "part" if part is not None else next(iter(options))
-            raise InvalidValue(f"{extra}= is for a curator; a client pays from the part of its token")
+        _own(part, options)
         verb: Verb = CATALOGUE[question.verb]
-        return self.asked(
-            verb.word, **verb.arguments_of(question), spend=spend, level=level, idempotency_key=idempotency_key
-        )  # type: ignore[no-any-return]
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        told: Answer = self.asked(verb.word, **verb.arguments_of(question), spend=spend, level=level, **stated)
+        return told
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float = 0.95,
+        idempotency_key: str | None = None,
+        purpose: str | None = None,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression, as `Curator.regression` does; `regress` comes here."""
+        _own(part, options)
+        given = CATALOGUE["regress"].arguments_of(formula)
+        stated: dict[str, Any] = {"idempotency_key": idempotency_key, "purpose": purpose}
+        told: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
+        return told
 
     def asked(
         self,
@@ -120,11 +143,13 @@ class Client(Verbs):
         spend: Spend = 0.05,
         level: float = 0.95,
         idempotency_key: str | None = None,
+        purpose: str | None = None,
         **arguments: Any,
     ) -> Any:
         """Ask by the word of a verb that is registered here and there: ``client.asked("mean", column="sbp")``."""
         known: Verb = CATALOGUE[verb]
         body = known.checked(arguments) | {"verb": verb, "level": checked_level(level), "table": False}
+        body |= {} if purpose is None else {"purpose": purpose}
         paid = spend_of(spend)
         body["spend"] = _spelt(paid) if isinstance(paid, Promise) else paid
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
@@ -184,6 +209,13 @@ class Client(Verbs):
         )
         head = f"<strong>{html.escape(self.dataset)}</strong> at {html.escape(self._wire.url)}, {self.n:,} records"
         return f"<div><p>{head}</p><table><thead><tr><th>column</th><th>kind</th></tr></thead>{rows}</table></div>"
+
+
+def _own(part: Budget | None, options: Mapping[str, Any]) -> None:
+    """Refuse what only a curator takes."""
+    if part is not None or options:
+        extra = "part" if part is not None else next(iter(options))
+        raise InvalidValue(f"{extra}= is for a curator; a client pays from the part of its token")
 
 
 def _spelt(promise: Promise) -> str:

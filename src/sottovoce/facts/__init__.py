@@ -1,5 +1,6 @@
 """Facts: what is public about a table, said once by a person and never read off the data."""
 
+from sottovoce.facts.cells import Cells
 from sottovoce.facts.columns import Category, Column, Count, Day, Flag, Number, Person, Vector
 from sottovoce.facts.dummy import dummy_columns, dummy_csv
 from sottovoce.facts.facts import Facts
@@ -7,6 +8,7 @@ from sottovoce.facts.files import facts_template, read_facts
 
 __all__ = [
     "Category",
+    "Cells",
     "Column",
     "Count",
     "Day",

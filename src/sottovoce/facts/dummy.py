@@ -6,6 +6,7 @@ import csv
 import datetime
 import functools
 import io
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,8 +79,9 @@ def _(column: Category, name: str, n: int, rng: np.random.Generator) -> dict[str
 
 @_values.register
 def _(column: Number, name: str, n: int, rng: np.random.Generator) -> dict[str, list[Any]]:
-    digits = int(3 - np.floor(np.log10(column.high - column.low)))
-    return {name: np.clip(rng.uniform(column.low, column.high, n).round(digits), column.low, column.high).tolist()}
+    digits = int(3 - math.floor(math.log10(column.high - column.low)))
+    drawn = (round(value, digits) for value in rng.uniform(column.low, column.high, n).tolist())
+    return {name: [min(max(value, column.low), column.high) for value in drawn]}
 
 
 @_values.register

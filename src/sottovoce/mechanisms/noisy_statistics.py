@@ -14,7 +14,8 @@ from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
-from sottovoce.mechanisms.noise_aware import latent_counts, latent_total
+from sottovoce.mechanisms.noise_aware import latent_total
+from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -252,14 +253,14 @@ class NoisyStatistics(Mechanism):
             return self.system.through_blocks(self.n, noisy, self.noises, secure_rng() if rng is None else rng)
         statistics = self.reading.statistics(self.n, self.reading.project(self.n, noisy))
         plug_in = self.system.posterior(statistics)
-        aware = self._noise_aware(noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
+        aware = self._noise_aware(noisy) if self.n else plug_in
         return NoisyPosterior(noisy, statistics, aware, plug_in)
 
-    def _noise_aware(self, noisy: Any, rng: np.random.Generator) -> Distribution:
+    def _noise_aware(self, noisy: Any) -> Distribution:
         system: Any = self.system
         reading = system.reading
         if isinstance(reading, CategoryCounts):
-            return latent_counts(system.alpha, noisy, n=self.n, noise=self._steps, rng=rng)
+            return NoisyHistogram(system.alpha, noisy, self.n, self._steps.kind, self._steps.scale)
         if isinstance(reading, BallSum):
             aware: Distribution = system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
             return aware
@@ -297,7 +298,7 @@ class NoisyStatistics(Mechanism):
         """Return what to expect if the records had this mean; reads no private data.
 
         The noise on one number is averaged over by Gauss points of its law. The noise on a histogram is averaged over
-        eight imagined releases, each category's own noise laid evenly over its law in them.
+        two to eight imagined releases, each category's own noise laid evenly over its law in them.
         """
         if isinstance(self.system, NoisySystem):
             return self.system.forecast_blocks(self.n, mean, self.noises, level)
@@ -316,12 +317,13 @@ class NoisyStatistics(Mechanism):
         elif isinstance(reading, ClippedSum):
             points, weights = self._steps.nodes(_POINTS)
             exact = system.posterior(statistics)
-            values = [self._noise_aware(total + point * self.grid, seeded_rng(0)) for point in points]
+            values = [self._noise_aware(total + point * self.grid) for point in points]
         else:
             exact = system.posterior(statistics)
-            noise = _evenly(self._steps, total.size, seeded_rng(0)) * self.grid
+            times = int(np.clip(64 // total.size, 2, _IMAGINED))  # many categories average among themselves
+            noise = _evenly(self._steps, total.size, times, seeded_rng(0)) * self.grid
             weights = np.full(len(noise), 1 / len(noise))
-            values = [self._noise_aware(total + row, seeded_rng(k)) for k, row in enumerate(noise)]
+            values = [self._noise_aware(total + row) for row in noise]
         return Forecast(
             expected_kl=float(weights @ [value.kl(exact) for value in values]),
             interval_width=float(weights @ [mean_width(value.interval(level)) for value in values]),
@@ -341,12 +343,12 @@ class NoisyStatistics(Mechanism):
         return super()._from_state(state)
 
 
-def _evenly(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Floats:
+def _evenly(noise: IntegerNoise, size: int, times: int, rng: np.random.Generator) -> Floats:
     """Return imagined noise vectors, every coordinate's values spread evenly over the noise's law (a Latin square)."""
     k = np.arange(-int(40 * noise.scale) - 2, int(40 * noise.scale) + 3, max(1, int(noise.scale / 50)))
     weights = np.exp(noise.log_weight(k))
     below = np.cumsum(weights) / weights.sum()
-    values = np.array([k[np.searchsorted(below, (i + 0.5) / _IMAGINED)] for i in range(_IMAGINED)], dtype=np.float64)
+    values = np.array([k[np.searchsorted(below, (i + 0.5) / times)] for i in range(times)], dtype=np.float64)
     spread = float(np.mean(values**2))
     values = values * np.sqrt(noise.variance / spread) if spread > 0 else values
     return np.array([rng.permutation(values) for _ in range(size)]).T

@@ -9,16 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from sottovoce.mechanisms.exact_sampling import released
 from sottovoce.mechanisms.forecast import Forecast, mean_width
-from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.worst import worst_of
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import Statistics
-from sottovoce.systems.distributions.base import number
-from sottovoce.systems.normal_mean import NormalMean
+from sottovoce.systems.laws import law_of
 
 __all__ = ["PosteriorSample"]
 
@@ -42,13 +41,15 @@ class PosteriorSample(Mechanism):
         return profile
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
-        size = None if draws == 1 else draws
-        if isinstance(self.system, NormalMean):
-            near = self.system.from_origin()
-            samples = near.posterior(from_origin(self.system, statistics), *self._weights).sample(size, rng)
-            return number(to_grid(samples, near.spread(self.n, *self._weights)) + self.system.origin)
         posterior: Any = self.system.posterior(statistics, *self._weights)
-        return coarsen(posterior.sample(size, rng))
+        return released(self.law(statistics), lambda size: posterior.sample(size, rng), draws, rng)
+
+    def law(self, statistics: Statistics) -> Any:
+        """Return the law of a release in exact numbers; None where it is of no family that can be drawn exactly."""
+        exact = getattr(self.system, "law", None)
+        if exact is None:
+            return law_of(self.system.posterior(statistics, *self._weights))
+        return exact(statistics, *self._weights)
 
     def worst_pair(self) -> tuple[Statistics, Statistics]:
         """Return the worst pair of the system; where there may be several, a few seeded draws say which."""

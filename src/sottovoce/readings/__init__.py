@@ -3,11 +3,13 @@
 from sottovoce.readings.ball_sum import BallSum
 from sottovoce.readings.base import READINGS, Block, Looks, Movement, Reading, Seen, Statistics
 from sottovoce.readings.category_counts import CategoryCounts
+from sottovoce.readings.cell_counts import CellCounts
 from sottovoce.readings.class_moments import ClassMoments
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
 from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
+from sottovoce.readings.look import HeldRecords, Look
 from sottovoce.readings.moments import Moments
 from sottovoce.readings.rows import ClippedRows, Rows
 
@@ -16,12 +18,15 @@ __all__ = [
     "BallSum",
     "Block",
     "CategoryCounts",
+    "CellCounts",
     "ClassMoments",
     "ClippedRows",
     "ClippedSum",
     "CrossCounts",
     "GroupMoments",
+    "HeldRecords",
     "Joint",
+    "Look",
     "Looks",
     "Moments",
     "Movement",

@@ -12,6 +12,7 @@ from sottovoce.curator import Curator
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import ApproxDP
 from sottovoce.readings import ClippedRows, Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
 from sottovoce.server.verbs import verbs_of
@@ -88,8 +89,13 @@ class Dataset:
         return self.curator.budget
 
     def _open_part(self, analyst: AnalystConfig) -> Budget:
+        given = analyst.budgets[self.config.name]
+        both = all(isinstance(one, ApproxDP) and one.delta > 0 for one in (given, self.config.budget))
+        if both and self.config.order is not None:  # one curve is then read at one place
+            with contextlib.suppress(InvalidValue):  # unless the part is too small for it
+                return self.curator.open_part(analyst.name, given, order=self.config.order)
         try:
-            return self.curator.open_part(analyst.name, analyst.budgets[self.config.name])
+            return self.curator.open_part(analyst.name, given)
         except InvalidValue as error:
             raise InvalidValue(f"{self.config.name} in [analysts.{analyst.name}.budgets]: {error}") from None
 

@@ -61,9 +61,13 @@ def meaning_router(service: Service) -> APIRouter:
         responses={200: {"model": ExplanationBody}},
     )
     async def explained(
-        caller: Asking, dataset: Name, baseline: Annotated[float, Query(ge=1e-9, le=0.5)] = 0.01
+        request: Request,
+        caller: Asking,
+        dataset: Name,
+        baseline: Annotated[float, Query(ge=1e-9, le=0.5)] = 0.01,
     ) -> JSONResponse:
-        return JSONResponse(await service.run(explanation, service, caller, dataset, baseline))
+        telling = service.planning(caller, explanation, service, caller, dataset, baseline)
+        return JSONResponse(await while_there(request.receive, telling))
 
     @router.get(
         "/api/v1/datasets/{dataset}/balance",
@@ -84,7 +88,8 @@ def meaning_router(service: Service) -> APIRouter:
         summary="The signed privacy card, one page of HTML; takes the scope admin",
         response_class=HTMLResponse,
     )
-    async def carded(caller: Asking, dataset: Name) -> HTMLResponse:
-        return HTMLResponse(await service.run(signed_card, service, caller, dataset))
+    async def carded(request: Request, caller: Asking, dataset: Name) -> HTMLResponse:
+        writing = service.planning(caller, signed_card, service, caller, dataset)
+        return HTMLResponse(await while_there(request.receive, writing))
 
     return router

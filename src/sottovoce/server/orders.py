@@ -20,7 +20,7 @@ class Order:
 
     Attributes
     ----------
-    mechanism, columns, where, missing, draws
+    mechanism, columns, where, missing, draws, purpose
         As in `Curator.release`.
     about
         More of the question, in plain values, to be recorded with it.
@@ -33,6 +33,7 @@ class Order:
     where: str | None = None
     missing: Any = None
     draws: int = 1
+    purpose: str | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     then: Callable[[Release], Release] | None = None
 

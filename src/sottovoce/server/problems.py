@@ -97,7 +97,7 @@ def install_problems(app: FastAPI) -> None:
             headers["Retry-After"] = "5"
         elif status >= 500:
             log_failure(error)
-        if isinstance(error, LedgerUnavailable | LedgerCorrupt):
+        if isinstance(error, LedgerUnavailable | LedgerCorrupt) and not isinstance(error, EntryPending):
             detail = "the ledger cannot be used now; if your question was charged, its entry is in the history"
         return problem(status, kind_of(error), detail, headers)
 

@@ -46,6 +46,9 @@ _TARGETS = {
     "rho": (1e-6, 1e3),
     "mu": (1e-6, 1e3),
     "order": (1.0, 1e4),
+    "advantage": (1e-6, 1 - 1e-6),
+    "success": (1e-9, 1 - 1e-6),
+    "baseline": (1e-9, 1 - 1e-6),
 }
 _MOST_CELLS = 100_000
 """The most numbers that one answer may be made of."""
@@ -70,6 +73,8 @@ class Question:
         What to answer of the drawn parameter; see `sottovoce.server.queries`.
     draws
         How many answers at once; each costs as much as the first.
+    purpose
+        What the answer is for, in a sentence; recorded with it, and on the data set's privacy card.
     """
 
     system: Mapping[str, Any]
@@ -80,6 +85,7 @@ class Question:
     missing: str | float | bool | None = None
     query: str = "theta"
     draws: int = 1
+    purpose: str | None = None
 
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
@@ -91,6 +97,7 @@ class Question:
             where=self.where,
             missing=self.missing,
             draws=self.draws,
+            purpose=self.purpose,
             about={"query": self.query, "target": str(target_of(self.target))},
             then=None if made.query is None else answering(made.query, self.query, made.mechanism.system),
         )

@@ -81,6 +81,7 @@ class AskBody(BaseModel):
     missing: Real | bool | Annotated[str, Field(max_length=200)] | None = None
     query: Annotated[str, Field(max_length=LONGEST, examples=["theta", "probability(x > 3)"])] = "theta"
     draws: Annotated[int, Field(ge=1, le=100_000)] = 1
+    purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
 
     def question(self) -> Question:
         """Return the question asked."""
@@ -109,10 +110,11 @@ class VerbBody(BaseModel):
     ] = 0.05
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
     table: bool = True
+    purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
 
     def question(self) -> VerbQuestion:
         """Return the question asked."""
-        return VerbQuestion(self.verb, self.model_extra or {}, self.spend, self.level, self.table)
+        return VerbQuestion(self.verb, self.model_extra or {}, self.spend, self.level, self.table, self.purpose)
 
 
 class Problem(BaseModel):

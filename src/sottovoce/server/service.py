@@ -240,8 +240,8 @@ class Service:
             await self._on(self._clerks, self._lose, dataset, paid, made)
             raise AnswerLost(_LOST) from None
         entry, told = await self._on(self._clerks, self._told, caller, dataset, part, made)
-        more: dict[str, Any] = await self._on(self._tellers, question.told, made.release, entry, part)
-        return told | more
+        said: dict[str, Any] = told | await self._on(self._tellers, question.told, made.release, entry, part)
+        return said
 
     async def _make(self, dataset: Dataset, paid: Paid, start: float) -> Draft | Exception:
         """Make a release, or return why it failed, at a tick; what it took is seen in nothing that happens before.
@@ -275,6 +275,7 @@ class Service:
             where=order.where,
             missing=order.missing,
             draws=order.draws,
+            purpose=order.purpose,
             idempotency_key=key,
             accept_unproven=dataset.config.accept_unproven,
             part=part,

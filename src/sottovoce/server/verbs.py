@@ -40,6 +40,8 @@ class VerbQuestion:
         How often the intervals hold the truth.
     table
         Whether to say the rows; whoever reads the release can make them themselves.
+    purpose
+        What the answer is for; recorded.
     """
 
     verb: str
@@ -47,6 +49,7 @@ class VerbQuestion:
     spend: Any = 0.05
     level: float = 0.95
     table: bool = True
+    purpose: str | None = None
 
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
@@ -64,7 +67,7 @@ class VerbQuestion:
         question = verb.question(facts, arguments)
         mechanism = verb.mechanism(curator, question, spend, part, config.mechanisms)
         about = {"verb": verb.word, "asked": question.describe()}
-        return Order(mechanism, where=question.where, about=about)
+        return Order(mechanism, where=question.where, purpose=self.purpose, about=about)
 
     def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
         """Return the question in words, its rows with their intervals, and the share it cost."""
@@ -73,9 +76,10 @@ class VerbQuestion:
 
 def told_of(release: Release, entry: Entry, part: Budget, *, level: float = 0.95, table: bool = True) -> dict[str, Any]:
     """Return what is said of an entry that a verb made; made of the release alone, so that saying it again is free."""
-    answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, entry.cost / part.limit, level)
+    share = part.share(entry.cost)
+    answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, share, level)
     said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
-    return said | {"share": entry.cost / part.limit, "table": rows_of(answer) if table else None}
+    return said | {"share": share, "table": rows_of(answer) if table else None}
 
 
 def rows_of(answer: Any) -> list[dict[str, Any]]:

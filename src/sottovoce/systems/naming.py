@@ -25,6 +25,7 @@ SYSTEMS = Registry(
         "question": "sottovoce.answers.questions:Question",
         "naive bayes": "sottovoce.latent.naive_bayes:NaiveBayesModel",
         "regression": "sottovoce.regression.design:Design",
+        "formula": "sottovoce.regression.formula:Formula",
         "bounded mean": "sottovoce.amplification.diffusion:BoundedMean",
     },
     "sottovoce.systems",

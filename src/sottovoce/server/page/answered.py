@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
@@ -55,9 +56,14 @@ def posterior_view(value: Any, system: Any) -> dict[str, Any]:
         told = value.summary() if hasattr(value, "summary") else value
         words = "; ".join(f"{k}: {v}" for k, v in told.items()) if isinstance(told, Mapping) else str(told)
         return {"kind": "words", "words": words, "picture": None}
-    means, ends = np.ravel(value.mean), np.reshape(value.interval(0.95), (-1, 2))
+    means = np.ravel(value.mean)
     names = [str(name) for name in getattr(system, "terms", ())]
     names = names if len(names) == means.size else [f"θ[{index}]" for index in range(means.size)]
+    try:
+        ends = np.reshape(value.interval(0.95), (-1, 2))
+    except SottovoceError as error:  # it says why it gives none
+        told = ", ".join(f"{name} {number(float(mean))}" for name, mean in zip(names, means, strict=True))
+        return {"kind": "words", "words": f"{told}; {error}", "picture": None}
     told = f"{means.size} unknown{'' if means.size == 1 else 's'}, each with its 95 % interval"
     return {"kind": "vector", "words": told, "picture": _table(names[:_MOST], means[:_MOST], ends[:_MOST].T)}
 

@@ -59,7 +59,8 @@ class MeaningPages:
     async def card(self, request: Request) -> Response:
         """Show the signed card. It brings its own style, which the page's policy is told the hash of."""
         caller, _ = await self._gate.caller(request)
-        page = await self._service.run(signed_card, self._service, caller, request.path_params["name"])
+        work = self._service.planning(caller, signed_card, self._service, caller, request.path_params["name"])
+        page: str = await while_there(request.receive, work)
         known = base64.b64encode(hashlib.sha256(style().encode()).digest()).decode()
         policy = f"default-src 'none'; style-src 'sha256-{known}'; frame-ancestors 'none'; base-uri 'none'"
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
@@ -120,7 +121,7 @@ def _picture(
 
     def level(risk: float) -> float:
         """Return the height on the axis of the left at which a risk is drawn."""
-        return low * (high / low) ** scale.place(risk)
+        return float(low * (high / low) ** scale.place(risk))
 
     chart.line([(100 * one["share"], level(1000 * baseline)) for one in offers], "mark")
     chart.line([(100 * one["share"], width) for one, width in zip(offers, widths, strict=True)], "one")

@@ -14,7 +14,7 @@ from sottovoce.server.verbs import VerbQuestion, verbs_of
 
 __all__ = ["column_words", "first_answers", "form_fields", "verb_question"]
 
-_FIRST = ("column", "columns", "by", "where")
+_FIRST = ("formula", "column", "columns", "by", "where")
 """Arguments that every visitor sees; the others are under `More`."""
 
 
@@ -92,6 +92,7 @@ def verb_question(form: Mapping[str, str]) -> VerbQuestion:
         arguments,
         spend=_percent("the share of your budget", form.get("spend", "")),
         level=_percent("the certainty", form.get("level") or "95"),
+        purpose=form.get("purpose", "").strip() or None,
     )
 
 

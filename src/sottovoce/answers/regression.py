@@ -1,0 +1,367 @@
+"""A regression as a statistician expects it: a table of terms with intervals, predictions, contrasts and plots."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sottovoce.answers.intervals import checked_level
+from sottovoce.answers.style import COLOURS, figure
+from sottovoce.facts.columns import Category, Flag
+from sottovoce.facts.encodings import levels_of
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import json_object
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings.columns import as_codes, as_numbers
+from sottovoce.readings.families import LinearFamily
+
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.regression.coefficients import Coefficients
+    from sottovoce.regression.formula import Formula
+
+__all__ = ["Contrast", "Regression"]
+
+_DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One combination of coefficients, with its interval and how likely it is to have the sign that it shows."""
+
+    what: str
+    estimate: float
+    sd: float
+    low: float
+    high: float
+    probability: float
+
+    def __repr__(self) -> str:
+        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {self.high:.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """What a regression came back with.
+
+    Attributes
+    ----------
+    release
+        What left the house: the posterior of the coefficients, its cost and how it was made.
+    entry, share, level
+        The number of its entry in the ledger, the share of the budget that it cost, and how often intervals hold.
+    """
+
+    release: Release
+    entry: int | None = None
+    share: float | None = None
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        checked_level(self.level)
+        if not hasattr(self.release.value, "combined"):
+            raise InvalidData("a regression is made from coefficients; this release holds something else")
+
+    @property
+    def posterior(self) -> Coefficients:
+        """What is known of the coefficients: `mean`, `sd`, `covariance`, `interval`, `sample`."""
+        value: Coefficients = self.release.value
+        return value
+
+    @property
+    def question(self) -> Formula:
+        """What was asked."""
+        return self.posterior.formula
+
+    @property
+    def cost(self) -> Profile:
+        """What the regression provably cost: a whole privacy curve."""
+        return self.release.profile
+
+    @property
+    def ratio(self) -> str | None:
+        """What e^coefficient is called: an odds ratio, a rate ratio; None where it is nothing."""
+        return self.question.model.ratio
+
+    @functools.cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `table` as plain values."""
+        posterior, rows = self.posterior, []
+        name = None if self.ratio is None else self.ratio.replace(" ", "_")
+        for place, term in enumerate(posterior.terms):
+            one = np.zeros(len(posterior.terms))
+            one[place] = 1.0
+            mean, sd, low, high = posterior.combined(one, self.level)
+            up = posterior.probability_positive(one)
+            row: dict[str, Any] = {"term": term, "estimate": mean, "low": low, "high": high, "sd": sd}
+            plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
+            row |= {"probability": max(up, 1 - up), "privacy_share": 1 - min(plain, 1.0)}
+            if name is not None:
+                ends = np.exp(np.clip([mean, low, high], -700, 700)).tolist()
+                row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+            rows.append(row)
+        return rows
+
+    @property
+    def table(self) -> Any:
+        """A data frame, one row a term.
+
+        After term, estimate, low and high come sd, the probability of the sign, the part of the interval's width that
+        privacy added, and the odds or rate ratio with its ends.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows)
+
+    def formatted(self, row: Mapping[str, Any]) -> list[str]:
+        """Return estimate, sd, low and high with as many digits as the interval bears out."""
+        digits = int(np.clip(1 - np.floor(np.log10(max(row["high"] - row["low"], 1e-12))), 0, 8))
+        return [f"{row[name]:.{digits}f}" for name in ("estimate", "sd", "low", "high")]
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table as text."""
+        head = ["term", "estimate", "sd", "low", "high", "P(sign)", "privacy"]
+        name = None if self.ratio is None else self.ratio.replace(" ", "_")
+        head += [] if name is None else [str(self.ratio)]
+        body = []
+        for row in self.rows:
+            cells = [row["term"], *self.formatted(row), f"{row['probability']:.3f}", f"{row['privacy_share']:.0%}"]
+            body.append(cells if name is None else [*cells, f"{row[name]:.3g}"])
+        return head, body
+
+    def summary(self) -> str:
+        """Return the regression as text: the table, and what holds for all of it."""
+        head, body = self.lines()
+        wide = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
+        shown = [
+            "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))])
+            for line in [head, *body]
+        ]
+        return "\n".join([self.question.describe(), *(line.rstrip() for line in shown), self.footing()])
+
+    def footing(self) -> str:
+        """Return what holds for every row, in one line."""
+        paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
+        entry = "" if self.entry is None else f", entry {self.entry}"
+        return f"{self.level:.0%} intervals, privacy noise included{paid}{entry}"
+
+    def __repr__(self) -> str:
+        return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"
+
+    def _repr_html_(self) -> str:
+        head, body = self.lines()
+        top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        title = f"<caption>{escape(self.question.describe())}</caption>"
+        foot = f"<p><small>{escape(self.footing())}</small></p>"
+        return f"<table>{title}<thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>{foot}"
+
+    # What follows from the posterior.
+
+    def contrast(self, first: Any, second: Any = None) -> Contrast:
+        """Return a combination of coefficients: a term, a term less another, or weights by term.
+
+        ``contrast("C(ward)[T.B]", "C(ward)[T.C]")`` compares two wards; ``contrast({"age": 10, "sex": 1})`` is ten
+        years and the other sex.
+        """
+        weights = {first: 1.0} if isinstance(first, str) else first
+        if not isinstance(weights, Mapping):
+            raise InvalidValue("a contrast is a term, two terms, or a mapping from terms to weights")
+        weights = dict(weights) | ({} if second is None else {second: -1.0})
+        terms, row = self.posterior.terms, np.zeros(len(self.posterior.terms))
+        for term, weight in weights.items():
+            if term not in terms:
+                raise InvalidValue(f"no term is called {term!r}; there are {', '.join(terms[:20])}")
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not np.isfinite(weight):
+                raise InvalidValue(f"a weight is a number. Got {weight!r}")
+            row[terms.index(term)] += weight
+        what = " + ".join(term if weight == 1 else f"{weight:g}·{term}" for term, weight in weights.items())
+        what = what.replace("+ -1·", "- ").replace("+ -", "- ")
+        mean, sd, low, high = self.posterior.combined(row, self.level)
+        up = self.posterior.probability_positive(row)
+        return Contrast(what, mean, sd, low, high, max(up, 1 - up))
+
+    def predict(self, frame: Any, *, level: float | None = None, draws: int = _DRAWS) -> Any:
+        """Return the expected response of each row of a frame, averaged over the posterior, with its interval.
+
+        Parameters
+        ----------
+        frame
+            Columns by name, as the formula names them; no private table, for what is asked for is shown.
+        level
+            Of the intervals: how sure one is of the mean, not how far single responses scatter about it.
+        draws
+            How many draws of the coefficients to average over.
+        """
+        found = self._means(frame, draws)
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        wanted = checked_level(self.level if level is None else level)
+        ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
+        table = {"estimate": found.mean(axis=0), "low": ends[0], "high": ends[1]}
+        if found.ndim == 2:
+            return pd.DataFrame(table)
+        n, levels = found.shape[1:]
+        names = levels_of(self.question.response)
+        assert names is not None
+        rows = {"row": np.repeat(np.arange(n), levels), self.question.parsed.response: list(names) * n}
+        return pd.DataFrame(rows | {name: value.ravel() for name, value in table.items()})
+
+    def _means(self, frame: Any, draws: int) -> Floats:
+        """Return the mean response: draws first, then rows, then classes where there are several."""
+        rows = self._rows(frame)
+        thetas = self._thetas(draws)
+        family = self.question.model
+        if family.outputs == 1:
+            means = family.expected(thetas @ rows.T)
+            if isinstance(family, LinearFamily):
+                means = family.scale.middle + family.scale.half * means
+            return np.asarray(means)
+        t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
+        rest = family.mean(t)
+        return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+
+    def _thetas(self, draws: int) -> Floats:
+        """Return draws in the coordinates of the scaled rows; always the same, so that an answer does not flicker."""
+        A, b = self.question.units
+        return np.asarray(np.linalg.solve(A, (self.posterior.sample(draws, seeded_rng(0)) - b).T).T)
+
+    def _rows(self, frame: Any) -> Floats:
+        encoding = self.question.encoding
+        values: list[Any] = []
+        for name, column in zip(encoding.names, encoding.columns, strict=True):
+            try:
+                given = frame[name]
+            except (KeyError, TypeError, IndexError, ValueError):
+                raise InvalidData(f"to predict, give the columns {', '.join(encoding.names)}") from None
+            given = [given] if isinstance(given, str | int | float | bool) else given
+            is_category = isinstance(column, Category)
+            values.append(as_codes(given, column.categories, -1) if is_category else as_numbers(given))  # type: ignore[attr-defined]
+        if not values:
+            values_n = len(frame) if hasattr(frame, "__len__") else 1
+            return encoding.rows([], max(values_n, 1))[0]
+        rows, known = encoding.rows(values)
+        if not known.all():
+            raise InvalidData("a row to predict for has a value that the facts do not allow, or none")
+        return rows
+
+    # Pictures and files.
+
+    def plot(self) -> Any:
+        """Return a forest plot: every coefficient but the intercept with its interval, as a ratio where it has one."""
+        rows = [row for row in self.rows if "Intercept" not in row["term"]] or self.rows
+        drawing, axes = figure(width=6.4, height=max(1.6, 0.9 + 0.32 * len(rows)))
+        name = None if self.ratio is None else self.ratio.replace(" ", "_")
+        keys = ("estimate", "low", "high") if name is None else (name, f"{name}_low", f"{name}_high")
+        middle, low, high = (np.array([row[key] for row in rows]) for key in keys)
+        places = np.arange(len(rows))[::-1]
+        axes.axvline(0.0 if name is None else 1.0, color="#5b6770", linewidth=0.9)
+        axes.errorbar(
+            middle, places, xerr=np.maximum([middle - low, high - middle], 0), fmt="o", color=COLOURS[0], capsize=3
+        )
+        axes.set_yticks(places, [row["term"] for row in rows])
+        axes.set_ylim(-0.7, len(rows) - 0.3)
+        if name is not None:
+            axes.set_xscale("log")
+        axes.set_xlabel("coefficient" if self.ratio is None else self.ratio)
+        axes.set_title(f"{self.question.describe()} ({self.level:.0%} intervals)")
+        return drawing
+
+    def effect(self, column: str, **at: Any) -> Any:
+        """Return what one column does, as a frame: the expected response over its public range, the others held.
+
+        Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        encoding = self.question.encoding
+        if column not in encoding.names:
+            raise InvalidValue(f"no term has the column {column!r}; there are {', '.join(encoding.names)}")
+        held: dict[str, Any] = {}
+        for name, fact in zip(encoding.names, encoding.columns, strict=True):
+            levels = levels_of(fact)
+            span = None if levels is not None else encoding.scale(encoding.names.index(name))
+            if name == column:
+                held[name] = list(levels) if levels is not None else np.linspace(span.low, span.high, 41).tolist()  # type: ignore[union-attr]
+            elif name in at:
+                held[name] = at.pop(name)
+            else:
+                held[name] = levels[0] if levels is not None else (span.low + span.high) / 2  # type: ignore[union-attr]
+        if at:
+            raise InvalidValue(f"no term has the column {next(iter(at))!r} to be held")
+        size = len(held[column])
+        frame = {name: value if name == column else [value] * size for name, value in held.items()}
+        found = self.predict(frame)
+        given = np.array(held[column], dtype=object)
+        times = len(found) // size
+        found.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
+        return found.drop(columns=["row"], errors="ignore")
+
+    def plot_effect(self, column: str, **at: Any) -> Any:
+        """Return a figure of `effect`: the expected response as one column runs over its public range."""
+        found = self.effect(column, **at)
+        response = self.question.parsed.response
+        drawing, axes = figure(width=5.6, height=3.6)
+        groups = [(None, found)] if response not in found else list(found.groupby(response, sort=False))
+        numbers = not isinstance(self.question.facts[column], Category | Flag)
+        for k, (name, part) in enumerate(groups):
+            x = part[column].to_numpy(dtype=float) if numbers else np.arange(len(part)) + 0.08 * k
+            colour = COLOURS[k % len(COLOURS)]
+            if numbers:
+                axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.2)
+                axes.plot(x, part["estimate"], color=colour, label=name)
+            else:
+                off = np.maximum([part["estimate"] - part["low"], part["high"] - part["estimate"]], 0)
+                axes.errorbar(x, part["estimate"], yerr=off, fmt="o", color=colour, capsize=3, label=name)
+                axes.set_xticks(np.arange(len(part)), [str(value) for value in part[column]])
+        if len(groups) > 1:
+            axes.legend(title=response)
+        axes.set_xlabel(column)
+        axes.set_ylabel(f"expected {response}")
+        axes.set_title(f"{self.question.describe()} ({self.level:.0%} intervals)")
+        return drawing
+
+    def to_arviz(self, draws: int = _DRAWS) -> Any:
+        """Return draws of the coefficients as an ArviZ `InferenceData`, the terms under their names."""
+        import arviz  # noqa: PLC0415 - an extra
+
+        samples = self.posterior.sample(draws)[None]
+        attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
+        return arviz.from_dict(
+            posterior={"coefficients": samples},
+            coords={"term": self.posterior.terms},
+            dims={"coefficients": ["term"]},
+            attrs=attributes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the regression as plain values, its table among them; `from_dict` reads it back."""
+        state = {"question": self.question.describe(), "table": self.rows, "release": self.release.to_dict()}
+        return state | {"entry": self.entry, "share": self.share, "level": self.level}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the regression as JSON."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Regression:
+        """Read a regression from `to_dict`'s form."""
+        try:
+            return Regression(
+                Release.from_dict(state["release"]), state["entry"], state["share"], float(state["level"])
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValue(f"cannot read a regression: {error}") from None
+
+    @staticmethod
+    def from_json(text: str) -> Regression:
+        """Read a regression from `to_json`'s form."""
+        return Regression.from_dict(json_object(text, "a regression"))

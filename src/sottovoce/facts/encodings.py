@@ -1,0 +1,175 @@
+"""Public encodings: how the columns of a record become the row of a regression, by the facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import mapping
+
+__all__ = ["LEAST", "Encoding", "Scale", "levels_of", "scale_of"]
+
+Floats = NDArray[np.float64]
+LEAST = 2.0**-60
+"""A number nearer to its middle than this part of its half width is the middle: no product of such is too small."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A number cut to its public bounds and measured as (x − middle)/half, within −1 and 1."""
+
+    low: float
+    high: float
+    middle: float
+    half: float
+
+    def __call__(self, values: Floats) -> Floats:
+        """Return the numbers scaled; NaN stays NaN."""
+        off = np.clip(values, self.low, self.high) - self.middle
+        return np.asarray(np.where(np.abs(off) < LEAST * self.half, 0.0 * off, off) / self.half)
+
+
+def scale_of(column: Column, *, centred: bool) -> Scale:
+    """Return the scale of a number, a count or a flag; from the middle of its bounds where `centred`, else from 0."""
+    if isinstance(column, Flag):
+        return Scale(0.0, 1.0, 0.0, 1.0)
+    low, high = (0.0, float(column.high)) if isinstance(column, Count) else (column.low, column.high)  # type: ignore[attr-defined]
+    middle = low + (high - low) / 2 if centred else 0.0
+    return Scale(low, high, middle, max(abs(high - middle), abs(low - middle)))
+
+
+def levels_of(column: Column) -> tuple[Any, ...] | None:
+    """Return the public values of a flag or a category, None of other kinds."""
+    if isinstance(column, Flag):
+        return (False, True)
+    return column.categories if isinstance(column, Category) else None
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Each entry of a row is a product of numbers, scaled by their public bounds, and indicators of public levels.
+
+    Attributes
+    ----------
+    names, columns
+        The columns that are read, and what is public of each.
+    entries
+        For each entry of a row its factors, (place of the column, level): the level's indicator, or where the level
+        is −1 the number itself. No factor makes the 1 of an intercept.
+    centred
+        For each column, whether it is measured from the middle of its bounds.
+
+    A record in which a column of the encoding is missing, and whose facts do not say what that counts as, is left out:
+    its row is zero.
+
+    Examples
+    --------
+    >>> encoding = Encoding(("age", "ward"), (Number(0, 100), Category(["A", "B"])), ((), ((0, -1),), ((1, 1),)))
+    >>> rows, known = encoding.rows([np.array([75.0, np.nan]), np.array([1, 0])])
+    >>> rows.tolist(), known.tolist()
+    ([[1.0, 0.5, 1.0], [0.0, 0.0, 0.0]], [True, False])
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    entries: tuple[tuple[tuple[int, int], ...], ...]
+    centred: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.centred:
+            object.__setattr__(self, "centred", (True,) * len(self.columns))
+        if not self.entries or not len(self.names) == len(self.columns) == len(self.centred):
+            raise InvalidValue("an encoding names each of its columns once and has at least one entry")
+        for column in self.columns:
+            if not isinstance(column, Number | Count | Flag | Category):
+                raise InvalidValue(f"a regression takes numbers, counts, flags and categories. Got a {column.word}")
+        for entry in self.entries:
+            for place, level in entry:
+                column = self.columns[place] if 0 <= place < len(self.columns) else None
+                levels = None if column is None else levels_of(column)
+                number = level == -1 and isinstance(column, Number | Count | Flag)
+                if not (number or (levels is not None and 0 <= level < len(levels))):
+                    raise InvalidValue(f"no column of the encoding has the factor {(place, level)}")
+
+    @property
+    def size(self) -> int:
+        """The entries of a row."""
+        return len(self.entries)
+
+    def scale(self, place: int) -> Scale:
+        """Return how a number is scaled."""
+        return scale_of(self.columns[place], centred=self.centred[place])
+
+    def default(self, place: int) -> float | None:
+        """Return what a missing value counts as, a number or a level's place; None where its record is left out."""
+        column = self.columns[place]
+        missing = getattr(column, "missing", None)
+        if missing is None:
+            return None
+        return float(column.categories.index(missing)) if isinstance(column, Category) else float(missing)
+
+    def rows(self, values: Sequence[Floats], n: int | None = None) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the n rows and which of them are known, from one array a column.
+
+        Numbers are NaN where missing, the places of categories −1.
+        """
+        n = (len(values[0]) if values else 0) if n is None else n
+        known = np.ones(n, dtype=bool)
+        whole: list[Floats] = []
+        for place, (column, given) in enumerate(zip(self.columns, values, strict=True)):
+            found = np.asarray(given, dtype=np.float64)
+            absent = found < 0 if isinstance(column, Category) else np.isnan(found)
+            default = self.default(place)
+            if default is None:
+                known &= ~absent
+            found = np.where(absent, 0.0 if default is None else default, found)
+            whole.append((found != 0).astype(np.float64) if isinstance(column, Flag) else found)
+        rows = np.ones((n, self.size))
+        scaled = {place: self.scale(place)(whole[place]) for entry in self.entries for place, k in entry if k < 0}
+        for i, entry in enumerate(self.entries):
+            for place, level in entry:
+                rows[:, i] *= scaled[place] if level < 0 else whole[place] == level
+        rows[~known] = 0.0
+        return rows, known
+
+    def samples(self, count: int) -> Floats:
+        """Return rows of imagined records, every column spread evenly and independently over its public values."""
+        rng = np.random.default_rng(0)
+        values = []
+        for column in self.columns:
+            levels = levels_of(column)
+            if levels is not None:
+                values.append(rng.integers(len(levels), size=count).astype(np.float64))
+            else:
+                scale = scale_of(column, centred=True)
+                values.append(rng.uniform(scale.low, scale.high, count))
+        return self.rows(values, count)[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the encoding as plain values; `from_dict` reads it back."""
+        return {
+            "names": list(self.names),
+            "columns": [column.to_dict() for column in self.columns],
+            "entries": [[list(factor) for factor in entry] for entry in self.entries],
+            "centred": list(self.centred),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Encoding:
+        """Read an encoding from `to_dict`'s form."""
+        given = mapping("encoding", state)
+        try:
+            return cls(
+                tuple(given["names"]),
+                tuple(map(Column.from_dict, given["columns"])),
+                tuple(tuple((int(a), int(b)) for a, b in entry) for entry in given["entries"]),
+                tuple(map(bool, given["centred"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValue(f"cannot read an encoding: {error}") from None

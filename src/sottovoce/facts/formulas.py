@@ -1,0 +1,238 @@
+"""Formulas: ``smoker ~ age + C(ward) + age:sex``, with the levels, bounds and scales of public facts."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.facts.encodings import Encoding, Floats, levels_of, scale_of
+from sottovoce.facts.facts import Facts
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["ParsedFormula", "parse_formula"]
+
+_GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
+_CATEGORY = re.compile(r"^C\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)$")
+_LONGEST = 2000
+_ROWS = 4096
+_MOST = 400
+"""Terms at most: the information matrix has half the square of it in entries."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedFormula:
+    """What a formula says.
+
+    Attributes
+    ----------
+    response
+        The column to be explained.
+    encoding
+        How a record becomes a row.
+    terms
+        What each entry is called, as a statistician's table calls it.
+    groups
+        The entries of each ``(1 | group)``, first and last + 1.
+    units
+        The matrix A with which coefficients of the scaled rows become coefficients of the columns as they are.
+    """
+
+    response: str
+    encoding: Encoding
+    terms: tuple[str, ...]
+    groups: tuple[tuple[int, int], ...]
+    units: Floats
+
+
+@functools.lru_cache(maxsize=64)
+def _cached(text: str, facts: tuple[tuple[str, Column], ...]) -> ParsedFormula:
+    return _parsed(text, Facts(dict(facts)))
+
+
+def parse_formula(text: str, facts: Facts) -> ParsedFormula:
+    """Return what a formula says of columns whose facts are public; nothing is read off any data.
+
+    It may add columns, ``C(column)``, products ``a:b`` and ``a*b``, take the intercept away (``0 +`` or ``- 1``), and
+    give a column of categories effects of its own that share their spread, ``(1 | column)``.
+
+    Examples
+    --------
+    >>> facts = Facts(smoker=Flag(), age=Number(0, 110), sex=Flag(), ward=Category(["A", "B", "C"]))
+    >>> parse_formula("smoker ~ age + C(ward) + age:sex", facts).terms
+    ('Intercept', 'age', 'C(ward)[T.B]', 'C(ward)[T.C]', 'age:sex')
+    """
+    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST:
+        raise InvalidValue('a formula is a text such as "smoker ~ age + C(ward)"')
+    return _cached(text, tuple(facts.items()))
+
+
+def _parsed(text: str, facts: Facts) -> ParsedFormula:
+    left, sign, right = text.partition("~")
+    response = left.strip().strip("`")
+    if not sign or not response or "~" in right:
+        raise InvalidValue(f'a formula reads "response ~ terms", such as "smoker ~ age + C(ward)". Got {text!r}')
+    if response not in facts:
+        raise InvalidValue(f"the facts name no column {response!r} to be explained; they name {', '.join(facts)}")
+    groups = [found["name"].strip("`") for found in _GROUP.finditer(right)]
+    fixed = _GROUP.sub(" ", right).strip().lstrip("+").strip() or "1"
+    if "|" in fixed:
+        raise InvalidValue("a group has one effect a level: (1 | column); slopes that vary by group are not offered")
+    if len(set(groups)) < len(groups) or len(groups) > 2:
+        raise InvalidValue("a formula has at most two groups (1 | column), each once")
+    names, exprs = _factors(fixed, facts)
+    for name in groups:
+        if not isinstance(facts[name], Category):
+            raise InvalidValue(f"(1 | {name}) needs a column of categories; {name!r} is a {facts[name].word}")
+    if response in {*names, *groups}:
+        raise InvalidValue(f"{response!r} is explained, and cannot explain itself")
+    read = tuple(dict.fromkeys([*names, *groups]))
+    columns = tuple(facts[name] for name in read)
+    frame = _frame(read, columns)
+    matrix = _matrix(fixed, frame)
+    place = {name: k for k, name in enumerate(read)}
+    entries, terms = _entries(matrix, exprs, place, columns)
+    spans = []
+    for name in groups:
+        levels = columns[place[name]].categories  # type: ignore[attr-defined]
+        spans.append((len(entries), len(entries) + len(levels)))
+        entries += [((place[name], k),) for k in range(len(levels))]
+        terms += [f"(1 | {name})[{level}]" for level in levels]
+    if len(entries) > _MOST:
+        raise InvalidValue(f"a formula has at most {_MOST} terms. Got {len(entries)}")
+    if not entries:
+        raise InvalidValue("a formula needs at least one term")
+    encoding, units = _in_units(read, columns, tuple(entries), np.asarray(matrix, dtype=np.float64), frame)
+    return ParsedFormula(response, encoding, tuple(terms), tuple(spans), units)
+
+
+def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, bool]]]:
+    """Return the columns of the fixed part, and what each factor's expression stands for: (column, as categories)."""
+    try:
+        from formulaic import Formula  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InvalidValue("formulas need the regression extra: pip install 'sottovoce[regression]'") from None
+    try:
+        parsed = list(Formula(fixed))
+    except Exception:  # every fault of its grammar has a class and a picture of its own
+        raise InvalidValue(f"cannot read the terms {fixed!r}; write them like age + C(ward) + age:sex") from None
+    names: list[str] = []
+    exprs: dict[str, tuple[str, bool]] = {}
+    for term in parsed:
+        for factor in getattr(term, "factors", ()):
+            expr, method = factor.expr, factor.eval_method.value
+            wrapped = _CATEGORY.match(expr)
+            if method == "literal" and expr in ("0", "1"):
+                continue
+            if not (method == "lookup" or (method == "python" and wrapped)):
+                raise InvalidValue(
+                    f"{expr} is no public term: a formula may use columns, C(column), a:b, a*b and (1 | column); "
+                    "scales and levels come from the facts"
+                )
+            name = wrapped["name"].strip("`") if wrapped else expr
+            column = facts[name]
+            if not isinstance(column, Number | Count | Flag | Category):
+                raise InvalidValue(f"{name!r} is a {column.word}, which no formula takes")
+            if wrapped and levels_of(column) is None:
+                raise InvalidValue(f"{name!r} is a {column.word}: it has no public levels for {expr}")
+            names.append(name)
+            exprs[expr] = (name, bool(wrapped) or isinstance(column, Category))
+    return list(dict.fromkeys(names)), exprs
+
+
+def _frame(names: Sequence[str], columns: Sequence[Column]) -> Any:
+    """Return imagined records, all levels among them: what formulaic sees instead of the data."""
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    rng = np.random.default_rng(1)
+    frame: dict[str, Any] = {}
+    for name, column in zip(names, columns, strict=True):
+        levels = levels_of(column)
+        if isinstance(column, Category) and levels is not None:
+            codes = np.concatenate([np.arange(len(levels)), rng.integers(len(levels), size=_ROWS)])[:_ROWS]
+            frame[name] = pd.Categorical([f"l{k}" for k in codes], categories=[f"l{k}" for k in range(len(levels))])
+        elif isinstance(column, Flag):
+            frame[name] = np.append([False, True], rng.random(_ROWS - 2) < 0.5)
+        else:
+            scale = scale_of(column, centred=True)
+            frame[name] = rng.uniform(scale.low, scale.high, _ROWS)
+    return pd.DataFrame(frame, index=range(_ROWS))
+
+
+def _matrix(fixed: str, frame: Any) -> Any:
+    from formulaic import model_matrix  # noqa: PLC0415 - an extra
+
+    try:
+        return model_matrix(fixed, frame)
+    except Exception:
+        raise InvalidValue(f"cannot read the terms {fixed!r}; write them like age + C(ward) + age:sex") from None
+
+
+def _entries(
+    matrix: Any, exprs: dict[str, tuple[str, bool]], place: dict[str, int], columns: Sequence[Column]
+) -> tuple[list[tuple[tuple[int, int], ...]], list[str]]:
+    """Return the factors of each column of a model matrix, read from its structure, and what to call it."""
+    entries: list[tuple[tuple[int, int], ...]] = []
+    terms: list[str] = []
+    for part in matrix.model_spec.structure:
+        patterns = []
+        for scoped in part.scoped_terms:
+            found = [exprs[one.factor.expr] + (one.factor.expr,) for one in scoped.factors]
+            level = r"\[(T\.)?(l\d+|False|True)\]"
+            text = ":".join(re.escape(expr) + (level if coded else "") for _, coded, expr in found)
+            patterns.append((re.compile(f"^{text or 'Intercept'}$"), found))
+        for name in part.columns:
+            matched, found = next((m, f) for p, f in patterns if (m := p.match(name)) is not None)
+            coded_levels = iter(matched.groups())
+            entry, shown = [], []
+            for column, coded, expr in found:
+                at = place[column]
+                if not coded:
+                    entry.append((at, -1))
+                    shown.append(expr)
+                    continue
+                against, word = next(coded_levels) or "", next(coded_levels)
+                level_at = int(word[1:]) if word[0] == "l" else int(word == "True")
+                entry.append((at, level_at))
+                shown.append(f"{expr}[{against}{levels_of(columns[at])[level_at]}]")  # type: ignore[index]
+            entries.append(tuple(entry))
+            terms.append(":".join(shown) or "Intercept")
+    return entries, terms
+
+
+def _in_units(
+    names: tuple[str, ...], columns: tuple[Column, ...], entries: Any, raw: Floats, frame: Any
+) -> tuple[Encoding, Floats]:
+    """Return the encoding with every number centred that may be, and the matrix from its coefficients to the raw ones.
+
+    A number may be measured from its middle where the model can say so: where each scaled row is a combination of raw
+    entries. Otherwise (a product without its parts) it is measured from zero.
+    """
+    values = [
+        np.asarray(frame[name].cat.codes if isinstance(column, Category) else frame[name], dtype=np.float64)
+        for name, column in zip(names, columns, strict=True)
+    ]
+    fixed = entries[: raw.shape[1]]
+    centred = [True] * len(columns)
+    units = np.eye(len(entries))
+    if not fixed:
+        return Encoding(names, columns, entries, tuple(centred)), units
+    sizes = np.maximum(np.abs(raw).max(axis=0), 1e-300)
+    for place in [-1, *range(len(columns))]:
+        if place >= 0:
+            centred[place] = False
+        scaled = Encoding(names, columns, fixed, tuple(centred)).rows(values, len(raw))[0]
+        solved, *_ = np.linalg.lstsq(raw / sizes, scaled, rcond=1e-12)
+        if np.abs(raw / sizes @ solved - scaled).max() < 1e-8:
+            solved[np.abs(solved) < 1e-9] = 0.0
+            # x_scaled = B'x_raw, so x_scaled·θ = x_raw·Bθ.
+            units[: len(fixed), : len(fixed)] = solved / sizes[:, None]
+            break
+    else:  # pragma: no cover - numbers measured from zero are multiples of the raw ones
+        raise InvalidValue("the terms of this formula say the same thing twice; leave one out")
+    return Encoding(names, columns, entries, tuple(centred)), units

@@ -1,0 +1,467 @@
+r"""A look: the score and the information of a regression at a public centre, every record weighed, none cut short.
+
+With z = Tx in public coordinates, t = z·θ and the weight v = min(1, c²/‖z‖²), a record gives
+
+.. math:: w = \frac{v z (y - \mu(t))}{Bc}, \qquad u = \frac{z \sqrt{v \mu'(t)}}{\sqrt\kappa\, c},
+
+both no longer than 1, each entry rounded to 2⁻ᵇ. The look is Σw (the score), Σuu' (the information) and Σww' (how much
+the score varies): sums of whole numbers and of their products, the same in any order and, but for the last digits of an
+exponential, on every engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.facts.columns import Category, Column, Flag, Number
+from sottovoce.facts.encodings import Encoding
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.readings.base import Block, Looks, Movement, Reading, Statistics
+from sottovoce.readings.columns import as_codes, as_numbers
+from sottovoce.readings.families import Family, family_of
+
+__all__ = ["PARTS", "HeldRecords", "Look", "fine_bits"]
+
+PARTS = ("score", "information", "meat")
+_CHUNK = 1 << 14
+_SLACK = 1.01
+"""Beside half a step an entry, what double precision loses before the rounding."""
+
+
+def fine_bits(n: int) -> int:
+    """Return how fine the grid may be: a double then holds the sum of n products exactly.
+
+    >>> fine_bits(1000), fine_bits(50_000_000)
+    (15, 13)
+    """
+    return max(4, min(15, (52 - max(n, 1).bit_length()) // 2))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRecords(Looks):
+    """Records in memory, one list a column, that may be looked at again."""
+
+    columns: tuple[Any, ...]
+
+    @property
+    def n(self) -> int:
+        """The number of records."""
+        return len(self.columns[0])
+
+    def look(self, reading: Any) -> Any:
+        """Return what a reading makes of them."""
+        return reading.read(list(self.columns))
+
+
+@dataclass(frozen=True)
+class Look(Reading):
+    """Score, information and the score's own variation at a public centre.
+
+    Attributes
+    ----------
+    encoding
+        How the first columns become a row x.
+    response, family
+        What is public of the last column, and the word of the family that explains it.
+    centre
+        θ in the coordinates of z, one row for each linear predictor, the rows one after the other.
+    shape
+        The matrix T, row by row.
+    norm
+        c; a longer z weighs less.
+    bits
+        b: entries are rounded to 2⁻ᵇ.
+    parts
+        Which of score, information and meat are taken.
+    cap
+        Where counts are cut, for a family that counts; 0 leaves it to the facts.
+
+    A record with a missing value, of which the facts do not say what it counts as, gives zeros.
+
+    Examples
+    --------
+    >>> encoding = Encoding(("a",), (Number(-1, 1),), (((0, -1),),))
+    >>> look = Look(encoding, Flag(), "logistic", (0.0,), ((1.0,),), 1.0, bits=4)
+    >>> look.read([[1.0, -0.5, None, 9.0], [True, False, True, False]]).total.tolist()
+    [8.0, 576.0, 576.0]
+    """
+
+    word: ClassVar[str] = "look"
+    vector: ClassVar[bool] = True
+    encoding: Encoding
+    response: Column
+    family: str
+    centre: tuple[float, ...]
+    shape: tuple[tuple[float, ...], ...]
+    norm: float
+    bits: int = 12
+    parts: tuple[str, ...] = PARTS
+    cap: int = 0
+
+    def __post_init__(self) -> None:
+        d, D = self.encoding.size, self.encoding.size * self.model.outputs
+        real("norm", self.norm, 0.0)
+        whole("cap", self.cap)
+        if not (self.norm > 0 and 2 <= self.bits <= 20):
+            raise InvalidValue("a look needs norm > 0 and bits from 2 to 20")
+        shape, centre = np.array(self.shape, dtype=np.float64), np.array(self.centre, dtype=np.float64)
+        if shape.shape != (d, d) or centre.shape != (D,):
+            raise InvalidValue(f"a look at {d} entries takes a {d} × {d} shape and a centre of {D} numbers")
+        if not (np.all(np.isfinite(shape)) and np.all(np.isfinite(centre))) or np.abs(shape).max() > 2.0**40:
+            raise InvalidValue("the shape and the centre of a look must be finite and of moderate size")
+        if not self.parts or not set(self.parts) <= set(PARTS):
+            raise InvalidValue(f"the parts of a look are {', '.join(PARTS)}. Got {self.parts!r}")
+        object.__setattr__(self, "parts", tuple(part for part in PARTS if part in self.parts))
+
+    @cached_property
+    def model(self) -> Family:
+        """The family with its response."""
+        made: Family = family_of(self.family, self.response, self.cap)
+        return made
+
+    @property
+    def dimension(self) -> int:
+        """The unknowns."""
+        return self.encoding.size * self.model.outputs
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """T; entries too small to tell from zero beside the largest of their row are dropped."""
+        T = np.array(self.shape, dtype=np.float64)
+        return np.where(np.abs(T) < 2.0**-60 * np.abs(T).max(axis=1, keepdims=True), 0.0, T)
+
+    @cached_property
+    def predictors(self) -> Floats:
+        """θ, one row a linear predictor."""
+        return np.array(self.centre, dtype=np.float64).reshape(self.model.outputs, self.encoding.size)
+
+    @cached_property
+    def reach(self) -> float:
+        """The largest |t| of a row of length c, by the public centre."""
+        return self.norm * float(np.linalg.norm(self.predictors, axis=1).max()) * (1 + 1e-12)
+
+    @cached_property
+    def bound(self) -> float:
+        """B: longer rows weigh less than B can grow."""
+        return self.model.bound(self.reach)
+
+    @cached_property
+    def diameter(self) -> float:
+        """How far two contributions to the score lie apart, of which none is longer than 1."""
+        return min(self.model.apart(self.reach) / self.bound, 2.0)
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """By what the score and the roots of the information are multiplied: 2ᵇ/(Bc) and 2ᵇ/(√κ·c)."""
+        one = 2.0**self.bits
+        return one / (self.bound * self.norm), one / (math.sqrt(self.model.steepest) * self.norm)
+
+    # The parts of the total.
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The entries of each block: of a matrix the diagonal and what is above it are two."""
+        D = self.dimension
+        found = {}
+        for part in self.parts:
+            if part == "score":
+                found[part] = D
+                continue
+            found[part] = D
+            if D > 1:
+                found[f"{part} off"] = D * (D - 1) // 2
+        return found
+
+    @property
+    def size(self) -> int:
+        """The entries of all parts."""
+        return sum(self.sizes.values())
+
+    def split(self, total: Any) -> dict[str, Floats]:
+        """Return each part of a total: the score as a vector, the others as symmetric matrices."""
+        D = self.dimension
+        pieces = dict(
+            zip(self.sizes, np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1]), strict=True)
+        )
+        found = {}
+        for part in self.parts:
+            if part == "score":
+                found[part] = pieces[part]
+                continue
+            matrix = np.diag(pieces[part])
+            if D > 1:
+                rows, columns = np.triu_indices(D, 1)
+                matrix[rows, columns] = matrix[columns, rows] = pieces[f"{part} off"]
+            found[part] = matrix
+        return found
+
+    def join(self, **parts: Floats) -> Floats:
+        """Return a total from its parts, as `split` gives them."""
+        pieces = []
+        for part in self.parts:
+            if part == "score":
+                pieces.append(parts[part])
+                continue
+            pieces.append(np.diag(parts[part]))
+            if self.dimension > 1:
+                pieces.append(parts[part][np.triu_indices(self.dimension, 1)])
+        return np.concatenate(pieces).astype(np.float64)
+
+    # The records.
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns to read, the response last."""
+        return [*self.encoding.columns, self.response]
+
+    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+        """Return n and the look at a list of columns, the response last."""
+        del public
+        if missing is not None:
+            raise InvalidValue("each column says itself what a missing value counts as")
+        wanted = len(self.columns)
+        if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != wanted:
+            raise InvalidData(f"this reading takes a list of {wanted} columns, in order")
+        values = [_numbers(column, given) for column, given in zip(self.columns, records, strict=True)]
+        if len({len(column) for column in values}) > 1:
+            raise InvalidData("every column must have one value a record; these have different lengths")
+        n, total = len(values[0]), np.zeros(self.size)
+        for start in range(0, n, _CHUNK):
+            some = [column[start : start + _CHUNK] for column in values]
+            total = total + self.of_rows(*self.encoding.rows(some[:-1], len(some[-1])), self.model.outcome(some[-1]))
+        return Statistics(n, total)
+
+    def of_rows(self, rows: Floats, known: NDArray[np.bool_], y: Floats) -> Floats:
+        """Return the sum over encoded rows and outcomes, NaN where missing."""
+        known = known & ~np.isnan(y)
+        rows, y = np.where(known[:, None], rows, 0.0), np.where(known, y, 0.0)
+        w, roots = self.contributions(rows, y)
+        parts: dict[str, Floats] = {}
+        if "score" in self.parts:
+            parts["score"] = w.sum(axis=0)
+        if "information" in self.parts:
+            parts["information"] = sum((u.T @ u for u in roots), np.zeros((self.dimension,) * 2))
+        if "meat" in self.parts:
+            parts["meat"] = w.T @ w
+        return self.join(**parts)
+
+    def contributions(self, rows: Floats, y: Floats) -> tuple[Floats, list[Floats]]:
+        """Return w, and the one or several u whose squares add up to the information, in whole steps."""
+        x = list(rows.T)
+        columns = [_combined(x, row) for row in self.matrix]
+        z = np.stack(columns, axis=1)
+        squares = _combined(columns, columns)
+        v = self.norm**2 / np.maximum(squares, self.norm**2)
+        t = np.stack([_combined(columns, row) for row in self.predictors], axis=1)
+        pull, lean = self.factors
+        if self.model.outputs == 1:
+            t = t[:, 0]
+            w = z * (pull * v * (y - self.model.mean(t)))[:, None]
+            return np.rint(w), [np.rint(z * (lean * np.sqrt(v * self.model.slope(t)))[:, None])]
+        # The information of one record is Σₖ pₖ(eₖ − p)(eₖ − p)' ⊗ vzz', the first class among the k.
+        p = self.model.mean(t)
+        classes = np.arange(1, self.model.outputs + 1)
+        w = np.rint(_outer((y[:, None] == classes) - p, z * (pull * v)[:, None]))
+        roots = []
+        for k in range(self.model.outputs + 1):
+            share = 1 - p.sum(axis=1) if k == 0 else p[:, k - 1]
+            scale = lean * np.sqrt(v * np.maximum(share, 0.0))
+            roots.append(np.rint(_outer((classes == k) - p, z * scale[:, None])))
+        return w, roots
+
+    # How far one record moves it.
+
+    @property
+    def _rounding(self) -> float:
+        """How far rounding moves one contribution, in steps: half a step an entry."""
+        return math.sqrt(self.dimension) / 2 * _SLACK
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        """The longest contribution of one record to each part, in steps, rounding included."""
+        one, off = 2.0**self.bits, self._rounding
+        square = (one + off) ** 2
+        roots = self.model.outputs + 1
+        several = one**2 + 2 * off * one * math.sqrt(2 * roots) + roots * off**2
+        found = {"score": one + off, "information": square if roots == 2 else several, "meat": square}
+        return {part: found[part] for part in self.parts}
+
+    @property
+    def moves(self) -> dict[str, float]:
+        """How far one replaced record moves each part alone, in steps; two PSD matrices never point apart."""
+        one, off = 2.0**self.bits, self._rounding
+        moves = {part: math.sqrt(2) * length for part, length in self.lengths.items()}
+        return moves | ({"score": self.diameter * one + 2 * off} if "score" in self.parts else {})
+
+    def joint(self, scales: Mapping[str, float]) -> float:
+        r"""Return how far one replaced record moves all parts together, each in units of its noise.
+
+        Let −g be the cosine between the two contributions to the score. Their difference has a squared length of at
+        most 2(1 + g), and of the squared `diameter` D; that of their outer products 2(1 − g²), and that of two
+        information matrices 2 max(1 − g², ½) (2 where there are several predictors), for lengths of at most 1. The
+        largest sum over g, and what rounding adds:
+
+        .. math:: \Delta = \max_g \sqrt{\tfrac{\min(2 + 2g, D^2)}{\sigma^2} + \tfrac{2(1-g^2)}{\tau_w^2} + \dots}
+
+        A shorter contribution moves less: for a fixed inner product every term grows with both lengths.
+        """
+        one = 2.0**self.bits
+        score = one / scales["score"] if "score" in self.parts else 0.0
+        meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
+        information = one**2 / scales["information"] if "information" in self.parts else 0.0
+        g = np.linspace(0.0, 1.0, 4097)
+        curve = 1 - g * g
+        lone = np.ones_like(g) if self.model.outputs > 1 else np.maximum(curve, 0.5)
+        squares = np.minimum(2 * (1 + g), self.diameter**2) * score**2 + 2 * curve * meat**2 + 2 * lone * information**2
+        # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
+        between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096
+        slack = {part: self.lengths[part] - (one if part == "score" else one**2) for part in self.parts}
+        rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
+        return math.sqrt(float(squares.max()) + between) + rounding
+
+    def blocks(self, n: int) -> tuple[Block, ...]:
+        """Return each block as far as it can move alone."""
+        del n
+        found = []
+        for name, size in self.sizes.items():
+            part = name.removesuffix(" off")
+            half = 2.0 if name.endswith(" off") else 1.0  # what lies above the diagonal is half of what lies beside it
+            found.append(Block(size, Movement(1.0, 0, 0, self.moves[part] ** 2 / half)))
+        return tuple(found)
+
+    def movement(self, n: int) -> Movement:
+        """Return how far everything moves together, in squares."""
+        del n
+        return Movement(1.0, 0, 0, sum(move**2 for move in self.moves.values()))
+
+    @property
+    def whole(self) -> bool:
+        """Everything is counted in whole steps."""
+        return True
+
+    @property
+    def unit(self) -> float:
+        """The longest contribution to the score."""
+        return 2.0**self.bits
+
+    def check_sums(self, n: int) -> None:
+        """Raise unless a double holds every sum exactly."""
+        if n * max(self.lengths.values()) > 2.0**53:
+            raise InvalidValue(f"the sums of n={n} records do not fit into a double; use fewer bits")
+
+    def check(self, statistics: Statistics) -> Statistics:
+        """Return a look that n records can give."""
+        n, total = self._checked_total(statistics)
+        for part, found in self.split(total).items():
+            if float(np.linalg.norm(found)) > n * self.lengths[part] * (1 + 1e-9):
+                raise self._off(n)
+        return statistics
+
+    def project(self, n: int, total: Floats) -> Floats:
+        """Return each part shortened to what n records can give."""
+        found = self.split(np.asarray(total, dtype=np.float64))
+        for part, value in found.items():
+            most, size = n * self.lengths[part], float(np.linalg.norm(value))
+            found[part] = value if size <= most else value * (most / size)
+        return self.join(**found)
+
+    def statistics(self, n: int, total: Floats) -> Statistics:
+        """Return the statistics nearest to a total, in whole steps towards zero."""
+        return Statistics(n, np.trunc(total))
+
+    def middle(self) -> list[float]:
+        """Return the look at rows that are zero."""
+        return [0.0] * self.size
+
+    def _fits(self, mean: Floats) -> tuple[bool, str]:
+        fits = mean.shape == (self.size,) and np.array_equal(self.project(1, mean), mean)
+        return bool(fits), f"{self.size} sums of records within the bounds"
+
+    def neighbours(self, first: Any, second: Any) -> bool:
+        """Say whether two data sets, or what is seen of them, can differ by one record replaced."""
+        if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
+            pairs = zip(zip(*first.columns, strict=True), zip(*second.columns, strict=True), strict=False)
+            return first.n == second.n and sum(repr(a) != repr(b) for a, b in pairs) <= 1
+        return super().neighbours(first, second)
+
+    def apart(self, gap: Floats) -> bool:
+        """Say whether one record can have moved every part this far."""
+        moves = self.moves
+        return all(float(np.linalg.norm(found)) <= moves[part] * (1 + 1e-9) for part, found in self.split(gap).items())
+
+    def farthest(self, most: int = 128) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the two typical records whose contributions lie farthest apart, in units of `lengths`."""
+        records = list(islice(product(*self.typical()), most))
+        whole = [dict(self.split(self.read([[cell] for cell in record]).total)) for record in records]
+        scaled = np.array(
+            [
+                np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts])
+                for w in whole
+            ]
+        )
+        gaps = np.linalg.norm(scaled[:, None] - scaled[None], axis=2)
+        i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
+        return records[int(i)], records[int(j)]
+
+    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
+        """Return typical records as far apart as any, all others equal to the second."""
+        first, second = self.farthest()
+        rest = [second] * (n - 1)
+        return [(self._of([first, *rest]), self._of([second, *rest]))]
+
+    def _of(self, records: Sequence[tuple[Any, ...]]) -> Statistics:
+        return self.read([list(column) for column in zip(*records, strict=True)])
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the ends, the middle and beyond of every column, and a missing value."""
+        return tuple(_values(column) for column in self.columns)
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return two numbers and a flag, away from zero."""
+        encoding = Encoding(("a", "b"), (Number(-1, 1), Number(0, 10, 2.0)), (((0, -1),), ((1, -1),)))
+        return cls(encoding, Flag(), "logistic", (0.7, -0.4), ((1.0, 0.0), (0.25, 1.5)), 1.0, bits=10)
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Reading:
+        state["encoding"] = Encoding.from_dict(state["encoding"])
+        state["response"] = Column.from_dict(state["response"])
+        return super()._from_state(state)
+
+
+def _combined(columns: Sequence[Floats], weights: Sequence[Any]) -> Floats:
+    """Return Σ columns·weights, added from left to right: what a record becomes does not depend on its place."""
+    total = np.zeros_like(columns[0])
+    for column, weight in zip(columns, weights, strict=True):
+        if not np.isscalar(weight) or weight != 0:
+            total = total + column * weight
+    return total
+
+
+def _outer(left: Floats, right: Floats) -> Floats:
+    """Return left ⊗ right of each record, flat."""
+    return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(right), -1))
+
+
+def _numbers(column: Column, given: Any) -> Floats:
+    if isinstance(column, Category):
+        return as_codes(given, column.categories, -1).astype(np.float64)
+    return as_numbers(given)
+
+
+def _values(column: Any) -> tuple[Any, ...]:
+    if isinstance(column, Category):
+        return (*column.categories, None)
+    if isinstance(column, Flag):
+        return (False, True, None)
+    low, high = getattr(column, "low", 0), column.high
+    return (low, high, (low + high) / 2, 3 * high + 1, None) if isinstance(column, Number) else (0, high, 1, None)

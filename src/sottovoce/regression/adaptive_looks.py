@@ -1,0 +1,322 @@
+"""Adaptive looks: a regression from two or three noisy looks, each where the one before it says the answer lies."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.facts import Category, Facts, Flag
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.privacy.concentrated import ZeroConcentratedProfile
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import HeldRecords, Look, Looks, Statistics
+from sottovoce.regression.coefficients import Coefficients
+from sottovoce.regression.formula import Formula
+from sottovoce.regression.glances import Belief, Glance, Imagined, believe, round_shape
+
+__all__ = ["AdaptiveLooks"]
+
+_SIDES = {"score": 2.0, "information": math.sqrt(2.0), "meat": math.sqrt(2.0)}
+_PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
+    True: (
+        (0.15, {"score": 0.8, "information": 0.2}),
+        (0.25, {"score": 0.8, "information": 0.2}),
+        (0.60, {"score": 0.75, "information": 0.17, "meat": 0.08}),
+    ),
+    False: (
+        (0.10, {"score": 0.5, "information": 0.5}),
+        (0.80, {"score": 0.75, "information": 0.25}),
+        (0.10, {"meat": 1.0}),
+    ),
+}
+"""For a mean that bends, and for one that does not: each look's share of ρ, and of it the share of each part."""
+
+_LAST = 0.3
+"""How much less noise the last look has than one before it, roughly."""
+_LOT = 5000
+_TRIED = 128
+"""Typical records among which the two farthest apart are looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveLooks(Mechanism):
+    r"""Look at zero, look where that points to, look again; then say what the last look tells, noise included.
+
+    A look is Σw, Σuu' and Σww' (`Look`) with discrete Gaussian noise on every entry. The k-th is ρₖ-zCDP given those
+    before it, for its centre and its coordinates are functions of what they released; so the whole is Σρₖ-zCDP by
+    adaptive composition, whatever the records are, and it is charged once.
+
+    Parameters
+    ----------
+    system, n
+        The `Formula`, and how many records there are.
+    rho
+        What all looks cost together.
+
+    Examples
+    --------
+    >>> from sottovoce.facts import Number
+    >>> from sottovoce.privacy.promises import ApproxDP
+    >>> formula = Formula("smoker ~ age", Facts(smoker=Flag(), age=Number(0, 110)))
+    >>> mechanism = AdaptiveLooks.calibrate(formula, 10_000, ApproxDP(1.0, 1e-6))
+    >>> mechanism.profile.satisfies(ApproxDP(1.0, 1e-6)), len(mechanism.plan)
+    (True, 3)
+    """
+
+    word: ClassVar[str] = "adaptive looks"
+    choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"looks": {}}
+    forecasts: ClassVar[bool] = False
+    system: Formula
+    rho: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.system, Formula):
+            raise InvalidValue(f"adaptive looks take a Formula. Got a {type(self.system).__name__}")
+        super().__post_init__()
+        object.__setattr__(self, "rho", real("rho", self.rho, above=0.0))
+        self.reading.check_sums(self.n)
+        self.scales(self.reading, self.plan[0])
+
+    @classmethod
+    def calibrate(cls, system: Formula, n: int, target: Promise) -> Self:
+        """Return the looks with the least noise that keep the promise."""
+        rho = largest_keeping(ZeroConcentratedProfile, target, high=1e4, name="rho")
+        return cls(system, n, rho)
+
+    @property
+    def plan(self) -> tuple[tuple[float, dict[str, float]], ...]:
+        """Each look's share of ρ, and how it is split."""
+        return _PLANS[self.system.model.curved]
+
+    @property
+    def reading(self) -> Look:
+        """The first look; the others depend on what it releases."""
+        return self.system.look(self.n)
+
+    @property
+    def profile(self) -> Profile:
+        """What all looks cost."""
+        return ZeroConcentratedProfile(self.rho if self.n else 0.0)
+
+    def cost(self, draws: int = 1) -> Profile:
+        """Return the profile: any number of samples of the released posterior is free."""
+        del draws
+        return self.profile
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a logistic regression of eight records on two groups."""
+        return cls(Formula("y ~ 0 + g", Facts(y=Flag(), g=Category(("a", "b")))), 8, 0.5)
+
+    # The noise.
+
+    def scales(self, look: Look, step: tuple[float, dict[str, float]]) -> dict[str, float]:
+        """Return the noise of each part in whole steps: that of a matrix' diagonal, √½ of which goes beside it."""
+        share, split = step
+        one = 2.0**look.bits
+        raw = {p: _SIDES[p] * (one if p == "score" else one**2) / math.sqrt(split[p]) for p in look.parts}
+        stretch = look.joint(raw) / math.sqrt(2 * self.rho * share * (1 - 1e-12)) * (1 + 1e-12)
+        found = {part: scale * stretch for part, scale in raw.items()}
+        if max(found.values()) > 2.0**55:
+            raise InvalidValue(f"rho={self.rho:g} is so small that its noise leaves the range of whole numbers")
+        return found
+
+    def noises(self, look: Look, scales: Mapping[str, float]) -> list[IntegerNoise]:
+        """Return the noise of each block."""
+        root = {name: math.sqrt(0.5) if name.endswith(" off") else 1.0 for name in look.sizes}
+        return [IntegerNoise("gaussian", scales[name.removesuffix(" off")] * root[name]) for name in look.sizes]
+
+    # The release.
+
+    def see(self, records: Any) -> Any:
+        """Return records that can be looked at again, or raise `InvalidData`."""
+        if isinstance(records, Looks):
+            return _Counted(records, self.n)
+        if isinstance(records, _Counted):
+            return records
+        try:
+            columns = tuple(records[name] for name in self.system.columns)
+        except (KeyError, TypeError, IndexError, ValueError):
+            raise InvalidData(f"this regression reads the columns {', '.join(self.system.columns)}") from None
+        return _Counted(HeldRecords(columns), self.n)
+
+    def _value(self, seen: Any, rng: np.random.Generator, draws: int) -> Coefficients:
+        del draws
+        return self.conclude(self.walk(lambda look, scales: self._noisy(seen, look, scales, rng)))
+
+    def _noisy(self, seen: Any, look: Look, scales: Mapping[str, float], rng: np.random.Generator) -> Floats:
+        steps = look.steps(look.check(seen.look(look)))
+        pieces = np.split(steps, np.cumsum(list(look.sizes.values()))[:-1])
+        noises = self.noises(look, scales)
+        return np.concatenate([noise.add(part, rng) for noise, part in zip(noises, pieces, strict=True)]).astype(float)
+
+    def walk(self, shown: Callable[[Look, Mapping[str, float]], Floats]) -> list[tuple[Glance, Belief | None]]:
+        """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
+        path: list[tuple[Glance, Belief | None]] = []
+        look, system = self.reading, self.system
+        for place, step in enumerate(self.plan):
+            if place:
+                look = self._next(path, tuple(step[1]))
+            scales = self.scales(look, step)
+            glance = _glance(look, shown(look, scales), scales)
+            straight = not system.model.curved
+            last = place == len(self.plan) - 1
+            if glance.score is None or (last and not straight):
+                path.append((glance, None))
+                continue
+            first = path[0][0] if path else glance
+            imagined = Imagined.from_first(first)
+            path.append((glance, believe(glance, system.priors(imagined.spread), None if straight else imagined)))
+        return path
+
+    def _next(self, path: list[tuple[Glance, Belief | None]], parts: tuple[str, ...]) -> Look:
+        """Return the next look, by what was released: at the mean of the belief, where the information is round."""
+        glance, belief = path[-1]
+        assert belief is not None
+        imagined = Imagined.from_first(path[0][0])
+        if "score" not in parts:  # how much the score varies is asked where the score was taken
+            return self.system.look_at(self.n, belief.mean, glance.look.matrix, glance.look.norm, parts)
+        shape = round_shape(glance)
+        lengths = float((shape @ imagined.moment @ shape.T).trace()) / imagined.count * self._room(glance) ** 2
+        centre = belief.mean if self.system.model.curved else np.zeros(self.system.dimension)
+        return self.system.look_at(
+            self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, self._cap(imagined, centre)
+        )
+
+    def _room(self, glance: Glance) -> float:
+        """Return how much longer than the average rows may be and weigh fully: more where noise is the lesser part.
+
+        A longer norm wastes less of long rows and costs more noise.
+        """
+        noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()), 1e-300)
+        return float(np.clip((_LAST * noise) ** -0.125, 1.0, 2.0)) if noise > 0 else 2.0
+
+    def _cap(self, imagined: Imagined, centre: Floats) -> int:
+        """Return where to cut counts: two deviations above the mean of nine rows in ten, as far as is known."""
+        if self.system.family != "poisson":
+            return 0
+        mean = float(np.exp(min(np.quantile(imagined.rows @ centre, 0.9), 10.0)))
+        return max(1, math.ceil(mean + 2 * math.sqrt(mean)))
+
+    def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
+        """Return what the looks tell: post-processing."""
+        system = self.system
+        imagined = Imagined.from_first(path[0][0])
+        priors = system.priors(imagined.spread)
+        meat = path[-1][0]
+        last = next(glance for glance, _ in reversed(path) if glance.score is not None)
+        bent = imagined if system.model.curved else None
+        A, b = system.units
+        found = believe(last, priors, bent, meat).mapped(A, b)
+        plain = believe(last, priors, bent, meat, noisy=False).mapped(A, b)
+        return Coefficients.from_belief(system, found, np.sqrt(np.diag(plain.covariance)))
+
+    # The attack.
+
+    @cached_property
+    def path(self) -> tuple[tuple[Look, dict[str, float]], ...]:
+        """The looks, each with its noise, that an imagined table of typical records led to once."""
+        typical = self.reading.typical()
+        columns = tuple([column[k % len(column)] for k in range(self.n)] for column in typical)
+        seen, rng = self.see(HeldRecords(columns)), seeded_rng(0)
+        found: list[tuple[Look, dict[str, float]]] = []
+
+        def show(look: Look, scales: Mapping[str, float]) -> Floats:
+            found.append((look, dict(scales)))
+            return self._noisy(seen, look, scales, rng)
+
+        self.walk(show)
+        return tuple(found)
+
+    def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
+        """Return the noisy sums of so many releases along one `path`, a row each.
+
+        Where a look is taken is public; given that, how it came to be taken there tells nothing of the records.
+        """
+        seen = self.see(seen)
+        found = []
+        for look, scales in self.path:
+            pieces = np.split(look.steps(seen.look(look)), np.cumsum(list(look.sizes.values()))[:-1])
+            for noise, part in zip(self.noises(look, scales), pieces, strict=True):
+                lot = max(draws, _LOT // part.size + 1)  # much noise at once is drawn faster than a little
+                found.append(noise.add(np.tile(part, lot), rng).reshape(lot, part.size)[:draws])
+        return np.concatenate(found, axis=1).astype(np.float64)
+
+    def moves(self, pair: tuple[Any, Any]) -> list[tuple[Floats, Floats, Floats]]:
+        """Return, for each look of the path, where each of a pair lies and the noise of every entry."""
+        found = []
+        for look, scales in self.path:
+            noise = np.concatenate(
+                [np.full(size, n.scale) for n, size in zip(self.noises(look, scales), look.sizes.values(), strict=True)]
+            )
+            first, second = (look.steps(self.see(one).look(look)) for one in pair)
+            found.append((first.astype(np.float64), second.astype(np.float64), noise))
+        return found
+
+    @cached_property
+    def _pair(self) -> tuple[HeldRecords, HeldRecords]:
+        records = list(itertools.islice(itertools.product(*self.reading.typical()), _TRIED))
+        held = HeldRecords(tuple(map(list, zip(*records, strict=True))))
+        scaled = []
+        for look, scales in self.path:
+            noise = np.concatenate(
+                [np.full(size, n.scale) for n, size in zip(self.noises(look, scales), look.sizes.values(), strict=True)]
+            )
+            each = [look.read([[cell] for cell in record]).total / noise for record in zip(*held.columns, strict=True)]
+            scaled.append(np.array(each))
+        whole = np.concatenate(scaled, axis=1)
+        gaps = np.linalg.norm(whole[:, None] - whole[None], axis=2)
+        i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
+        rest = [records[int(j)]] * (self.n - 1)
+        made = [HeldRecords(tuple(map(list, zip(*[records[int(k)], *rest], strict=True)))) for k in (i, j)]
+        return made[0], made[1]
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Return two data sets whose first records lie as far apart along the path as typical ones can."""
+        return self._pair
+
+    def log_ratio(self, pair: tuple[Any, Any]) -> Callable[[Any], Floats]:
+        """Return the log-ratio of the noisy sums along the path."""
+        first, second, noise = (np.concatenate(parts) for parts in zip(*self.moves(pair), strict=True))
+        slope, middle = (first - second) / noise**2, (first + second) / 2
+        return lambda outputs: np.asarray((np.asarray(outputs) - middle) @ slope)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"rho": self.rho}
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted(Looks):
+    """Records of which there must be n."""
+
+    records: Looks
+    n: int
+
+    def look(self, reading: Any) -> Statistics:
+        """Return what a reading makes of them."""
+        seen = self.records.look(reading)
+        if not isinstance(seen, Statistics) or seen.n != self.n:
+            raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
+        return seen
+
+
+def _glance(look: Look, noisy: Floats, scales: Mapping[str, float]) -> Glance:
+    """Return noisy sums in their own units."""
+    pull, lean = look.factors
+    unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
+    parts = {part: value * unit[part] for part, value in look.split(noisy).items()}
+    sd = {part: scale * unit[part] for part, scale in scales.items()}
+    noises = (sd.get(part, 0.0) for part in _SIDES)
+    return Glance(look, parts.get("score"), parts.get("information"), parts.get("meat"), *noises)

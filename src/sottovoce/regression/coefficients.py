@@ -1,0 +1,158 @@
+"""What a regression releases: the posterior of its coefficients, in the units of the columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import secure_rng
+from sottovoce.regression.formula import Formula
+from sottovoce.regression.glances import Belief
+
+__all__ = ["Coefficients"]
+
+_MOST = 16
+"""Components kept: those that weigh least are merged into one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """A mixture of normal laws over the coefficients; reading it costs nothing more.
+
+    Attributes
+    ----------
+    formula
+        What was asked.
+    weights, means, covariances
+        The mixture: one component a spread of the groups, or one alone.
+    plain_sd
+        The standard deviations that would be left without noise.
+
+    Examples
+    --------
+    >>> from sottovoce.facts import Facts, Flag, Number
+    >>> formula = Formula("y ~ a", Facts(y=Flag(), a=Number(-1, 1)))
+    >>> found = Coefficients(formula, np.ones(1), np.zeros((1, 2)), np.eye(2)[None], np.ones(2))
+    >>> found.interval(0.95).round(2).tolist()
+    [[-1.96, 1.96], [-1.96, 1.96]]
+    """
+
+    formula: Formula
+    weights: Floats
+    means: Floats
+    covariances: Floats
+    plain_sd: Floats
+
+    @classmethod
+    def from_belief(cls, formula: Formula, belief: Belief, plain_sd: Floats) -> Coefficients:
+        """Return a belief with few components."""
+        order = np.argsort(belief.weights)[::-1]
+        kept = order[:_MOST] if len(order) > _MOST else order
+        rest = order[len(kept) - 1 :] if len(order) > _MOST else order[:0]
+        weights, means, covariances = belief.weights[kept], belief.means[kept], belief.covariances[kept]
+        if rest.size and belief.weights[rest].sum() > 0:
+            merged = Belief(
+                belief.weights[rest] / belief.weights[rest].sum(), belief.means[rest], belief.covariances[rest]
+            )
+            weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
+        some = weights > 1e-6
+        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], plain_sd)
+
+    @property
+    def terms(self) -> list[str]:
+        """What the coefficients are called."""
+        return self.formula.terms
+
+    @property
+    def belief(self) -> Belief:
+        """The mixture."""
+        return Belief(self.weights, self.means, self.covariances)
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of each coefficient."""
+        return self.belief.mean
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of the coefficients."""
+        return self.belief.covariance
+
+    @property
+    def sd(self) -> Floats:
+        """The standard deviation of each coefficient."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def interval(self, level: float = 0.95) -> Floats:
+        """Return the equal-tailed interval of each coefficient, (low, high) a row."""
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+            raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
+        eye = np.eye(self.mean.size)
+        return np.stack([self.combined(row, level)[2:] for row in eye])
+
+    def combined(self, weights: Floats, level: float = 0.95) -> tuple[float, float, float, float]:
+        """Return the mean, the sd and the ends of the interval of Σ weights·coefficients."""
+        means = self.means @ weights
+        sds = np.sqrt(np.maximum(np.einsum("i,kij,j->k", weights, self.covariances, weights), 0.0))
+        mean = float(self.weights @ means)
+        sd = math.sqrt(max(float(self.weights @ (sds**2 + (means - mean) ** 2)), 0.0))
+        low, high = (_quantile(q, self.weights, means, sds) for q in ((1 - level) / 2, (1 + level) / 2))
+        return mean, sd, low, high
+
+    def probability_positive(self, weights: Floats) -> float:
+        """Return how likely it is that Σ weights·coefficients is above zero."""
+        means = self.means @ weights
+        sds = np.sqrt(np.maximum(np.einsum("i,kij,j->k", weights, self.covariances, weights), 0.0))
+        return float(self.weights @ special.ndtr(means / np.maximum(sds, 1e-300)))
+
+    def sample(self, draws: int, rng: np.random.Generator | None = None) -> Floats:
+        """Return draws of the coefficients, one row each."""
+        generator = secure_rng() if rng is None else rng
+        picked = np.searchsorted(np.cumsum(self.weights), generator.random(draws) * (1 - 1e-12))
+        noise = generator.standard_normal((draws, self.mean.size))
+        out = np.empty_like(noise)
+        for k in np.unique(picked):
+            values, vectors = np.linalg.eigh(self.covariances[k])
+            some = picked == k
+            out[some] = self.means[k] + noise[some] @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        return out
+
+    def summary(self) -> str:
+        """Return the posterior in one line."""
+        shown = ", ".join(f"{t} {m:.3g} ± {s:.2g}" for t, m, s in zip(self.terms[:4], self.mean, self.sd, strict=False))
+        return f"{self.formula.describe()}: {shown}{', …' if len(self.terms) > 4 else ''}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the posterior as plain values; `from_dict` reads it back."""
+        arrays = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances", "plain_sd")}
+        return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Coefficients:
+        """Read a posterior from `to_dict`'s form."""
+        try:
+            names = ("weights", "means", "covariances", "plain_sd")
+            arrays = (np.asarray(state[name], dtype=np.float64) for name in names)
+            return Coefficients(Formula.from_dict(state["formula"]), *arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValue(f"cannot read coefficients: {error}") from None
+
+
+def _quantile(q: float, weights: Floats, means: Floats, sds: Floats) -> float:
+    """Return a quantile of a mixture of normal laws, by bisection."""
+    if len(weights) == 1:
+        return float(means[0] + special.ndtri(q) * sds[0])
+    reach = 40 * sds.max() + 1e-300
+    low, high = float(means.min() - reach), float(means.max() + reach)
+    for _ in range(200):
+        middle = (low + high) / 2
+        below = float(weights @ special.ndtr((middle - means) / np.maximum(sds, 1e-300)))
+        low, high = (middle, high) if below < q else (low, middle)
+    return (low + high) / 2

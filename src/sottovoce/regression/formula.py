@@ -1,0 +1,236 @@
+"""A regression by its formula: the public side of `AdaptiveLooks`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.facts import Facts
+from sottovoce.facts.columns import Category, Column
+from sottovoce.facts.conditions import columns_of, parse_predicate
+from sottovoce.facts.encodings import Encoding
+from sottovoce.facts.formulas import ParsedFormula, parse_formula
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import mapping
+from sottovoce.readings import Look
+from sottovoce.readings.families import Family, LinearFamily, family_of
+from sottovoce.readings.look import fine_bits
+from sottovoce.regression.losses import positive
+
+__all__ = ["Formula"]
+
+_IMAGINED = 2048
+_WIDER = 2.0
+"""The prior of an intercept beside that of the linear predictor."""
+_NARROWEST = 0.05
+"""Columns are taken to spread over no less than this part of half their public range."""
+_GRID = np.geomspace(0.02, 12.0, 17)
+"""Standard deviations of a group's effects, beside the scale of their prior."""
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """``response ~ terms``, a family, and the public facts of every column it names.
+
+    Parameters
+    ----------
+    text
+        Such as ``smoker ~ age + C(ward) + (1 | hospital)``; see `parse_formula`.
+    facts
+        What is public of the columns.
+    family
+        ``logistic``, ``probit``, ``linear``, ``poisson`` or ``multinomial``; by the kind of the response unless given.
+    prior
+        The prior standard deviation of the whole linear predictor over the records (in half widths of the response's
+        bounds in a linear regression), which the slopes share: 5 unless given, 2 in a linear regression.
+    spread
+        For ``(1 | group)``: the scale of the half-Cauchy prior of the groups' standard deviation.
+    where
+        Which records it is about; the others, and those with a missing value, give zeros.
+
+    Examples
+    --------
+    >>> from sottovoce.facts import Flag, Number
+    >>> Formula("smoker ~ age", Facts(smoker=Flag(), age=Number(0, 110))).terms
+    ['Intercept', 'age']
+    """
+
+    word: ClassVar[str] = "formula"
+    parameter: ClassVar[str] = "coefficients"
+    mechanisms: ClassVar[tuple[str, ...]] = ("adaptive looks",)
+    default_mechanism: ClassVar[str] = "looks"
+    text: str
+    facts: Facts
+    family: str = ""
+    prior: float | None = None
+    spread: float = 1.0
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        parsed = parse_formula(self.text, self.facts)
+        conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
+        named = dict.fromkeys([*parsed.encoding.names, parsed.response, *conditions])
+        object.__setattr__(self, "facts", Facts({name: self.facts[name] for name in named}))
+        object.__setattr__(self, "family", self.family or _usual(self.response))
+        if self.prior is None:
+            object.__setattr__(self, "prior", 2.0 if self.family == "linear" else 5.0)
+        positive("prior", self.prior)
+        positive("spread", self.spread)
+        self.model  # noqa: B018 - a response of the wrong kind is refused here
+        if self.groups and self.model.outputs > 1:
+            raise InvalidValue("groups (1 | column) go with families of one linear predictor, not multinomial")
+
+    @cached_property
+    def parsed(self) -> ParsedFormula:
+        """What the text says."""
+        return parse_formula(self.text, self.facts)
+
+    @property
+    def encoding(self) -> Encoding:
+        """How a record becomes a row."""
+        return self.parsed.encoding
+
+    @property
+    def response(self) -> Column:
+        """What is public of the column to be explained."""
+        return self.facts[self.parsed.response]
+
+    @cached_property
+    def model(self) -> Family:
+        """The family with its response."""
+        made: Family = family_of(self.family, self.response)
+        return made
+
+    @property
+    def groups(self) -> tuple[tuple[int, int], ...]:
+        """The entries of each group."""
+        return self.parsed.groups
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read, the response last."""
+        return [*self.encoding.names, self.parsed.response]
+
+    @property
+    def dimension(self) -> int:
+        """The unknowns."""
+        return self.encoding.size * self.model.outputs
+
+    @property
+    def terms(self) -> list[str]:
+        """What the unknowns are called; with several predictors, after their class."""
+        if self.model.outputs == 1:
+            return list(self.parsed.terms)
+        assert isinstance(self.response, Category)
+        return [f"{level}: {term}" for level in self.response.categories[1:] for term in self.parsed.terms]
+
+    @cached_property
+    def units(self) -> tuple[Floats, Floats]:
+        """The matrix A and the shift b with which θ becomes coefficients of the columns as they are, Aθ + b."""
+        A = np.asarray(np.kron(np.eye(self.model.outputs), self.parsed.units), dtype=np.float64)
+        b = np.zeros(len(A))
+        if isinstance(self.model, LinearFamily):
+            scale = self.model.scale
+            A = A * scale.half
+            if "Intercept" in self.parsed.terms:
+                b[self.parsed.terms.index("Intercept")] = scale.middle
+        return A, b
+
+    def priors(self, spread: Floats) -> list[tuple[float, Floats]]:
+        """Return normal priors of θ, each the log of its weight and its precisions, given how far entries spread.
+
+        A slope counts by what it does to the linear predictor: its column's spread, which a look has shown, times the
+        slope. The spread of a group is unknown: a grid of it, weighed by the half-Cauchy law.
+        """
+        entries = self.encoding.entries
+        slopes = sum(bool(entry) for entry in entries) - sum(last - first for first, last in self.groups)
+        prior = self.prior or 0.0
+        size = min(prior / 2, prior / math.sqrt(max(slopes, 1)))
+        one = np.full(len(entries), _WIDER * prior)
+        for i, entry in enumerate(entries):
+            if entry:
+                numeric = any(level < 0 for _, level in entry)
+                one[i] = size / max(spread[i], _NARROWEST) if numeric else 2 * size
+        found = []
+        for at in itertools.product(_GRID if len(self.groups) < 2 else _GRID[::2], repeat=len(self.groups)):
+            sd, log = one.copy(), 0.0
+            for (first, last), part in zip(self.groups, at, strict=True):
+                sd[first:last] = self.spread * part
+                log += math.log(part) - math.log1p(part * part)  # even steps of the logarithm, each of weight dσ
+            found.append((log, np.tile(1 / sd**2, self.model.outputs)))
+        return found
+
+    @cached_property
+    def start(self) -> tuple[Floats, float]:
+        """The coordinates and the norm of the first look: those in which imagined, evenly spread records are round."""
+        rows = self.encoding.samples(_IMAGINED)
+        moment = rows.T @ rows / len(rows)
+        values, vectors = np.linalg.eigh(moment)
+        values = np.maximum(values, 1e-6 * values[-1])
+        shape = (vectors / np.sqrt(values)) @ vectors.T
+        return shape, math.sqrt(len(moment))
+
+    def look(self, n: int) -> Look:
+        """Return the first look, at zero."""
+        shape, norm = self.start
+        return self.look_at(n, np.zeros(self.dimension), shape, norm, ("score", "information"))
+
+    def look_at(self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: int = 0) -> Look:
+        """Return a look at θ in the coordinates z = Tx."""
+        places = centre.reshape(self.model.outputs, -1)
+        moved = np.linalg.solve(shape.T, places.T).T
+        rows = tuple(tuple(float(value) for value in row) for row in shape)
+        centres = tuple(float(value) for value in moved.ravel())
+        return Look(self.encoding, self.response, self.family, centres, rows, float(norm), fine_bits(n), parts, cap)
+
+    def statistics(self, records: Any) -> Any:
+        """Refuse: a regression looks at its records more than once."""
+        raise InvalidValue("a regression by formula looks at its records itself; give them to the mechanism's release")
+
+    def describe(self) -> str:
+        """Return the regression in one line."""
+        return f"{self.family} regression {self.text.strip()}" + ("" if self.where is None else f" where {self.where}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the regression as plain values; `from_dict` reads it back."""
+        given = {"formula": self.text, "family": self.family, "prior": self.prior, "spread": self.spread}
+        given["where"] = self.where
+        return {"system": self.word} | given | {"facts": self.facts.to_dict()}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a regression from `to_dict`'s form."""
+        given = mapping("formula", state)
+        try:
+            rest = {name: given[name] for name in ("family", "prior", "spread", "where")}
+            return cls(given["formula"], Facts.from_dict(given["facts"]), **rest)
+        except (KeyError, TypeError) as error:
+            raise InvalidValue(f"cannot read a formula: {error}") from None
+
+    @classmethod
+    def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:
+        """Return the regression of a question: its ``formula``, and if given ``family``, ``prior``, ``spread``."""
+        del column
+        given = {key: value for key, value in settings.items() if key not in ("kind", "system") and value is not None}
+        if unknown := set(given) - {"formula", "family", "prior", "spread"}:
+            raise InvalidValue(f"a formula takes formula, family, prior and spread. Got {', '.join(sorted(unknown))}")
+        return cls(given.pop("formula", ""), facts, **given)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _usual(response: Column) -> str:
+    """Return the family that goes with the kind of the response."""
+    if isinstance(response, Category) and len(response.categories) > 2:
+        return "multinomial"
+    return {"number": "linear", "count": "poisson"}.get(response.word, "logistic")

@@ -1,0 +1,147 @@
+"""`curator.regress`: one charge, a table a statistician can read, and all that follows from its posterior."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+
+import sottovoce as sv
+from sottovoce.answers import Regression
+from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue
+
+N = 6000
+FACTS = sv.Facts(
+    age=sv.Number(0, 110),
+    ward=sv.Category(["A", "B", "C"]),
+    sex=sv.Flag(),
+    smoker=sv.Flag(),
+    sbp=sv.Number(60, 250),
+    visits=sv.Count(12),
+    state=sv.Category(["well", "ill", "gone"]),
+)
+
+
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    age, ward, sex = rng.normal(50, 15, N).clip(0, 110), rng.choice(["A", "B", "C"], N), rng.random(N) < 0.5
+    t = -2 + 0.04 * age + 0.7 * (ward == "B") - 0.5 * sex
+    found = pd.DataFrame({"age": age, "ward": ward, "sex": sex, "smoker": rng.random(N) < special.expit(t)})
+    found["sbp"] = (100 + 0.5 * age + 6 * sex + rng.normal(0, 12, N)).clip(60, 250)
+    found["visits"] = np.minimum(rng.poisson(np.exp(-1 + 0.02 * age)), 12)
+    found["state"] = np.where(found.smoker, "ill", np.where(rng.random(N) < 0.3, "gone", "well"))
+    return found
+
+
+@pytest.fixture
+def curator(tmp_path: Path):
+    place = tmp_path / "p.ledger"
+    with sv.Curator(frame(), place, sv.ApproxDP(6.0, 1e-6), facts=FACTS, dataset="patients") as made:
+        yield made
+
+
+def test_a_regression_is_one_entry_and_its_table_says_what_a_statistician_expects(curator) -> None:
+    answer = curator.regress("smoker ~ age + C(ward) + age:sex", family="logistic", spend=0.3)
+    assert list(answer.table.columns[:4]) == ["term", "estimate", "low", "high"]
+    assert {"sd", "probability", "privacy_share", "odds_ratio", "odds_ratio_low"} <= set(answer.table.columns)
+    assert list(answer.table.term) == ["Intercept", "age", "C(ward)[T.B]", "C(ward)[T.C]", "age:sex"]
+    entries = [entry for entry in curator.history() if entry.cost]
+    assert len(entries) == 1 and answer.entry == entries[0].id
+    assert answer.share == pytest.approx(0.3, rel=1e-6)
+    row = answer.table.set_index("term").loc["age"]
+    assert row.low < 0.04 < row.high
+    assert row.odds_ratio == pytest.approx(np.exp(row.estimate))
+    assert 0.5 <= row.probability <= 1 and 0 <= row.privacy_share <= 1
+    text = answer.summary()
+    assert "odds ratio" in text and "C(ward)[T.B]" in text and "cost 0.3 of the budget" in text
+    assert "<table>" in answer._repr_html_() and "logistic regression" in repr(answer)
+    assert curator.left().startswith("70 % left")
+
+
+def test_json_and_back_contrasts_arviz_and_plots(curator, tmp_path: Path) -> None:
+    answer = curator.regress("smoker ~ age + ward + sex", spend=0.3)
+    again = Regression.from_json(answer.to_json())
+    assert again.rows == answer.rows and again.entry == answer.entry
+    assert json.loads(answer.to_json())["table"][1]["term"] == "age"
+    wards = answer.contrast("ward[T.B]", "ward[T.C]")
+    table = answer.table.set_index("term").estimate
+    assert wards.estimate == pytest.approx(table["ward[T.B]"] - table["ward[T.C]"])
+    assert wards.low < 0.7 < wards.high and wards.what == "ward[T.B] - ward[T.C]"
+    decade = answer.contrast({"age": 10, "sex": 1})
+    assert decade.estimate == pytest.approx(10 * table["age"] + table["sex"])
+    data = answer.to_arviz(500)
+    assert list(data.posterior.coords["term"].values) == list(answer.table.term)
+    assert data.posterior["coefficients"].shape == (1, 500, 5)
+    for name, drawing in (("f", answer.plot()), ("e", answer.plot_effect("age")), ("g", answer.plot_effect("ward"))):
+        drawing.savefig(tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 2000
+    for wrong in ({"agee": 1}, {"age": float("nan")}, 7):
+        with pytest.raises(InvalidValue):
+            answer.contrast(wrong)
+    with pytest.raises(InvalidValue):
+        answer.effect("height")
+    with pytest.raises(InvalidValue):
+        answer.effect("age", height=2)
+
+
+def test_predictions_average_over_the_posterior_and_have_intervals(curator) -> None:
+    answer = curator.regress("sbp ~ age + sex", spend=0.3)
+    found = answer.predict(pd.DataFrame({"age": [30.0, 70.0], "sex": [False, True]}))
+    assert list(found.columns) == ["estimate", "low", "high"]
+    assert np.all(found.low < [115, 141]) and np.all(found.high > [115, 141])
+    effect = answer.effect("age", sex=True)
+    assert effect["age"].iloc[[0, -1]].tolist() == [0.0, 110.0] and len(effect) == 41
+    with pytest.raises(InvalidData):
+        answer.predict(pd.DataFrame({"age": [30.0]}))
+    with pytest.raises(InvalidData):
+        answer.predict(pd.DataFrame({"age": [None], "sex": [True]}))
+
+
+def test_counts_and_classes_have_their_own_ratios_and_predictions(curator) -> None:
+    counts = curator.regress("visits ~ age", spend=0.2)
+    assert counts.question.family == "poisson" and "rate_ratio" in counts.table
+    assert counts.table.set_index("term").loc["age"].pipe(lambda r: abs(r.estimate - 0.02) < 4 * r.sd)
+    classes = curator.regress("state ~ age + sex", spend=0.2)
+    assert classes.table.term[0] == "ill: Intercept"
+    found = classes.predict({"age": [40.0], "sex": [True]})
+    assert list(found.state) == ["well", "ill", "gone"]
+    assert found.estimate.sum() == pytest.approx(1.0)
+    assert "state" in classes.effect("age").columns
+    assert classes.plot_effect("sex") is not None
+
+
+def test_a_condition_is_part_of_the_question(curator) -> None:
+    answer = curator.regress("sbp ~ sex", where="age >= 40 and ward = 'A'", spend=0.2)
+    assert answer.question.describe() == "linear regression sbp ~ sex where age >= 40 and ward = 'A'"
+    data = frame().query("age >= 40 and ward == 'A'")
+    row = answer.table.set_index("term").loc["sex"]
+    wanted = data.groupby("sex").sbp.mean().diff().iloc[-1]
+    assert abs(row.estimate - wanted) < 4 * row.sd
+
+
+@pytest.mark.parametrize("formula", ["smoker ~ scale(age)", "smoker ~ weight", "smoker", "ward ~ age + (1 | ward)"])
+def test_what_is_refused_costs_nothing(curator, formula: str) -> None:
+    with pytest.raises(InvalidValue):
+        curator.regress(formula, spend=0.2)
+    with pytest.raises(InvalidValue):
+        curator.regress("smoker ~ age", spend=0.2, level=95)
+    assert curator.left().startswith("100 % left")
+
+
+def test_the_budget_is_never_overspent_and_a_retry_is_free(curator) -> None:
+    first = curator.regress("smoker ~ age", spend=0.9, idempotency_key="once")
+    assert curator.regress("smoker ~ age", spend=0.9, idempotency_key="once").rows == first.rows
+    with pytest.raises(BudgetExceeded):
+        curator.regress("smoker ~ age", spend=0.2)
+
+
+def test_missing_values_leave_a_record_out_and_odd_ones_change_nothing_else(tmp_path: Path) -> None:
+    data = frame()
+    data.loc[:40, "age"] = np.nan
+    data.loc[41:60, "ward"] = None
+    data.loc[61, "age"] = np.inf
+    with sv.Curator(data, tmp_path / "p.ledger", sv.ApproxDP(20.0, 1e-6), facts=FACTS, dataset="p") as curator:
+        row = curator.regress("smoker ~ age + ward + sex", spend=0.9).table.set_index("term").loc["age"]
+    assert row.low < 0.04 < row.high

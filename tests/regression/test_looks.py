@@ -1,0 +1,174 @@
+"""Looks: what a record gives, by plain formulas; how far one replaced record moves it, by brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+from scipy.spatial import ConvexHull
+
+from sottovoce.audit.check_reading import check_reading
+from sottovoce.facts import Category, Count, Flag, Number
+from sottovoce.facts.encodings import Encoding
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings import Look
+from sottovoce.readings.families import FAMILIES, family_of, normal_cdf
+from sottovoce.readings.look import fine_bits
+
+RESPONSES = {
+    "logistic": Flag(),
+    "probit": Category(["no", "yes"]),
+    "linear": Number(-3, 5),
+    "poisson": Count(9),
+    "multinomial": Category(["a", "b", "c"]),
+}
+SQUARE = Encoding(("a", "b"), (Number(-1, 1), Number(-1, 1)), (((0, -1),), ((1, -1),)))
+
+
+def look(family: str, centre: tuple[float, float] = (0.7, -1.1), norm: float = 1.0, **rest: object) -> Look:
+    times = 2 if family == "multinomial" else 1
+    shape = ((1.0, 0.0), (0.0, 1.0))
+    return Look(SQUARE, RESPONSES[family], family, centre * times, shape, norm, **rest)  # type: ignore[arg-type]
+
+
+def plain(family: str, x: np.ndarray, theta: np.ndarray, y: object) -> tuple[np.ndarray, np.ndarray]:
+    """Return the residual and the slope of one record, by the textbook."""
+    t = np.atleast_1d(theta @ x)
+    if family == "logistic":
+        p = special.expit(t)
+        return float(bool(y)) - p, np.array([[p[0] * (1 - p[0])]])
+    if family == "probit":
+        return float(y == "yes") - stats.norm.cdf(t), np.array([[stats.norm.pdf(t[0])]])
+    if family == "linear":
+        return (float(y) - 1) / 4 - t, np.eye(1)  # type: ignore[arg-type]
+    if family == "poisson":
+        k, cap = np.arange(400), 3
+        mass = stats.poisson.pmf(k, math.exp(t[0]))
+        return min(float(y), cap) - np.array([np.minimum(k, cap) @ mass]), np.array(
+            [[math.exp(t[0]) * mass[:cap].sum()]]
+        )  # type: ignore[arg-type]
+    p = np.exp([0.0, *t]) / np.exp([0.0, *t]).sum()
+    return np.array([float(y == "b"), float(y == "c")]) - p[1:], np.diag(p[1:]) - np.outer(p[1:], p[1:])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_look_is_the_weighed_score_the_information_and_its_variation(family: str) -> None:
+    reading = look(family, norm=0.8, bits=20)
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (40, 2))
+    values = {"linear": [-3.0, 0.5, 5.0], "poisson": [0, 2, 9]}.get(family) or [
+        *({"logistic": (False, True), "probit": ("no", "yes")}.get(family, ("a", "b", "c")))
+    ]
+    y = [values[k % len(values)] for k in range(40)]
+    K = reading.model.outputs
+    score, information, meat = np.zeros(2 * K), np.zeros((2 * K,) * 2), np.zeros((2 * K,) * 2)
+    for x, label in zip(X, y, strict=True):
+        v = min(1.0, 0.64 / (x @ x))
+        r, slope = plain(family, x, np.array(reading.centre).reshape(K, 2), label)
+        w = np.kron(r, v * x)
+        score, meat = score + w, meat + np.outer(w, w)
+        information = information + np.kron(slope, v * np.outer(x, x))
+    found = reading.split(reading.read([X[:, 0].tolist(), X[:, 1].tolist(), y]).total)
+    pull, lean = reading.factors
+    assert np.allclose(found["score"] / pull, score, atol=1e-4)
+    assert np.allclose(found["information"] / lean**2, information, atol=1e-4)
+    assert np.allclose(found["meat"] / pull**2, meat, atol=1e-4)
+
+
+def test_the_normal_law_is_known_to_twelve_digits() -> None:
+    t = np.linspace(-12, 12, 20_001)
+    assert np.abs(normal_cdf(t) - special.ndtr(t)).max() < 1e-12
+
+
+@pytest.mark.parametrize("cap", [1, 2, 5, 40])
+def test_counts_cut_at_any_place_have_the_mean_and_slope_that_are_said(cap: int) -> None:
+    family = family_of("poisson", Count(500), cap)
+    k = np.arange(600)
+    for mean in (1e-6, 0.3, 2.0, 11.0):
+        mass = stats.poisson.pmf(k, mean)
+        t = np.array([math.log(mean)])
+        assert family.mean(t)[0] == pytest.approx(np.minimum(k, cap) @ mass, abs=1e-9)
+        assert family.slope(t)[0] == pytest.approx(mean * mass[:cap].sum(), abs=1e-9)
+    grid = np.linspace(-30, 30, 20_001)
+    assert family.slope(grid).max() <= family.steepest
+    assert 0 <= family.mean(grid).min() and family.mean(grid).max() <= cap
+
+
+@pytest.mark.parametrize("family", ["logistic", "probit"])
+@pytest.mark.parametrize("reach", [0.0, 0.4, 1.7, 5.0, 19.0])
+def test_two_contributions_lie_no_farther_apart_than_the_diameter_and_nearly_so_far(family: str, reach: float) -> None:
+    model, rng = family_of(family, Flag()), np.random.default_rng(2)
+    x = rng.standard_normal((4000, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    x = np.concatenate([x, x * rng.uniform(0, 4, (4000, 1))])
+    v = 1 / np.maximum((x * x).sum(axis=1), 1)
+    mean = model.mean(reach * x[:, 0])
+    points = np.concatenate([x * (v * (1 - mean))[:, None], -x * (v * mean)[:, None]])
+    ends = points[ConvexHull(points).vertices]
+    found = np.linalg.norm(ends[:, None] - ends[None], axis=2).max()
+    assert 0.97 * model.apart(reach) <= found <= model.apart(reach) * (1 + 1e-12)
+
+
+def test_information_of_several_classes_is_no_longer_than_a_half() -> None:
+    p = np.random.default_rng(3).dirichlet(np.full(4, 0.3), 50_000)
+    square = (p**2).sum(axis=1)
+    assert np.sqrt(square - 2 * (p**3).sum(axis=1) + square**2).max() <= 0.5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_replaced_record_moves_everything_together_no_farther_than_the_joint_bound(family: str) -> None:
+    """Random and extreme records, long ones among them, at several centres; with noise of several proportions."""
+    rng = np.random.default_rng(4)
+    tight = 0.0
+    for size in (0.0, 1.0, 3.0):
+        reading = look(family, (size, -0.5 * size), norm=0.7, bits=12)
+        angles = np.linspace(0, 2 * np.pi, 73)
+        rows = np.concatenate([r * np.stack([np.cos(angles), np.sin(angles)], 1) for r in (0.35, 0.7, 0.99)])
+        labels = (
+            np.array([0.0, 1.0, 2.0])
+            if family == "multinomial"
+            else np.array([-1.0, 1.0] if family == "linear" else [0.0, 1.0])
+        )
+        labels = np.array([0.0, 3.0]) if family == "poisson" else labels
+        X, y = np.repeat(rows, len(labels), axis=0), np.tile(labels, len(rows))
+        w, roots = reading.contributions(X, y)
+        triangle = np.triu_indices(reading.dimension, 1)
+
+        def flat(m: np.ndarray) -> np.ndarray:
+            diagonal = np.diagonal(m, axis1=1, axis2=2)
+            return np.concatenate([diagonal, math.sqrt(2) * m[:, triangle[0], triangle[1]]], axis=1)
+
+        information = flat(sum(np.einsum("ni,nj->nij", u, u) for u in roots))
+        meat = flat(np.einsum("ni,nj->nij", w, w))
+        for share in (0.05, 0.5, 0.9):
+            one = 2.0**reading.bits
+            scales = {"score": one, "information": one**2 / share, "meat": one**2 / (1 - share) * 0.7}
+            whole = np.concatenate([w / scales["score"], information / scales["information"], meat / scales["meat"]], 1)
+            picked = rng.permutation(len(whole))[:400]
+            gaps = np.linalg.norm(whole[picked][:, None] - whole[None], axis=2).max()
+            bound = reading.joint(scales)
+            assert gaps <= bound
+            tight = max(tight, gaps / bound)
+    assert tight > (0.85 if family == "multinomial" else 0.9)
+
+
+def test_readings_of_every_family_pass_the_house_checks() -> None:
+    for family in ("linear", "multinomial"):
+        problems = [result for result in check_reading(look(family, bits=8)) if not result.passed]
+        assert not problems
+
+
+@pytest.mark.parametrize("n", [0, 1, 2000, 50_000_000, 10**9])
+def test_a_double_holds_the_sums_of_any_number_of_records(n: int) -> None:
+    look("logistic", bits=fine_bits(n)).check_sums(n)
+
+
+def test_the_norm_and_the_scale_of_columns_do_not_matter_to_totals_of_none() -> None:
+    reading = look("logistic")
+    assert reading.read([[], [], []]).total.tolist() == [0.0] * reading.size
+    assert reading.read([[None, math.nan], ["x", 1.0], [True, None]]).total.tolist() == [0.0] * reading.size
+    for wrong in ({"norm": 0.0}, {"bits": 1}, {"parts": ("scores",)}, {"centre": (math.nan, 0.0)}):
+        with pytest.raises(InvalidValue):
+            look("logistic", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue):
+        Look(SQUARE, Number(0, 1), "logistic", (0.0, 0.0), ((1.0, 0.0), (0.0, 1.0)), 1.0)
