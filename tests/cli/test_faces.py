@@ -196,7 +196,7 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
         ("plan", *system, "--n", 200, "--target", "renyi:2,0.1"): "diffused",
         ("release", *data, *system, "--target", "renyi:2,0.1"): "two-sided share",
         ("audit", *system, "--n", 5, "--target", "renyi:2,0.5", "--draws", 2000): "holds",
-        ("ledger", "show", folder / "l"): "diffused posterior of smoker",
+        ("ledger", "show", folder / "l"): "noisy statistics of smoker",
     }
     ended = subprocess.run(
         [sys.executable, "-c", EACH, json.dumps([[str(word) for word in words] for words in expected])],

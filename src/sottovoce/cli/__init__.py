@@ -16,7 +16,10 @@ __all__ = ["COMMANDS", "application", "main"]
 
 COMMANDS = {
     "facts": ("sottovoce.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
-    "plan": ("sottovoce.cli.planning:plan", "Compare the mechanisms that keep a promise."),
+    "plan": (
+        "sottovoce.cli.planning:plan",
+        "Compare the mechanisms that keep a promise, or say what an accuracy costs.",
+    ),
     "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
     "regress": (
         "sottovoce.cli.regressing:regress",
@@ -50,7 +53,7 @@ COMMANDS = {
     "receipt": ("sottovoce.cli.serving:receipt_app", "Check a receipt that a server signed."),
     "demo": (
         "sottovoce.cli.demo:demo",
-        "Plan, release three times, be refused a fourth, and write a report, on 95,821 real road collisions.",
+        "Ask three questions by group, be refused a fourth, and write a report, on 95,821 real road collisions.",
     ),
 }
 """Every command: where it lives, and what the help says of it. A command is imported when it is run."""

@@ -20,7 +20,8 @@ def ask(
         str | None, typer.Argument(help="Such as 'mean of sbp by ward where age >= 40'; or say it with the options.")
     ] = None,
     facts: Annotated[
-        Path | None, typer.Option(help="The TOML file that says what is public of the columns. (By default beside DATA.)")
+        Path | None,
+        typer.Option(help="The TOML file that says what is public of the columns. (By default beside DATA.)"),
     ] = None,
     ledger: Annotated[
         str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")

@@ -45,7 +45,9 @@ def audit(
     quick: Annotated[
         bool, typer.Option("--quick", help=f"At most {_QUICK:,} draws; a slow case has a tenth, or fewer.")
     ] = False,
-    draws: Annotated[int | None, typer.Option(help=f"Outputs of each data set, at most. (By default {_DRAWS:,}.)")] = None,
+    draws: Annotated[
+        int | None, typer.Option(help=f"Outputs of each data set, at most. (By default {_DRAWS:,}.)")
+    ] = None,
     delta: Annotated[float, typer.Option(help="The δ at which ε is bounded.")] = 1e-3,
     confidence: Annotated[float, typer.Option(help="The confidence of each bound.")] = 0.99,
     seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 0,

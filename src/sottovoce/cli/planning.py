@@ -42,7 +42,9 @@ def plan(
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
-    spec: Annotated[Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")] = None,
+    spec: Annotated[
+        Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the curves to this PNG or SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
