@@ -81,12 +81,12 @@ def wards() -> Any:
     return size[:, None] * jnp.stack([1 - rate, rate], axis=1)
 
 
-def epidemic() -> Any:
-    """Return the week of onset of every case of an epidemic: susceptible, infectious, removed."""
+def epidemic(cells: Any) -> Any:
+    """Return the week of onset of every case of an epidemic, one a cell: susceptible, infectious, removed."""
     spread = 1 + numpyro.sample("reproduction - 1", dist.LogNormal(0.0, 0.3))
     removal = numpyro.sample("removal", dist.LogNormal(0.0, 0.2))
     start = numpyro.sample("log start", dist.Normal(-6.0, 0.7))
-    steps = 4
+    weeks, steps = cells.size, 4
 
     def step(state: Any, _: Any) -> Any:
         left, sick = state
@@ -94,8 +94,8 @@ def epidemic() -> Any:
         sick = sick * jnp.exp(-removal / steps) + new
         return (left - new, sick), new
 
-    _, new = jax.lax.scan(step, (1.0 - jnp.exp(start), jnp.exp(start)), None, length=WEEKS * steps)
-    weekly = new.reshape(WEEKS, steps).sum(axis=1)
+    _, new = jax.lax.scan(step, (1.0 - jnp.exp(start), jnp.exp(start)), None, length=weeks * steps)
+    weekly = new.reshape(weeks, steps).sum(axis=1)
     return weekly / weekly.sum()
 
 
