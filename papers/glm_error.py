@@ -186,8 +186,6 @@ def _findings(rows: list[Row]) -> Iterator[Finding]:
             evidence = f"{row.mean:.4f} ± {error:.4f} against {best}"
             claim = f"refined reaches {best} on {row.data} at {row.promise}"
             yield Finding(claim, row.mean <= best + 2 * error, evidence)
-                f"refined reaches {best} on {row.data} at {row.promise}", row.mean <= best + 2 * error, evidence
-            )
 
 
 def draw(path: Path, rows: list[Row]) -> tuple[Path, Path]:
