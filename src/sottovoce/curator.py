@@ -639,11 +639,11 @@ def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
 def _told(about: Any) -> dict[str, Any]:
     """Return more of a question, if it can be written down."""
     try:
-        told = dict(about or {})
+        told: dict[str, Any] | None = dict(about or {})
         canonical(told)
     except (TypeError, ValueError, RecursionError):
-        told = {None: None}  # type: ignore[dict-item]
-    if not all(isinstance(name, str) for name in told):
+        told = None
+    if told is None or not all(isinstance(name, str) for name in told):
         raise InvalidValue(f"about= is a mapping from texts to plain values. Got a {type(about).__name__}")
     return told
 

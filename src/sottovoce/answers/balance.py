@@ -66,7 +66,7 @@ class Imagined:
 
     def cells(self, question: Question, n: int) -> NDArray[np.int64]:
         """Return the counts and sums that the question would see, in whole steps."""
-        reading = question.reading
+        reading: Any = question.reading
         groups = math.prod(len(categories_of(name, question.facts[name])) for name in question.by)
         sizes = self.sizes(n, groups)
         if question.verb in ("proportion", "counts"):
