@@ -69,7 +69,8 @@ def question_of(cell: Cell) -> Question:
     named |= {"part": Category(("a", "b", "c")), "group": Category(tuple(range(cell.groups)))}
     by = ("group",) if cell.groups > 1 or cell.selected < 1 else ()
     verb = SHARED.get(cell.verb, cell.verb)
-    facts, options = Facts(named), {"by": by}
+    facts = Facts(named)
+    options: dict[str, Any] = {"by": by}
     match verb:
         case "quantiles":
             return Question(verb, ("x",), facts, at=AT, **options)
@@ -103,10 +104,10 @@ def world(cell: Cell, rng: np.random.Generator) -> tuple[dict[str, Any], Floats]
             truths = [np.clip(law(told), 0, 100) for law in laws]
             truth = np.array([t.mean() for t in truths]) if verb == "mean" else np.concatenate(truths)
         case "rate":
-            laws = [_chances(cell, g, rng) for g in range(groups)]
-            found = np.array([rng.choice(_MOST + 1, n, p=law) for law in laws])[group, np.arange(n)]
+            chances = [_chances(cell, g, rng) for g in range(groups)]
+            found = np.array([rng.choice(_MOST + 1, n, p=each) for each in chances])[group, np.arange(n)]
             records["k"] = np.where(gone, np.nan, found)
-            truth = np.array([law @ np.arange(_MOST + 1) for law in laws])
+            truth = np.array([each @ np.arange(_MOST + 1) for each in chances])
         case "exposure":
             rates = (
                 np.array([0.2, 0.6, 1.0, 0.4])[np.arange(groups) % 4] if cell.fixed else rng.uniform(0.05, 1, groups)

@@ -67,7 +67,7 @@ def plan(
     if width is not None:
         _say_needed(shares_needed(model, count, parse_promise(whole), width, imagined, names), whole, as_json=as_json)
         return
-    promise = parse_promise(promise_text)
+    promise = parse_promise(str(promise_text))
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
