@@ -141,7 +141,7 @@ def _shares(cell: Cell, rng: np.random.Generator) -> Floats:
     return rng.beta(0.8, 20, cell.groups) if cell.shape == "rare" else rng.random(cell.groups)
 
 
-def _law(cell: Cell, group: int, rng: np.random.Generator) -> Callable[[Floats], Floats]:
+def _law(cell: Cell, group: int, rng: np.random.Generator) -> Callable[[Floats], Any]:
     """Return the inverse distribution function of a group's numbers."""
     u, v = ((group % 5) / 6 + 0.1, 0.4) if cell.fixed else rng.random(2)
     match cell.shape:
@@ -184,6 +184,8 @@ def _cut_rate(cell: Cell, rate: float) -> float:
     years = 10 * _PLACES[::20] ** (3.0 if cell.shape == "skewed" else 1.0)
     k = np.arange(_MOST)[:, None]
     means = rate * years
-    chances = stats.nbinom.pmf(k, 1.5, 1.5 / (1.5 + means)) if cell.shape == "heavy" else stats.poisson.pmf(k, means)
+    chances: Any = (
+        stats.nbinom.pmf(k, 1.5, 1.5 / (1.5 + means)) if cell.shape == "heavy" else stats.poisson.pmf(k, means)
+    )
     counted = (k * chances).sum(axis=0) + _MOST * (1 - chances.sum(axis=0))
     return float(counted.mean() / years.mean())

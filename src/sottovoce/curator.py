@@ -642,7 +642,7 @@ def _told(about: Any) -> dict[str, Any]:
         told = dict(about or {})
         canonical(told)
     except (TypeError, ValueError, RecursionError):
-        told = {None: None}  # type: ignore[dict-item]
+        told = {None: None}
     if not all(isinstance(name, str) for name in told):
         raise InvalidValue(f"about= is a mapping from texts to plain values. Got a {type(about).__name__}")
     return told
