@@ -69,7 +69,8 @@ def question_of(cell: Cell) -> Question:
     named |= {"part": Category(("a", "b", "c")), "group": Category(tuple(range(cell.groups)))}
     by = ("group",) if cell.groups > 1 or cell.selected < 1 else ()
     verb = SHARED.get(cell.verb, cell.verb)
-    facts, options = Facts(named), {"by": by}
+    facts = Facts(named)
+    options: dict[str, Any] = {"by": by}
     match verb:
         case "quantiles":
             return Question(verb, ("x",), facts, at=AT, **options)
@@ -103,10 +104,10 @@ def world(cell: Cell, rng: np.random.Generator) -> tuple[dict[str, Any], Floats]
             truths = [np.clip(law(told), 0, 100) for law in laws]
             truth = np.array([t.mean() for t in truths]) if verb == "mean" else np.concatenate(truths)
         case "rate":
-            laws = [_chances(cell, g, rng) for g in range(groups)]
-            found = np.array([rng.choice(_MOST + 1, n, p=law) for law in laws])[group, np.arange(n)]
+            chances = [_chances(cell, g, rng) for g in range(groups)]
+            found = np.array([rng.choice(_MOST + 1, n, p=each) for each in chances])[group, np.arange(n)]
             records["k"] = np.where(gone, np.nan, found)
-            truth = np.array([law @ np.arange(_MOST + 1) for law in laws])
+            truth = np.array([each @ np.arange(_MOST + 1) for each in chances])
         case "exposure":
             rates = (
                 np.array([0.2, 0.6, 1.0, 0.4])[np.arange(groups) % 4] if cell.fixed else rng.uniform(0.05, 1, groups)
@@ -140,7 +141,7 @@ def _shares(cell: Cell, rng: np.random.Generator) -> Floats:
     return rng.beta(0.8, 20, cell.groups) if cell.shape == "rare" else rng.random(cell.groups)
 
 
-def _law(cell: Cell, group: int, rng: np.random.Generator) -> Callable[[Floats], Floats]:
+def _law(cell: Cell, group: int, rng: np.random.Generator) -> Callable[[Floats], Any]:
     """Return the inverse distribution function of a group's numbers."""
     u, v = ((group % 5) / 6 + 0.1, 0.4) if cell.fixed else rng.random(2)
     match cell.shape:
@@ -183,6 +184,8 @@ def _cut_rate(cell: Cell, rate: float) -> float:
     years = 10 * _PLACES[::20] ** (3.0 if cell.shape == "skewed" else 1.0)
     k = np.arange(_MOST)[:, None]
     means = rate * years
-    chances = stats.nbinom.pmf(k, 1.5, 1.5 / (1.5 + means)) if cell.shape == "heavy" else stats.poisson.pmf(k, means)
+    chances: Any = (
+        stats.nbinom.pmf(k, 1.5, 1.5 / (1.5 + means)) if cell.shape == "heavy" else stats.poisson.pmf(k, means)
+    )
     counted = (k * chances).sum(axis=0) + _MOST * (1 - chances.sum(axis=0))
     return float(counted.mean() / years.mean())

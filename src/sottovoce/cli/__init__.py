@@ -23,7 +23,7 @@ COMMANDS = {
     "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
     "regress": (
         "sottovoce.cli.regressing:regress",
-        "Print a regression table with an interval in every row, by its formula.",
+        "Print a regression table with an interval in every row.",
     ),
     "release": ("sottovoce.cli.releasing:release", "Release a posterior from a table."),
     "ledger": ("sottovoce.cli.ledgers:app", "Open, show, verify and export a ledger."),
