@@ -184,7 +184,9 @@ def _findings(rows: list[Row]) -> Iterator[Finding]:
         if best is not None and row.mechanism == "refined":
             error = row.sd / math.sqrt(row.releases)
             evidence = f"{row.mean:.4f} ± {error:.4f} against {best}"
-            yield Finding(f"refined reaches {best} on {row.data} at {row.promise}", row.mean <= best + 2 * error, evidence)
+            yield Finding(
+                f"refined reaches {best} on {row.data} at {row.promise}", row.mean <= best + 2 * error, evidence
+            )
 
 
 def draw(path: Path, rows: list[Row]) -> tuple[Path, Path]:

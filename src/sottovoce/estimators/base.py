@@ -273,7 +273,7 @@ class PrivateGLM(PrivateEstimator):
         design: Design = mechanism.system
         matrix, shift = design.units()
         whole = isinstance(release.value, GaussianPosterior | SoftmaxPosterior)
-        value = release.value.mapped(matrix, shift) if whole else np.asarray(release.value) @ matrix.T + shift
+        value: Any = release.value.mapped(matrix, shift) if whole else np.asarray(release.value) @ matrix.T + shift
         self.mechanism_, self.terms_ = mechanism, design.terms
         self.release_, self.profile_ = replace(release, value=value), release.profile
         if whole:
