@@ -202,12 +202,12 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         """Return what the chosen regression predicts."""
         return self._best().predict(X)
 
-    @_has("predict_proba")
+    @_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Return the chosen regression's probabilities."""
         return self._best().predict_proba(X)
 
-    @_has("decision_function")
+    @_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """Return the chosen regression's decision function."""
         return self._best().decision_function(X)

@@ -285,7 +285,7 @@ def scores_of(design: Design, value: Any, X: Floats, y: Floats, score: str) -> F
         p = softmax(np.einsum("nd,skd->nsk", X, samples)).mean(axis=1)
         hot = np.eye(design.loss.classes)[y.astype(np.intp)]
         right = p.argmax(axis=1) == y
-        return right.astype(np.float64) if score == "accuracy" else 1 - np.sum((p - hot) ** 2, axis=1) / 2
+        return np.asarray(right, dtype=np.float64) if score == "accuracy" else 1 - np.sum((p - hot) ** 2, axis=1) / 2
     found = posterior_predictive(design.loss, samples, X)
     if isinstance(design.loss, Squared):
         return np.asarray(1 - np.minimum(((found - y) / design.loss.largest) ** 2, 1.0))

@@ -298,7 +298,7 @@ class _Mapped:
             if rows is seen:
                 return found
         z = seen.X @ self.matrix
-        found = 1 / np.maximum(np.einsum("ij,ij->i", z, z), 1.0)
+        found = np.asarray(1 / np.maximum(np.einsum("ij,ij->i", z, z), 1.0))
         self._known = [*self._known[-1:], (seen, found)]  # two tables at most: those of a pair
         return found
 

@@ -48,8 +48,8 @@ def _made(design: Design, rng: np.random.Generator) -> Rows:
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     X *= rng.choice([1.0, 1.0, 0.95, 0.8, 0.5, 0.0], (_MADE, 1))
     low, high = design.loss.labels
-    y = rng.integers(0, round(high - low) + 1, _MADE) + low
-    return Rows(_MADE, X, (y > 0).astype(float) if design.loss.binary else y)
+    y = np.asarray(rng.integers(0, round(high - low) + 1, _MADE) + low, dtype=np.float64)
+    return Rows(_MADE, X, (y > 0).astype(np.float64) if design.loss.binary else y)
 
 
 @check("no record moves a look by more than one")
@@ -113,7 +113,7 @@ def tries_cost() -> tuple[bool, str]:
         for mean in (1.0, 2.0, 10.0):
             tries, epsilon = Tries(mean, law), 0.5
             one = np.array([1.0, math.exp(epsilon)]) / (1 + math.exp(epsilon))
-            k = np.arange(1, 4001)
+            k = np.arange(1.0, 4001.0)
             weight = tries.probability(k)
             # The better of the two answers is the second: it comes out unless all tries gave the first.
             first, other = (float(weight @ p**k) for p in (one[0], one[1]))
