@@ -3,7 +3,7 @@
 Left: counts released with textbook Laplace noise in double precision; the share of releases that no random number
 at all could have produced from the count plus one (Mironov 2012). Right: an audit that sees each output, to a half,
 and the place of its last bit; three mechanisms as anyone would write them, and as they are here: discrete noise,
-24 significant bits, a public grid.
+public cells, a public grid.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _attacks() -> list[tuple[str, Callable[..., Any], tuple[Any, Any], PureDP | 
         ("count, textbook Laplace", naive, (zeros, one), PureDP(1.0)),
         ("count, discrete noise (ours)", discrete, (zeros, one), PureProfile(count.profile.pure())),
         ("posterior sample, all 53 bits", raw_sample, ([0.0] * _N, [0.0] * 3 + [1.0]), sample.profile),
-        ("posterior sample, 24 bits (ours)", our_sample, ([0.0] * _N, [0.0] * 3 + [1.0]), sample.profile),
+        ("posterior sample, public cells (ours)", our_sample, ([0.0] * _N, [0.0] * 3 + [1.0]), sample.profile),
         ("one Langevin step, all 53 bits", raw_chain, (even, odd), chain.profile),
         ("one Langevin step on a grid (ours)", our_chain, (even, odd), chain.profile),
     ]

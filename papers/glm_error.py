@@ -1,7 +1,7 @@
 """The test error of private logistic regression on Abalone, Adult and MNIST 3-against-8, one row a mechanism.
 
 The papers' Algorithms 4 and 5 with their prior, and ours: the prior m = d/R², the localised posterior, noisy
-statistics, and the automatic choice among them. Mean and standard deviation over 20 releases at δ = 1e-5; the table
+statistics, and the refined posterior made of them. Mean and standard deviation over 20 releases at δ = 1e-5; the table
 also has the papers' Rényi promises, all 27 on an accelerator and three on a CPU.
 """
 
@@ -47,7 +47,7 @@ PUBLISHED = {
     ("mnist", 1.0): 0.061,
     ("mnist", 3.0): 0.047,
 }
-"""The best of an earlier prototype at (ε, δ = 1e-5): what `auto` has to reach."""
+"""The best of an earlier prototype at (ε, δ = 1e-5): what `refined` has to reach."""
 
 _MOST_STEPS = 2000
 """Chains are certified at any length; longer ones only make the table slower to draw."""
@@ -81,7 +81,7 @@ def redraw(table: Path, setting: Setting) -> Outcome:
     redraw=redraw,
 )
 def run(setting: Setting) -> Outcome:
-    """Write the table as CSV and say whether `auto` reaches the best known errors."""
+    """Write the table as CSV and say whether `refined` reaches the best known errors."""
     import jax
 
     names = _NAMES[:1] if setting.quick else _NAMES
@@ -138,9 +138,9 @@ def error_table(data: Regression, promise: Promise, *, releases: int, seed: int)
     noisy = NoisyMoments.calibrate(design, n, promise, prior_precision=d / 30.0**2)
     means = [noisy.release((data.X, data.y), seeded_rng(seed + k)).value.mean for k in range(releases)]
     rows.append(_row(data, promise, "noisy statistics", data.error(np.array(means))))
-    auto = choose("auto", design, n, promise, precision="float32")
-    draws = [_single(auto, data, seed + k) for k in range(releases)]
-    rows.append(_row(data, promise, "auto", data.error(np.concatenate(draws))))
+    refined = choose("refined", design, n, promise, precision="float32")
+    draws = [_single(refined, data, seed + k) for k in range(releases)]
+    rows.append(_row(data, promise, "refined", data.error(np.concatenate(draws))))
     return rows
 
 
@@ -181,10 +181,11 @@ def _findings(rows: list[Row]) -> Iterator[Finding]:
         best = next(
             (e for (d, k), e in PUBLISHED.items() if (d, str(ApproxDP(k, 1e-5))) == (row.data, row.promise)), None
         )
-        if best is not None and row.mechanism == "auto":
+        if best is not None and row.mechanism == "refined":
             error = row.sd / math.sqrt(row.releases)
             evidence = f"{row.mean:.4f} ± {error:.4f} against {best}"
-            yield Finding(f"auto reaches {best} on {row.data} at {row.promise}", row.mean <= best + 2 * error, evidence)
+            claim = f"refined reaches {best} on {row.data} at {row.promise}"
+            yield Finding(claim, row.mean <= best + 2 * error, evidence)
 
 
 def draw(path: Path, rows: list[Row]) -> tuple[Path, Path]:
@@ -200,7 +201,7 @@ def draw(path: Path, rows: list[Row]) -> tuple[Path, Path]:
         for colour, (mechanism, points) in zip(COLOURS, lines.items(), strict=False):
             x = sorted(points)
             y, sd = (np.array([getattr(points[e], field) for e in x]) for field in ("mean", "sd"))
-            style = {"color": "k", "lw": 2.2, "zorder": 5} if mechanism == "auto" else {"color": colour, "lw": 1.3}
+            style = {"color": "k", "lw": 2.2, "zorder": 5} if mechanism == "refined" else {"color": colour, "lw": 1.3}
             panel.errorbar(x, y, yerr=sd, marker="o", ms=4, capsize=2, label=mechanism, **style)
         plain = next(row.mean for row in rows if (row.data, row.promise) == (name, "none"))
         panel.axhline(plain, color="0.5", ls="--", lw=1, label="no privacy")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -371,6 +372,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
+@pytest.mark.xdist_group("killed")  # which are killed once
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_process_leaves_its_charge_and_never_more(killed: Path, stage: str) -> None:
     place = Path(f"{killed}-{stage}.ledger")
@@ -541,3 +543,18 @@ class TestWhoseData:
             Curator(tmp_path / "p.csv", place, BUDGET)
         with Ledger(place, create=True) as ledger:
             assert ledger.budgets() == []
+
+
+def test_a_release_can_leave_on_a_grid_of_time(data: Path, tmp_path: Path) -> None:
+    """Handed over at a whole multiple of the step, however quick it was; a failure too."""
+    with Curator(data, tmp_path / "paced.ledger", BUDGET, time_grid=0.5) as curator:
+        start = time.monotonic()
+        paid = curator.reserve(MECHANISM, "smoker")
+        begun = time.monotonic()
+        curator.make(paid)
+        taken = time.monotonic() - begun
+        assert begun - start < taken
+        assert taken >= 0.5
+        assert taken % 0.5 < 0.3
+    with pytest.raises(InvalidValue, match="time_grid"):
+        Curator(data, tmp_path / "other.ledger", BUDGET, time_grid=0.0)

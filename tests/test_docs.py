@@ -14,6 +14,17 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```)?", re.S | re.M)
 
 
+SHORT = {
+    "sottovoce.latent.hidden_markov._LEAST_SWEEPS": 20,
+    "sottovoce.latent.hidden_markov._MOST_SWEEPS": 20,
+    "sottovoce.latent.moment_posterior._LEAST": 80,
+    "sottovoce.latent.moment_posterior._MOST": 80,
+    "sottovoce.latent.latent_classes._LEAST": 25,
+    "sottovoce.latent.latent_classes._MOST": 25,
+}
+"""How far chains go here: what a page prints of them is not compared, and other tests look at where they end."""
+
+
 def blocks(page: Path) -> list[tuple[str, str | None]]:
     return [(code, output or None) for code, output in BLOCK.findall(page.read_text(encoding="utf-8"))]
 
@@ -23,6 +34,8 @@ def test_the_code_on_this_page_runs(page: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("SOTTOVOCE_DATA", str(ROOT / "data"))
     (tmp_path / "data").symlink_to(ROOT / "data")
     monkeypatch.chdir(tmp_path)
+    for place, sweeps in SHORT.items():
+        monkeypatch.setattr(place, sweeps)
     names: dict[str, object] = {"__name__": "__main__"}
     for number, (code, expected) in enumerate(blocks(page), start=1):
         printed = io.StringIO()

@@ -1,6 +1,6 @@
 """diffprivlib: noise scales, answers to simple questions, classifiers. Runs in an environment of its own.
 
-The question is ``{KIND: arguments}`` with one of the kinds ``scales``, ``answers``, ``classifiers``.
+The question is ``{KIND: arguments}`` with one of the kinds ``scales``, ``answers``, ``groups``, ``classifiers``.
 """
 
 import json
@@ -45,6 +45,15 @@ def answers(path: str, epsilon: float, repeats: int) -> dict[str, tuple[float, f
     }
 
 
+def groups(path: str, epsilon: float, repeats: int) -> dict[str, list[list[float]]]:
+    """Return means by group, a row a repeat: each group at half of ε, for a record replaced may change its group."""
+    data = np.load(path)
+    x, group, bounds = data["x"], data["group"], tuple(data["bounds"].tolist())
+    parts = [x[group == g] for g in range(int(group.max()) + 1)]
+    rows = [[float(mean(part, epsilon=epsilon / 2, bounds=bounds)) for part in parts] for _ in range(repeats)]
+    return {"means": rows}
+
+
 def classifiers(model: str, path: str, epsilons: list[float], repeats: int) -> dict[str, tuple[float, float, float]]:
     """Return mean and standard deviation of the test error, and the seconds of one fit, at each ε."""
     data = np.load(path)
@@ -71,7 +80,8 @@ def classifiers(model: str, path: str, epsilons: list[float], repeats: int) -> d
 def main() -> None:
     """Answer one question."""
     [(kind, arguments)] = json.load(sys.stdin).items()
-    works: dict[str, Callable[..., Any]] = {"scales": scales, "answers": answers, "classifiers": classifiers}
+    works: dict[str, Callable[..., Any]] = {"scales": scales, "answers": answers, "groups": groups}
+    works |= {"classifiers": classifiers}
     json.dump(works[kind](**arguments), sys.stdout)
 
 

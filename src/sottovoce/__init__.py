@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sottovoce.answers.card import card
     from sottovoce.answers.explaining import explain
     from sottovoce.curator import Curator
     from sottovoce.estimators.linear import (
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     )
     from sottovoce.estimators.naive_bayes import NaiveBayes
     from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
-    from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person
+    from sottovoce.facts import Category, Cells, Count, Day, Facts, Flag, Number, Person
     from sottovoce.latent import BayesianNetwork, HiddenMarkovModel
     from sottovoce.ledger import Ledger
     from sottovoce.mechanisms import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         StatisticalQuery,
         TemperedPosterior,
     )
+    from sottovoce.models import fit_model
     from sottovoce.privacy import (
         ApproxDP,
         GaussianDP,
@@ -52,19 +54,21 @@ if TYPE_CHECKING:
     __version__: str
 
 _ROOMS = {
+    "answers.card": ("card",),
     "answers.explaining": ("explain",),
     "curator": ("Curator",),
     "estimators": (
         *("LinearRegression", "LinearSVC", "LogisticRegression", "NaiveBayes", "PoissonRegression"),
         *("ProbitRegression", "PublicEncoder", "PublicScaler", "private_pipeline"),
     ),
-    "facts": ("Category", "Count", "Day", "Facts", "Flag", "Number", "Person"),
+    "facts": ("Category", "Cells", "Count", "Day", "Facts", "Flag", "Number", "Person"),
     "latent": ("BayesianNetwork", "HiddenMarkovModel"),
     "ledger": ("Ledger",),
     "mechanisms": (
         *("ConcentratedPosterior", "DiffusedPosterior", "DirectPosterior", "Mechanism", "NoisyStatistics"),
         *("Release", "StatisticalQuery", "TemperedPosterior"),
     ),
+    "models": ("fit_model",),
     "privacy": (
         *("ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "RenyiDP", "SottovoceError"),
         "ZeroConcentratedDP",
@@ -85,6 +89,7 @@ __all__ = [
     "BayesianNetwork",
     "BetaBernoulli",
     "Category",
+    "Cells",
     "ConcentratedPosterior",
     "Count",
     "Curator",
@@ -121,8 +126,10 @@ __all__ = [
     "StatisticalQuery",
     "TemperedPosterior",
     "ZeroConcentratedDP",
+    "card",
     "compose",
     "explain",
+    "fit_model",
     "open_table",
     "parse_promise",
     "private_pipeline",

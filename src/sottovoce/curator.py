@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import math
 import os
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +17,24 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from sottovoce.answers.verbs import Verbs
+from sottovoce.answers.asking import parse_spend
+from sottovoce.answers.notebook import asked_in_words, curator_html
+from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Facts, read_facts
-from sottovoce.ledger import Budget, Entry, Ledger, Reservation
+from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
-from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.filter import Order, PrivacyFilter
+from sottovoce.privacy.numbers import real
+from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.readings import Looks, Seen
 
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
+
+_LONGEST_PURPOSE = 300
 
 
 @runtime_checkable
@@ -75,7 +82,7 @@ class Draft:
     release: Release
 
 
-class Curator(Verbs):
+class Curator(PaidVerbs):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters
@@ -96,13 +103,18 @@ class Curator(Verbs):
     types
         For CSV, the types of columns that are not text, where no facts say; see `open_table`.
     order
-        The Rényi order at which an ``ApproxDP`` budget is counted, fixed when it is opened.
+        The Rényi order at which an ``ApproxDP`` budget is counted, or ``"gaussian"`` to count μ²; fixed when it is
+        opened.
     who
         Who asks; the user's name unless given.
     keep_values
         Whether the ledger keeps the releases themselves, or only their hashes.
     anchor
         Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
+    time_grid
+        Seconds. A release is handed over at the first whole multiple of them after its records began to be read, so
+        that how long reading and sampling took within a step tells nothing. None hands it over at once; a server
+        paces its answers by itself.
 
     Examples
     --------
@@ -130,11 +142,13 @@ class Curator(Verbs):
         facts: Facts | str | os.PathLike[str] | None = None,
         dataset: str | None = None,
         types: Mapping[str, str] | None = None,
-        order: float | None = None,
+        order: Order | None = None,
         who: str | None = None,
         keep_values: bool = True,
         anchor: str | os.PathLike[str] | None = None,
+        time_grid: float | None = None,
     ) -> None:
+        self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
@@ -158,7 +172,7 @@ class Curator(Verbs):
             self._seen = None if source is None or self._origin is None else self._fingerprint(source["salt"])
             self._opened = opened.pop_all()
 
-    def _budget(self, promise: Promise | None, order: float | None, *, named: bool) -> Budget:
+    def _budget(self, promise: Promise | None, order: Order | None, *, named: bool) -> Budget:
         n, schema = self._table.count(), self._table.schema
         if n == 0:
             raise InvalidData(f"{self.dataset!r} has no records")
@@ -255,6 +269,7 @@ class Curator(Verbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
     ) -> Release:
         """Release what a mechanism says of a column: reserve, read, record, and only then answer.
 
@@ -273,6 +288,8 @@ class Curator(Verbs):
             charged once.
         accept_unproven
             Release even if the profile holds only when a Markov chain has converged; the ledger marks it.
+        purpose
+            What the answer is for, in a sentence; recorded with the question, and on the data set's privacy card.
 
         Raises
         ------
@@ -280,7 +297,7 @@ class Curator(Verbs):
             If the budget does not cover it. Nothing was spent, and no record was read.
         """
         options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
-        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
+        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven, "purpose": purpose}
         made = self.draft(mechanism, column, **options)
         return (self.record(made) if isinstance(made, Draft) else made).release
 
@@ -295,6 +312,7 @@ class Curator(Verbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
         part: Budget | None = None,
         about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
@@ -319,7 +337,7 @@ class Curator(Verbs):
         """
         options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
         options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
-        options |= {"part": part, "about": about, "then": then, "who": who}
+        options |= {"purpose": purpose, "part": part, "about": about, "then": then, "who": who}
         paid = self.reserve(mechanism, column, **options)
         if isinstance(paid, Answer):
             return paid
@@ -337,6 +355,7 @@ class Curator(Verbs):
         rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
         accept_unproven: bool = False,
+        purpose: str | None = None,
         part: Budget | None = None,
         about: Mapping[str, Any] | None = None,
         then: Callable[[Release], Release] | None = None,
@@ -350,14 +369,17 @@ class Curator(Verbs):
         missing = self._missing(column) if missing is None else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
-        draws = check_draws(draws)
+        draws, told = check_draws(draws), _told(about)
+        if then is not None and not callable(then):
+            raise InvalidValue(f"then= is a function of the release. Got a {type(then).__name__}")
         question = {"column": _plain(column), "where": where, "missing": missing, "draws": draws}
+        question |= _purpose(purpose)
         if (data := self._data()) is not None:  # a key then answers for this data alone
             question["data"] = data
         granted = self._ledger.reserve(
             budget,
             mechanism.cost(draws),
-            dict(about or {}) | {"mechanism": mechanism.to_dict()} | question,  # nobody talks over what is asked
+            told | {"mechanism": mechanism.to_dict()} | question,  # nobody talks over what is asked
             who=self.who if who is None else who,
             key=idempotency_key,
             accept_unproven=accept_unproven,
@@ -367,9 +389,10 @@ class Curator(Verbs):
 
         def make() -> Release:
             looks = _TableLooks(self, column, {"where": where, "missing": missing})
-            release = mechanism.release(
-                looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
-            )
+            with _on_the_grid(self._time_grid):
+                release = mechanism.release(
+                    looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
+                )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
             return release if then is None else then(release)
@@ -382,7 +405,7 @@ class Curator(Verbs):
         features: Sequence[str],
         label: str | None = None,
         *,
-        spend: Promise | float | None = None,
+        spend: Promise | float | str | None = None,
         part: Budget | None = None,
         **options: Any,
     ) -> Any:
@@ -413,8 +436,14 @@ class Curator(Verbs):
         made = self.draft(mechanism, columns, part=part, **options)
         return estimator.keep((self.record(made) if isinstance(made, Draft) else made).release)
 
-    def promise(self, spend: Promise | float | None, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget, or of a part, as it was opened."""
+    def promise(self, spend: Promise | float | str | None, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share (``0.05``, ``"5%"``) of the budget, or of a part, as it was opened.
+
+        A promise, or its text, stays what it is.
+        """
+        if isinstance(spend, str):
+            read = parse_spend(spend)
+            spend = parse_promise(read) if isinstance(read, str) else read
         if spend is None or isinstance(spend, Promise):
             return spend
         budget = self.budget if part is None else self._part(part)
@@ -437,12 +466,30 @@ class Curator(Verbs):
             self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
         return Answer(draft.reservation.entry, draft.release)
 
-    def open_part(self, name: str, promise: Promise, *, order: float | None = None) -> Budget:
+    def open_part(self, name: str, promise: Promise | float | str, *, order: Order | None = None) -> Budget:
         """Open a part of the data set's budget for one person, or return it where it is open already.
 
         What the part is charged, the whole is charged in the same transaction: parts may add up to more than
         the whole, and their holders together still never exceed it.
+
+        Parameters
+        ----------
+        name
+            Whose part it is.
+        promise
+            A share of the whole (``0.25``, ``"25%"``), counted as the whole is and so in proportion to it: what costs
+            10 % of a quarter costs 2.5 % of the whole. Or a promise of its own, such as ``ApproxDP(0.5, 1e-6)``, which
+            this person's answers together then keep, counted at the order that suits *it*. Strengths of such promises
+            are not in proportion: half the ε is about a quarter of the answers.
+        order
+            The Rényi order for a promise of its own, or ``"gaussian"``; the best one unless given.
         """
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidValue("a part is named after whoever holds it; the name must not be empty")
+        promise = self.share(promise) if isinstance(promise, float | int | str) else promise
+        found = self._ledger.find_budget(f"{self.dataset}/{name}")
+        if found is not None and order is None and (found.promise, found.whole) == (promise, self.budget.id):
+            return found  # parts were once counted at the order of the whole
         facts: dict[str, Any] = {"n": self.budget.n, "schema": self.budget.schema, "order": order, "who": self.who}
         return self._ledger.open_budget(f"{self.dataset}/{name}", promise, whole=self.budget, **facts)
 
@@ -512,6 +559,27 @@ class Curator(Verbs):
         """Return what was reserved and has not ended: under way now, or left by a process that died."""
         return self._ledger.pending(self.dataset)
 
+    def __repr__(self) -> str:
+        return f"Curator({self.dataset!r}, n={self.budget.n:,}, budget {self.budget.promise})"
+
+    def _repr_html_(self) -> str:
+        facts = [("records", f"{self.budget.n:,}"), ("budget", str(self.budget.promise))]
+        if self.facts is not None:
+            facts.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
+        try:
+            entries = [entry for entry in self.history() if entry.state is not State.VOID]
+            share, left = 1 - float(self._ledger.spent(self.budget)) / self.budget.limit, self.left()
+        except (SottovoceError, ArithmeticError) as error:  # a curator that was closed still shows what it was
+            return curator_html(self.dataset, [*facts, ("ledger", str(error))], "", 0.0, [])
+        asked = [
+            (
+                asked_in_words(entry.request),
+                f"{100 * self.budget.share(entry.whole_cost or entry.cost):.3g} % of the budget",
+            )
+            for entry in reversed(entries[-5:])
+        ]
+        return curator_html(self.dataset, facts, left, share, asked)
+
     def close(self) -> None:
         """Let go of what the curator opened."""
         self._opened.close()
@@ -568,6 +636,27 @@ def _check_facts(facts: Facts | None, schema: Mapping[str, str]) -> None:
         )
 
 
+def _told(about: Any) -> dict[str, Any]:
+    """Return more of a question, if it can be written down."""
+    try:
+        told: dict[str, Any] | None = dict(about or {})
+        canonical(told)
+    except (TypeError, ValueError, RecursionError):
+        told = None
+    if told is None or not all(isinstance(name, str) for name in told):
+        raise InvalidValue(f"about= is a mapping from texts to plain values. Got a {type(about).__name__}")
+    return told
+
+
+def _purpose(given: str | None) -> dict[str, str]:
+    """Return what an entry notes of the purpose of a question: nothing, where nobody stated one."""
+    if given is None or given == "":
+        return {}
+    if not isinstance(given, str) or len(given) > _LONGEST_PURPOSE or not given.isprintable():
+        raise InvalidValue(f"a purpose is one line of text, of at most {_LONGEST_PURPOSE} characters")
+    return {"purpose": given}
+
+
 def _plain(column: str | Sequence[str] | None) -> str | list[str] | None:
     return column if column is None or isinstance(column, str) else list(column)
 
@@ -576,3 +665,15 @@ def _stored(entry: Entry) -> Release:
     if entry.release is None:
         raise InvalidValue(f"entry {entry.id} answered this request, and the ledger kept only its hash")
     return Release.from_json(entry.release)
+
+
+@contextlib.contextmanager
+def _on_the_grid(step: float | None) -> Iterator[None]:
+    """Leave at the first whole multiple of `step` seconds, at least one, whether what is inside succeeds or fails."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        if step is not None:
+            taken = time.monotonic() - start
+            time.sleep(max(1, math.ceil(taken / step)) * step - taken)

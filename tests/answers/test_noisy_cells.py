@@ -89,7 +89,7 @@ def test_a_budget_of_gaussian_privacy_can_be_spent_on_counts_and_on_means() -> N
 
 def test_counting_groups_and_squaring_cost_nothing_beside_the_sums() -> None:
     mechanism = NoisyCells(QUESTIONS["mean by"], 10, "gaussian", 10.0)
-    assert mechanism.profile.zcdp() == pytest.approx(2**2 / (2 * 10.0**2), rel=1e-4)
+    assert 1 <= mechanism.profile.zcdp() / (2**2 / (2 * 10.0**2)) < 1.005
 
 
 def test_an_unreachable_promise_says_so() -> None:
@@ -123,7 +123,7 @@ def test_the_worst_pair_is_as_far_apart_as_any(name: str) -> None:
     first, second = mechanism.worst_pair()
     scales = np.repeat([n.scale for n in mechanism.noises], mechanism.reading.sizes)
     apart = float((((first.total - second.total) / scales) ** 2).sum()) / 2
-    assert apart == pytest.approx(mechanism.profile.zcdp(), rel=2e-2)
+    assert 0.95 * mechanism.profile.zcdp() < apart <= mechanism.profile.zcdp() * (1 + 1e-12)
     ratio = mechanism.log_ratio((first, second))(first.total)
     assert float(ratio) == pytest.approx(apart, rel=1e-6)
 

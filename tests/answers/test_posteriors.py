@@ -10,7 +10,7 @@ from scipy import stats
 
 from sottovoce.answers.intervals import shortest
 from sottovoce.answers.latent_cells import cell_draws
-from sottovoce.answers.moments import mean_draws
+from sottovoce.answers.moments import _log_density, mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
@@ -55,6 +55,17 @@ def test_a_mean_without_noise_has_the_interval_of_a_normal_mean() -> None:
     assert draws.mean() == pytest.approx(0.2, abs=1e-3)
     assert draws.std() == pytest.approx(0.1 / 20, rel=0.06)
     assert np.median(spreads) == pytest.approx(0.1, rel=0.05)
+
+
+def test_a_sum_with_laplace_noise_has_the_density_of_both_laws() -> None:
+    """Against the convolution on a fine grid."""
+    u = np.linspace(-120, 120, 2_400_001)
+    x = np.array([-9.0, -1.0, 0.0, 0.5, 4.0, 20.0])
+    for variance, noise in ((1.0, 2.0), (9.0, 0.5), (0.25, 18.0)):
+        laplace = stats.laplace.pdf(u, scale=math.sqrt(noise / 2))
+        exact = [float(stats.norm.pdf(at - u, scale=math.sqrt(variance)) @ laplace) * 1e-4 for at in x]
+        gap = np.log(exact) - _log_density(x, np.array(variance), noise, "laplace")
+        assert gap == pytest.approx(np.full(x.size, gap[0]), abs=1e-6)
 
 
 @pytest.mark.parametrize(("size", "total", "square"), [(0.0, 5.0, -7.0), (1.0, -900.0, 1e6), (3.0, 1e9, -1e9)])
@@ -115,6 +126,9 @@ def test_pooled_tables_learn_from_their_margins() -> None:
         Cell("counts", 500, 0.5, 4),
         Cell("quantiles", 5000, 2.0, 1),
         Cell("difference", 5000, 0.5, 4),
+        Cell("mean ratio", 5000, 2.0, 4, "heavy"),
+        Cell("exposure", 5000, 0.5, 4),
+        Cell("mean", 500, 0.5, 1, pure=True),
     ],
     ids=lambda cell: f"{cell.verb} {cell.n}",
 )

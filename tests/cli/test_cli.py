@@ -138,7 +138,7 @@ def test_every_system_and_mechanism_releases(patients: Path) -> None:
             *("--ledger", patients.parent / f"{mechanism}.ledger", "--budget", "approx:9,1e-4", "--draws", "2"),
         )
         assert answer.returncode == 0, (mechanism, answer.stderr)
-        assert "left of the budget" in answer.stdout
+        assert "% left" in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -279,13 +279,16 @@ def test_help_names_every_command_and_exit_code() -> None:
 
 
 def test_the_demo_tells_its_story_and_writes_its_page(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
     answer = run("demo", "--output", tmp_path / "out", "--json")
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)
     assert [a["refused"] is None for a in told["answers"]] == [True, True, True, False]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert page.count("<svg") == 5
+    rows = [row for told in told["answers"] if told["answer"] for row in told["answer"]["table"]]
+    assert len(rows) == 4 + 9 + 3
+    assert page.count('class="interval"') == page.count('class="true"') == len(rows)
+    inside = [row for row in rows if row["low"] <= row["estimate"] <= row["high"]]
+    assert len(inside) == len(rows)
     assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     )
@@ -300,3 +303,71 @@ def test_a_missing_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert console.fail(missing, as_json=False) == 2
     assert "pip install 'sottovoce[server]'" in " ".join(capsys.readouterr().err.split())
     assert console.fail(ModuleNotFoundError("No module named 'sottovoce.x'", name="sottovoce.x"), as_json=False) == 1
+
+
+def test_plan_says_what_an_accuracy_costs(tmp_path: Path) -> None:
+    facts = tmp_path / "f.toml"
+    facts.write_text(
+        '[sbp]\nkind = "number"\nlow = 60\nhigh = 250\n[ward]\nkind = "category"\ncategories = ["A", "B"]\n'
+    )
+    asked = ("plan", "mean of sbp by ward", "--facts", facts, "--n", 20_000)
+    told = json.loads(run(*asked, "--width", 2, "--json").stdout)
+    assert 0.005 < told["share"] < 0.1
+    assert told["width"] <= 2
+    assert "%" in run(*asked, "--spend", "5%").stdout
+    assert "--n and --facts" in run("plan", "mean of sbp").stderr
+    assert run(*asked, "--width", 1e-9).returncode == 7
+    beta = ("plan", "--system", "beta-bernoulli:alpha=1,beta=1", "--n", 5000)
+    first = json.loads(run(*beta, "--width", 0.02, "--json").stdout)["needed"][0]
+    assert first["name"] == "gaussian"
+    warned = run(*beta, "--target", "approx:12,0.1").stdout
+    assert "protects" in warned
+    assert "more than one in n" in warned.replace("\n", " ")
+
+
+def test_a_share_of_the_budget_may_be_released(patients: Path) -> None:
+    asked = (
+        "release",
+        patients,
+        *BETA,
+        "--column",
+        "smoker",
+        "--ledger",
+        patients.parent / "s.ledger",
+        "--dataset",
+        "p",
+    )
+    first = run(*asked, "--spend", "10%", "--budget", "approx:1,1e-6")
+    assert first.returncode == 0, first.stderr
+    assert "90 % left: about 9 more" in first.stdout.replace("\n", " ")
+    assert "noisy statistics" in first.stdout
+    assert json.loads(run(*asked, "--spend", "0.2", "--json").stdout)["left"].startswith("70 % left")
+    assert "once" in run(*asked, "--spend", "10%", "--target", "pure:1").stderr
+    shown = run("ledger", "show", patients.parent / "s.ledger").stdout
+    assert "70 %" in shown
+    opened = run(
+        "ledger",
+        "open",
+        patients.parent / "g.ledger",
+        "--data",
+        patients,
+        "--budget",
+        "approx:1,1e-6",
+        "--order",
+        "gaussian",
+    )
+    assert "μ² of Gaussian privacy" in opened.stdout
+    assert (
+        run(
+            "ledger",
+            "open",
+            patients.parent / "x.ledger",
+            "--data",
+            patients,
+            "--budget",
+            "approx:1,1e-6",
+            "--order",
+            "x",
+        ).returncode
+        == 2
+    )

@@ -65,6 +65,22 @@ HEAVY = {"numpy", "scipy", "jax", "sqlalchemy", "ibis", "sottovoce.privacy"}
 RUN = "import sys, sottovoce.cli; sys.argv = ['sottovoce', {}]\ntry: sottovoce.cli.main()\nexcept SystemExit: pass\n"
 
 
+EACH = """
+import contextlib, io, json, sys
+from sottovoce.cli import main
+told = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["sottovoce", *words]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        try:
+            main()
+        except SystemExit as end:
+            told.append([end.code, out.getvalue()])
+print(json.dumps(told))
+"""
+
+
 def imported(*words: str) -> set[str]:
     code = RUN.format(", ".join(map(repr, words))) + "print(*sys.modules, file=sys.stderr)"
     here = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -96,6 +112,16 @@ class TestFacts:
         written = folder / "new.toml"
         assert run("facts", folder / "p.parquet", "-o", written).returncode == 0
         assert "there already" in run("facts", folder / "p.parquet", "-o", written).stderr
+        filled = folder / "filled.toml"
+        filled.write_text(
+            '[ward]\nkind = "category"\ncategories = ["A", "B"]\n[age]\nkind = "number"\nlow = 0\nhigh = 9\n'
+        )
+        made = run("facts", filled, "--dummy", 5, "--seed", 1).stdout
+        assert made.splitlines()[0] == "ward,age" and len(made.splitlines()) == 6
+        assert run("facts", filled, "--dummy", 5, "--seed", 1, "-o", folder / "d.csv").returncode == 0
+        assert (folder / "d.csv").read_text(encoding="utf-8") == made
+        assert "from facts alone" in run("facts", folder / "p.parquet", "--dummy", 5).stderr
+        assert "there already" in run("facts", filled, "--dummy", 5, "-o", folder / "d.csv").stderr
         assert "still needs low, high" in run("facts", written).stderr
         assert "sound" in run("facts", folder / "facts.toml").stdout
 
@@ -164,22 +190,34 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
     here = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")]), *sys.path])
     system = ["--system", "two-sided share:alpha=2,beta=2"]
 
-    def command(*arguments: object) -> str:
-        words = [sys.executable, "-m", "sottovoce", *map(str, arguments)]
-        ended = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env=os.environ | {"PYTHONPATH": here, "COLUMNS": "200"},
-        )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    assert "two-sided share" in command("plan", "--help")
-    assert "diffused" in command("plan", *system, "--n", 200, "--target", "renyi:2,0.1")
     data = [folder / "p.parquet", "--column", "smoker", "--ledger", folder / "l", "--budget", "renyi:2,1"]
-    assert "two-sided share" in command("release", *data, *system, "--target", "renyi:2,0.1")
-    assert "holds" in command("audit", *system, "--n", 5, "--target", "renyi:2,0.5", "--draws", 2000)
-    assert "diffused posterior of smoker" in " ".join(command("ledger", "show", folder / "l").split())
+    expected = {
+        ("plan", "--help"): "two-sided share",
+        ("plan", *system, "--n", 200, "--target", "renyi:2,0.1"): "diffused",
+        ("release", *data, *system, "--target", "renyi:2,0.1"): "two-sided share",
+        ("audit", *system, "--n", 5, "--target", "renyi:2,0.5", "--draws", 2000): "holds",
+        ("ledger", "show", folder / "l"): "noisy statistics of smoker",
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", EACH, json.dumps([[str(word) for word in words] for words in expected])],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"PYTHONPATH": here, "COLUMNS": "200"},
+    )
+    assert ended.returncode == 0, ended.stderr
+    for (code, shown), said in zip(json.loads(ended.stdout), expected.values(), strict=True):
+        assert (code, said in " ".join(shown.split())) == (0, True), shown
+
+
+def test_no_help_text_has_brackets_that_rich_would_swallow() -> None:
+    import typer.main
+
+    from sottovoce.cli import COMMANDS, application
+
+    for word in COMMANDS:
+        command = typer.main.get_command(application(word)).commands[word]  # type: ignore[attr-defined]
+        for one in [command, *getattr(command, "commands", {}).values()]:
+            for parameter in one.params:
+                assert "[" not in (getattr(parameter, "help", None) or ""), (word, one.name, parameter.name)

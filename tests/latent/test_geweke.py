@@ -128,7 +128,7 @@ def test_the_tempered_sampler_keeps_its_joint_law() -> None:
         return [rng.multinomial(totals, hot / hot.sum(axis=-1, keepdims=True)).astype(float)]
 
     start = model.prior.start(pool, GRID.shape, rng)
-    theta = draw_floored_dirichlet(np.full((pool, 2, 2), 0.9), floor / 2, rng)
+    theta = draw_floored_dirichlet(0.9, 1.0, np.zeros((pool, 2, 2)), floor / 2, rng)
     start = ChainState(start.initial, start.transition, (theta,), start.states)
     log_weight = (totals * np.log(heat(start).sum(axis=-1))).sum(axis=(1, 2))
     weight = np.exp(log_weight - log_weight.max())

@@ -2,11 +2,6 @@
 
 import itertools
 import json
-import os
-import signal
-import subprocess
-import sys
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import sottovoce
 from sottovoce.curator import Curator
 from sottovoce.estimators.naive_bayes import NaiveBayes
 from sottovoce.facts import Category, Count, Day, Facts, Flag, Number
@@ -31,7 +25,6 @@ from sottovoce.latent import (
     TemperedNetwork,
     fields_of,
 )
-from sottovoce.ledger import EntryPending, Ledger
 from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.mechanisms.choices import build_mechanism, names_for
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -73,85 +66,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("door") / "patients.parquet"
     pq.write_table(pa.table(columns), path)
     return path
-
-
-DIE = """
-import json, os, signal, sys
-from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger
-from sottovoce.mechanisms.mechanism import Mechanism
-
-data, *asked = sys.argv[1:]
-
-def die(*args, **options):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-for place, state in zip(asked[::2], asked[1::2]):
-    if (child := os.fork()) == 0:
-        Ledger.commit = die
-        with Curator(data, place) as curator:
-            curator.release(Mechanism.from_dict(json.loads(state)), idempotency_key="q")
-        os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-READ = """
-import json, sys
-from sottovoce.ledger import Ledger
-from sottovoce.mechanisms import Release
-told = []
-for place in sys.argv[1:]:
-    with Ledger(place) as ledger:
-        (entry,) = ledger.entries()
-        release = Release.from_json(entry.release)
-        told.append([type(release.value).__name__, release.to_dict(), entry.profile.to_dict()])
-print(json.dumps(told))
-"""
-
-
-def run(code: str, *arguments: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def spent(place: Path) -> Fraction:
-    with Ledger(place) as ledger:
-        (budget,) = ledger.budgets()
-        return ledger.spent(budget)
-
-
-def test_a_process_killed_with_its_answer_in_hand_has_spent_and_told_nothing(data: Path, tmp_path: Path) -> None:
-    places = {name: tmp_path / f"{name}.ledger" for name in MECHANISMS}
-    asked = []
-    for name, mechanism in MECHANISMS.items():
-        Curator(data, places[name], BUDGET).close()
-        asked += [str(places[name]), json.dumps(mechanism.to_dict())]
-    assert run(DIE, str(data), *asked).split() == [str(-signal.SIGKILL)] * len(places)
-    for name, mechanism in MECHANISMS.items():
-        assert spent(places[name]) == Fraction(float(mechanism.profile.pure()))
-        with Curator(data, places[name]) as curator:
-            (entry,) = curator.pending()
-            assert entry.release is None
-            with pytest.raises(EntryPending):
-                curator.release(mechanism, idempotency_key="q")
-
-
-def test_a_release_is_charged_once_under_its_key_and_read_by_a_fresh_process(data: Path, tmp_path: Path) -> None:
-    places, made = {name: tmp_path / f"{name}.ledger" for name in MECHANISMS}, {}
-    for name, mechanism in MECHANISMS.items():
-        with Curator(data, places[name], BUDGET) as curator:
-            made[name] = curator.release(mechanism, idempotency_key="q")  # no column: the system names its own
-            again = curator.release(mechanism, idempotency_key="q")
-        assert again.value == made[name].value
-        assert spent(places[name]) == Fraction(float(mechanism.profile.pure()))
-    told = json.loads(run(READ, *map(str, places.values())))
-    for (kind, release, profile), (name, first) in zip(told, made.items(), strict=True):
-        assert kind == type(first.value).__name__
-        assert release == json.loads(first.to_json())
-        assert profile == MECHANISMS[name].profile.to_dict()
 
 
 def test_a_hidden_markov_model_through_noise_is_released_whole(data: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_every_update_keeps_its_window_whatever_record_changes() -> None:
     rng = seeded_rng(1)
     for f, size in enumerate((2, 3)):
         low = 0.15 / size
-        theta = np.concatenate([draw_floored_dirichlet(np.ones((400, size)), low, rng), corners[f]])
+        theta = np.concatenate([draw_floored_dirichlet(1.0, 1.0, np.zeros((400, size)), low, rng), corners[f]])
         logs = np.log(theta) / mech.temperature  # adding a record of category k to a state tilts by log θ_k / T
         gaps = logs[:, :, None] - logs[:, None, :]
         width = float((gaps.max(axis=0) - gaps.min(axis=0)).max())
@@ -112,7 +112,9 @@ def test_at_temperature_one_it_is_the_plain_posterior() -> None:
 @pytest.mark.parametrize("alpha", [[4.0, 3.0], [60.0, 0.4], [0.5, 0.5]])
 def test_floored_draws_have_the_truncated_law(alpha: list[float]) -> None:
     floor = 0.04
-    draws = draw_floored_dirichlet(np.tile(alpha, (800, 1)), floor, seeded_rng(3))[:, 0]
+    draws = draw_floored_dirichlet(np.tile(alpha, (800, 1)), 1.0, np.zeros((800, len(alpha))), floor, seeded_rng(3))[
+        :, 0
+    ]
     law = stats.beta(*alpha)
     low, high = law.cdf(floor), law.cdf(1 - floor)
     assert stats.kstest(draws, lambda x: np.clip((law.cdf(x) - low) / (high - low), 0, 1)).pvalue > 1e-3

@@ -8,13 +8,16 @@ from papers.coverage import cover_commonest
 from scipy import special, stats
 
 from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
+from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.errors import PromiseUnreachable
 from sottovoce.privacy.promises import PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import BallSum, CategoryCounts
 from sottovoce.systems import (
     BetaBernoulli,
+    Dirichlet,
     DirichletCategorical,
+    Distribution,
     GammaPoisson,
     NormalMean,
 )
@@ -88,16 +91,48 @@ def test_latent_counts_match_bayes_rule_over_every_histogram():
     log_w = (special.gammaln(alpha + counts) - special.gammaln(counts + 1) - np.abs(noisy - counts) / scale).sum(axis=1)
     weights = np.exp(log_w - special.logsumexp(log_w))
     posterior = (alpha + counts) / (alpha.sum() + n)
-    np.testing.assert_allclose(value.mean, weights @ posterior, atol=0.02)
+    np.testing.assert_allclose(value.mean, weights @ posterior, rtol=1e-9)
     exact_variance = (
         weights @ (posterior * (1 - posterior) / (alpha.sum() + n + 1) + posterior**2) - (weights @ posterior) ** 2
     )
-    np.testing.assert_allclose(value.variance, exact_variance, rtol=0.12)
+    np.testing.assert_allclose(value.variance, exact_variance, rtol=1e-9)
+    low, high = value.interval(0.9)
+    for k, (first, last) in enumerate(zip(low, high, strict=True)):
+        a, b = alpha[k] + counts[:, k], alpha.sum() - alpha[k] + n - counts[:, k]
+        assert weights @ special.betainc(a, b, first) == pytest.approx(0.05, rel=1e-7)
+        assert weights @ special.betainc(a, b, last) == pytest.approx(0.95, rel=1e-7)
+    joint = value.noise_aware.joint  # the draws that samples are made from
+    np.testing.assert_allclose(joint.mean, value.mean, atol=0.02)
+    np.testing.assert_allclose(joint.variance, value.variance, rtol=0.12)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize(("least", "scale"), [(1e-6, 0.3), (1e-2, 3.0), (1.0, 40.0), (1e4, 3.0)])
+def test_every_marginal_of_a_noisy_histogram_is_the_mixture_that_its_counts_make(noise, least, scale):
+    noisy = np.array([0.0, -5.0, 3.0, 60.0, 2.0])
+    known = NoisyHistogram(least * np.array([1.0, 2.0, 1.0, 5.0, 1.0]), noisy, 57, noise, scale)
+    low, high = known.interval(0.95)
+    for k in range(5):
+        marginal = known.marginal(k)
+        assert marginal.mean == pytest.approx(known.mean[k], rel=1e-9)
+        assert marginal.variance == pytest.approx(known.variance[k], rel=1e-9)
+        for q, x in ((0.025, low[k]), (0.975, high[k])):  # the law may jump, or lie below the least number or beside 1
+            assert marginal.cdf(x * (1 - 1e-9)) <= q + 1e-8 or x < 1e-20
+            assert marginal.cdf(x * (1 + 1e-9)) >= q - 1e-8
+    assert known == Distribution.from_dict(known.to_dict())
+    assert known.mean.sum() == pytest.approx(1.0)
+
+
+def test_the_divergence_of_a_noisy_histogram_agrees_with_draws_of_the_whole():
+    counts = np.array([20.0, 11, 30, 39])
+    known = NoisyHistogram(np.ones(4), counts + np.array([2, -3, 1, 0]), 100, "gaussian", 3.0)
+    exact = Dirichlet(1 + counts)
+    assert known.kl(exact) == pytest.approx(known.mixture(3000).kl(exact, 4000), rel=0.25)
 
 
 @pytest.mark.parametrize("cells", [2**22, 64], ids=["exact", "coarse and moved"])
 def test_latent_counts_move_however_loud_the_noise(monkeypatch, cells):
-    monkeypatch.setattr("sottovoce.mechanisms.noise_aware._CELLS", cells)
+    monkeypatch.setattr("sottovoce.mechanisms.noisy_histogram._CELLS", cells)
     alpha, n = np.full(4, 0.25), 40
     value = NoisyStatistics(DirichletCategorical(alpha), n, "laplace", 400.0).posterior_from([90, -70, 30, 900.0])
     counts = np.array([c for c in itertools.product(range(n + 1), repeat=3) if sum(c) <= n])
@@ -109,19 +144,19 @@ def test_latent_counts_move_however_loud_the_noise(monkeypatch, cells):
     np.testing.assert_allclose(value.mean, weights @ shares, atol=0.05)
     spread = weights @ (shares * (1 - shares) / (n + 2) + shares**2) - (weights @ shares) ** 2
     np.testing.assert_allclose(value.variance, spread, rtol=0.2)
-    assert len(np.unique(value.noise_aware.components.alpha, axis=0)) > 100
+    assert len(np.unique(value.noise_aware.joint.components.alpha, axis=0)) > 100
 
 
 def test_latent_counts_of_a_million_records_and_of_many_categories():
     noisy = np.append(900_000.0, np.full(9, 11_000.0))
     value = NoisyStatistics(DirichletCategorical(np.full(10, 0.1)), 10**6, "laplace", 2e4).posterior_from(noisy)
-    drawn = value.noise_aware.components.alpha - 0.1
+    drawn = value.noise_aware.joint.components.alpha - 0.1
     np.testing.assert_allclose(drawn.sum(axis=1), 10**6)
     assert abs(value.mean[0] - 0.9) < 0.1
     many = NoisyStatistics(DirichletCategorical(np.full(300, 1 / 300)), 900, "gaussian", 5.0).posterior_from(
         np.full(300, 3.0)
     )
-    np.testing.assert_allclose(many.noise_aware.components.alpha.sum(axis=1), 901)
+    np.testing.assert_allclose(many.noise_aware.joint.components.alpha.sum(axis=1), 901)
 
 
 @pytest.mark.parametrize(("n", "epsilon"), [(50, 0.5), (200, 0.5)])

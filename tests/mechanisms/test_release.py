@@ -17,8 +17,6 @@ from sottovoce.mechanisms import (
     StatisticalQuery,
     TemperedPosterior,
 )
-from sottovoce.mechanisms.grid import grid_step
-from sottovoce.mechanisms.mechanism import coarsen
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
@@ -173,15 +171,6 @@ def test_a_mechanism_of_no_records_releases_the_prior():
     assert noisy.value.mean == pytest.approx(0.5)
 
 
-def test_coarse_samples_keep_24_bits_and_lose_the_rest():
-    x = np.random.default_rng(1).standard_normal(600) * 10.0 ** np.arange(-300, 300)
-    rounded = coarsen(x)
-    np.testing.assert_allclose(rounded, x, rtol=2.0**-24)
-    assert not np.any(rounded.view(np.int64) & ((1 << 29) - 1))
-    assert coarsen(0.0) == 0.0
-    assert coarsen(1.0) == 1.0
-
-
 def test_a_mean_far_from_zero_keeps_the_digits_of_its_posterior():
     """Epoch seconds of a million records: the mean is known to 3.6 s, and was rounded to 128 s."""
     system = NormalMean(3600.0**2, 1e14, prior_mean=1.6e9, bounds=(1.6e9, 1.7e9))
@@ -190,8 +179,8 @@ def test_a_mean_far_from_zero_keeps_the_digits_of_its_posterior():
         samples = mech.release(column, seeded_rng(1), draws=400).value
         assert np.std(samples) == pytest.approx(3.6, rel=0.2)
         assert np.mean(samples) == pytest.approx(1.65e9 + 49.5, abs=1.0, rel=0)
-        steps = (samples - 1.6e9) / grid_step(3.6)
-        assert np.array_equal(steps, np.rint(steps))
+        exact = [mech.release(column).value for _ in range(3)]
+        assert np.abs(np.array(exact) - (1.65e9 + 49.5)).max() < 30
 
 
 def test_a_breach_leaves_a_profile_for_the_others():

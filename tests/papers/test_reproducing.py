@@ -21,19 +21,15 @@ ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "figures" / "glm-error.csv"
 
 
-def papers(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "papers", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_the_command_lists_runs_and_refuses_in_one_line(tmp_path):
-    assert "conversions" in [e["name"] for e in json.loads(papers("list", "--json").stdout)]
-    answer = papers("conversions", "--quick", "--output", tmp_path, "--json")
-    assert answer.returncode == 0, answer.stderr
-    outcome = json.loads(answer.stdout)["conversions"]
+def test_the_command_lists_runs_and_refuses_in_one_line(tmp_path, capsys):
+    reproduce(["list"], as_json=True)
+    assert "conversions" in [e["name"] for e in json.loads(capsys.readouterr().out)]
+    reproduce(["conversions"], quick=True, output=tmp_path, jobs=1, as_json=True)
+    outcome = json.loads(capsys.readouterr().out)["conversions"]
     assert all(f["holds"] for f in outcome["findings"])
     assert all(Path(f).exists() for f in outcome["files"])
-    refused = papers("nothing")
+    command = [sys.executable, "-m", "papers", "nothing"]
+    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 

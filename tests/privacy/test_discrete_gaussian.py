@@ -66,7 +66,7 @@ def test_reads_back_inverts_and_refuses_nonsense() -> None:
     assert Profile.from_json(profile.to_json()) == profile
     for delta in (1e-2, 1e-6, 1e-12):
         assert profile.delta(profile.epsilon(delta)) <= delta * (1 + 1e-14)
-    assert profile.pure() == profile.gdp() == math.inf
+    assert profile.pure() == DiscreteGaussianProfile(0.5).gdp() == math.inf
     for bad in (
         lambda: DiscreteGaussianProfile(0.0),
         lambda: DiscreteGaussianProfile(1e6),

@@ -1,6 +1,7 @@
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from sottovoce.privacy import (
     IncompatibleNotions,
     InvalidValue,
     LikelihoodRatioProfile,
+    MaxAdvantage,
     PrivacyFilter,
     Profile,
     Promise,
@@ -137,3 +139,50 @@ def test_gaussian_and_zcdp_costs_mix() -> None:
     purse.spend(ZeroConcentratedProfile(0.1))
     purse.spend(PureProfile(0.3))
     assert purse.spent == pytest.approx(0.125 + 0.1 + 0.3 * math.tanh(0.15))
+
+
+def test_an_approx_budget_may_count_squares_of_mu() -> None:
+    """Brute force: the largest μ whose curve, summed in high precision, still keeps (ε, δ)."""
+    budget = ApproxDP(1.0, 1e-6)
+    purse, renyi = PrivacyFilter(budget, "gaussian"), PrivacyFilter(budget)
+    mu = mp.sqrt(mp.mpf(purse.limit))
+    with mp.workdps(30):
+        delta = mp.ncdf(mu / 2 - 1 / mu) - mp.e * mp.ncdf(-mu / 2 - 1 / mu)
+        assert mp.mpf("0.999999e-6") < delta <= mp.mpf("1e-6")
+    assert purse.counted == "μ² of Gaussian privacy"
+    assert renyi.counted == "Rényi divergence at order 21.98"
+    assert purse.share(0.25).mu ** 2 == pytest.approx(purse.limit / 4, rel=1e-9)  # type: ignore[attr-defined]
+    assert type(purse.remaining()) is GaussianDP
+    assert PrivacyFilter.from_dict(purse.to_dict()) == purse
+
+
+def test_sixty_four_small_gaussian_answers_fit_where_seven_laplace_ones_do() -> None:
+    small = ApproxDP(0.1, 1e-6)
+    mu = max(m for m in np.linspace(0.02, 0.03, 2001) if GaussianProfile(m).satisfies(small))
+    fits = {
+        order: [int(purse.limit / purse.cost(p)) for p in (GaussianProfile(mu), PureProfile(0.1))]
+        for order in (None, "gaussian")
+        for purse in [PrivacyFilter(ApproxDP(1.0, 1e-6), order)]
+    }
+    assert fits[None] == [64, 7]
+    assert fits["gaussian"][0] >= 73
+
+
+@pytest.mark.parametrize(
+    ("budget", "order"),
+    [
+        (ApproxDP(1.0, 1e-6), "gauss"),
+        (PureDP(1.0), "gaussian"),
+        (GaussianDP(1.0), "gaussian"),
+        (MaxAdvantage(0.1), "gaussian"),
+    ],
+)
+def test_only_an_approx_budget_counts_in_mu_by_word(budget: Promise, order: str) -> None:
+    with pytest.raises(InvalidValue, match="order"):
+        PrivacyFilter(budget, order)  # type: ignore[arg-type]
+
+
+def test_posterior_samples_never_fit_where_squares_of_mu_are_counted() -> None:
+    purse = PrivacyFilter(ApproxDP(1.0, 1e-6), "gaussian")
+    with pytest.raises(BudgetExceeded, match="another mechanism"):
+        purse.spend(LikelihoodRatioProfile((BetaPairs(60, 80, 0.5, 50),)))

@@ -4,21 +4,40 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics
 from sottovoce.privacy import (
     ApproxDP,
+    GaussianDP,
     GaussianProfile,
     InvalidPromise,
+    InvalidValue,
+    LaplaceProfile,
     MaxAdvantage,
     MaxSuccess,
     PrivacyFilter,
+    PureDP,
     PureProfile,
+    RenyiDP,
+    RenyiProfile,
+    ZeroConcentratedDP,
+    ZeroConcentratedProfile,
     compose,
     parse_promise,
 )
-from sottovoce.privacy.risk import advantage, predictive_value, success, trade_off
+from sottovoce.privacy.filter import renyi_allowance
+from sottovoce.privacy.risk import (
+    advantage,
+    inferred,
+    predictive_value,
+    promised_advantage,
+    promised_success,
+    reconstructed,
+    singled_out,
+    success,
+    trade_off,
+)
 from sottovoce.systems import BetaBernoulli
 
 ALPHAS = (1e-6, 0.01, 0.05, 0.5, 0.99)
@@ -50,6 +69,138 @@ def test_no_attack_on_a_posterior_sample_beats_the_sentence():
         for baseline in (0.001, 0.01, 0.2):
             best = float(np.interp(baseline, np.sort(false), np.sort(hits)))
             assert best <= success(mechanism.profile, baseline) + 1e-6
+
+
+@pytest.mark.parametrize(("records", "weight"), [(1, 1.0), (12, 1.0), (12, 0.3)])
+def test_the_curve_of_posterior_samples_is_that_of_brute_force(records, weight):
+    """Every pair of neighbours, both ways round: likelihood-ratio tests of Beta laws, and coins between two of them."""
+    prior = (2.0, 3.0)
+    profile = DiffusedPosterior(BetaBernoulli(*prior), records, weight).profile
+    false, hits = [np.array([0.0, 1.0])], [np.array([0.0, 1.0])]
+    for ones in range(records):
+        low = stats.beta(prior[0] + weight * ones, prior[1] + weight * (records - ones))
+        high = stats.beta(prior[0] + weight * (ones + 1), prior[1] + weight * (records - ones - 1))
+        cuts = np.concatenate([high.ppf(np.linspace(1e-9, 1 - 1e-9, 3000)), low.ppf(np.linspace(1e-9, 1 - 1e-9, 3000))])
+        false += [low.sf(cuts), high.cdf(cuts)]
+        hits += [high.sf(cuts), low.cdf(cuts)]
+    hull = _upper_hull(np.concatenate(false), np.concatenate(hits))
+    for alpha in (1e-3, 0.01, 0.1, 0.5, 0.9):
+        truth = float(np.interp(alpha, *hull))
+        assert truth - 1e-9 <= success(profile, alpha) <= truth + 1e-6
+
+
+def _upper_hull(x, y):
+    points = sorted(zip(x.tolist(), y.tolist(), strict=True))
+    hull = []
+    for point in points:
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return np.array(hull).T
+
+
+def _turns_left(a, b, c):
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]) >= 0
+
+
+KEEPERS = [GaussianProfile(mu) for mu in (1e-3, 0.1, 0.5, 1.0, 2.0, 5.0)]
+KEEPERS += [PureProfile(level) for level in (1e-3, 0.1, 0.7, 1.6, 4.0)]
+KEEPERS += [compose([PureProfile(0.3), LaplaceProfile(3.0)], [2, 3]), GaussianProfile(0.2) + PureProfile(0.4)]
+PROMISES = [MaxAdvantage(0.05), MaxAdvantage(0.5), ApproxDP(1.0, 0.01), PureDP(0.7), RenyiDP(2, 0.3)]
+PROMISES += [MaxSuccess(0.05, 0.01), MaxSuccess(0.6, 0.5), MaxSuccess(0.9, 0.3), MaxSuccess(0.999, 0.001)]
+PROMISES += [ZeroConcentratedDP(0.2), GaussianDP(1.0)]
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=str)
+def test_what_keeps_a_promise_never_goes_beyond_what_the_promise_leaves(promise):
+    kept = [profile for profile in KEEPERS if profile.satisfies(promise)]
+    assert kept
+    for profile in kept:
+        assert advantage(profile) <= promised_advantage(promise) + 1e-12
+        for baseline in (0.0, 1e-12, 1e-3, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0):
+            assert success(profile, baseline) <= promised_success(promise, baseline) + 1e-12
+
+
+@pytest.mark.parametrize(("most", "known"), [(0.05, 0.01), (0.6, 0.5), (0.9, 0.3), (0.999, 0.001), (0.02, 1e-12)])
+def test_what_a_success_leaves_elsewhere_is_reached(most, known):
+    """Between the promised point and its mirror image by a pure curve, outside by one of total variation."""
+    promise = MaxSuccess(most, known)
+    steep = PureProfile(math.log(most / known) if most + known <= 1 else math.log((1 - known) / (1 - most)))
+    assert success(steep, known) == pytest.approx(most, rel=1e-9)
+    for baseline in np.linspace(min(known, 1 - most), max(known, 1 - most), 7):
+        assert promised_success(promise, baseline) == pytest.approx(success(steep, baseline), rel=1e-9)
+    assert promised_advantage(promise) == pytest.approx(advantage(steep), rel=1e-9)
+    for baseline in (min(known, 1 - most) / 2, (1 + max(known, 1 - most)) / 2):
+        assert promised_success(promise, baseline) == pytest.approx(min(1.0, baseline + most - known), rel=1e-9)
+
+
+@pytest.mark.parametrize("baseline", [0.0, 1e-300, 1e-12, 0.5, 1 - 1e-12, 1.0])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        GaussianProfile(0.0),
+        GaussianProfile(1e-300),
+        GaussianProfile(1e100),
+        PureProfile(0.0),
+        PureProfile(1e-300),
+        PureProfile(1e300),
+        PureDP(1e308),
+        ApproxDP(800.0, 1e-6),
+        ApproxDP(0.0, 1 - 1e-16),
+        MaxAdvantage(1e-300),
+        MaxAdvantage(1 - 1e-16),
+        MaxSuccess(1 - 1e-16, 1e-300),
+        RenyiProfile((2.0,), (800.0,)),
+        compose([GaussianProfile(0.01), PureProfile(30.0), LaplaceProfile(1e-3)], [1, 2, 1]),
+    ],
+    ids=str,
+)
+def test_at_the_edges_a_chance_is_a_chance(claim, baseline):
+    found = success(claim, baseline)
+    assert baseline <= found <= 1
+    assert 0 <= advantage(claim) <= 1
+    assert 0 <= trade_off(claim, baseline) <= 1 - baseline
+    assert found <= baseline + advantage(claim) * (1 + 1e-9) + 1e-14
+    assert baseline <= predictive_value(claim, baseline, 0.01) <= 1
+
+
+def test_no_chance_is_lost_in_the_digits():
+    assert promised_success(ApproxDP(800.0, 1e-6), 1e-310) == 1.0
+    assert promised_success(PureDP(1e-20), 1e-18) >= 1e-18
+    assert success(GaussianProfile(100.0), 0.0) == 0.0  # with no false alarm at all, no true one
+    assert success(GaussianProfile(1e-12), 1e-9) == pytest.approx(1e-9, rel=1e-2)
+
+
+def test_three_ways_to_be_harmed_are_one_bound():
+    for claim in (GaussianProfile(1.0), ApproxDP(1.0, 1e-6)):
+        assert singled_out(claim, 500) == success(claim, 1 / 500)
+        assert inferred(claim, 2) == success(claim, 0.5)
+        assert reconstructed(claim, 10**6) == success(claim, 1e-6)
+    with pytest.raises(InvalidValue):
+        singled_out(PureDP(1.0), 0)
+
+
+@pytest.mark.parametrize("order", [1.001, 2.0, 30.0, 1000.0])
+@pytest.mark.parametrize(
+    ("most", "known"), [(0.05, 0.01), (0.5 + 1e-12, 0.5), (0.01 + 1e-9, 0.01), (2e-12, 1e-12), (1 - 1e-12, 1e-12)]
+)
+def test_the_allowance_of_a_success_against_mpmath(most, known, order):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(80):
+        p, q, a = mpmath.mpf(most), mpmath.mpf(known), mpmath.mpf(order)
+        truth = max(
+            mpmath.log(x**a * y ** (1 - a) + (1 - x) ** a * (1 - y) ** (1 - a)) / (a - 1) for x, y in ((p, q), (q, p))
+        )
+        found = renyi_allowance(MaxSuccess(most, known), order)
+        assert truth * (1 - mpmath.mpf("1e-7")) <= found <= truth
+
+
+@pytest.mark.parametrize("most", [1e-12, 1e-6, 0.5, 1 - 1e-9])
+def test_a_budget_of_any_advantage_is_kept(most):
+    purse = PrivacyFilter(MaxAdvantage(most))
+    mu = math.sqrt(2 * purse.limit / purse.order)
+    assert advantage(GaussianProfile(mu)) <= most
+    assert advantage(GaussianProfile(2.6 * mu)) > most * 0.99
 
 
 def test_an_alarm_is_as_sure_as_bayes_rule_says():
@@ -104,3 +255,32 @@ def test_no_such_advantage(bad):
 def test_no_such_success(bad):
     with pytest.raises(InvalidPromise):
         MaxSuccess(*bad)
+
+
+@pytest.mark.parametrize("promise", [MaxSuccess(0.05, 0.01), MaxSuccess(0.2, 0.01), MaxSuccess(0.9, 0.5)])
+def test_all_that_a_budget_in_words_covers_says_the_same_words(promise):
+    """The divergence that a budget allows leaves to a guess just what the budget promises, not a hair more."""
+    purse = PrivacyFilter(promise)
+    spent = RenyiProfile((purse.order,), (purse.limit,))
+    assert success(spent, promise.baseline) == pytest.approx(promise.success, rel=1e-6)
+    assert spent.excess(promise) <= 1e-6
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.125, 0.5])
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
+def test_a_curve_of_divergences_allows_the_coin_that_it_just_allows(rho, alpha):
+    """At each of many orders the likeliest heads whose divergence from heads with chance α is ρλ, by bisection."""
+
+    def heads(order):
+        def beyond(p):
+            both = []
+            for a, b in ((p, alpha), (alpha, p)):
+                first = order * math.log(a) + (1 - order) * math.log(b)
+                second = order * math.log1p(-a) + (1 - order) * math.log1p(-b)
+                both.append(np.logaddexp(first, second) / (order - 1))
+            return max(both) - rho * order
+
+        return optimize.brentq(beyond, alpha, 1 - 1e-9) if beyond(1 - 1e-9) > 0 else 1.0
+
+    truth = min(heads(order) for order in 1 + np.geomspace(1e-2, 50, 400))
+    assert truth * (1 - 1e-4) <= success(ZeroConcentratedProfile(rho), alpha) <= truth * (1 + 1e-4)

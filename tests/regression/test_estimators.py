@@ -166,7 +166,7 @@ def test_regressions_learn(people):
         (LogisticRegression(1.0, 1e-6, data_norm=1.0), "classes"),
         (LogisticRegression(delta=1e-6, data_norm=1.0, classes=[0, 1]), "promise is missing"),
         (LogisticRegression(1.0, 1e-6, target=GaussianDP(1.0), data_norm=1.0, classes=[0, 1]), "once"),
-        (LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1, 2]), "binary"),
+        (LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1, 2], mechanism="diffused"), "binary"),
         (LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], mechanism="magic"), "magic"),
         (LinearRegression(1.0, 1e-6, data_norm=1.0), "response_bound"),
         (PoissonRegression(1.0, 1e-6, data_norm=1.0), "response_bound"),

@@ -15,7 +15,7 @@ from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.mechanisms.posterior import Posterior
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Moments, Reading
@@ -39,11 +39,11 @@ def database(tmp_path):
     return f"duckdb:///{path}?table=patients"
 
 
-def opened(database, tmp_path):
+def opened(database, tmp_path, budget=BUDGET):
     import ibis
 
     place, _, table = database.removeprefix("duckdb:///").partition("?table=")
-    return Curator(ibis.duckdb.connect(place).table(table), tmp_path / "a.ledger", BUDGET, dataset="patients")
+    return Curator(ibis.duckdb.connect(place).table(table), tmp_path / "a.ledger", budget, dataset="patients")
 
 
 def logistic(**more):
@@ -78,22 +78,6 @@ def test_a_logistic_regression_is_charged_retried_and_read_back(database, tmp_pa
     assert fitted.classes_.tolist() == [False, True]
 
 
-def test_a_release_killed_in_the_middle_is_spent_and_tells_nothing(database, tmp_path, monkeypatch):
-    mechanism = logistic().mechanism_for(N, PART, FACTS, FEATURES, "ill")
-
-    def die(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(mechanism), "_value", die)
-    with opened(database, tmp_path) as curator:
-        with pytest.raises(KeyboardInterrupt):
-            curator.release(mechanism)
-        (entry,) = curator.history()
-        assert entry.release is None
-        assert entry.cost > 0
-        assert curator.remaining() != BUDGET
-
-
 @pytest.mark.parametrize(
     ("model", "label"),
     [
@@ -112,6 +96,31 @@ def test_every_estimator_is_fitted_by_a_release_of_the_curator(database, tmp_pat
     assert fitted.coef_.size == 4
     assert fitted.profile_.satisfies(PART)
     assert list(fitted.to_arviz().posterior["w"].coords["term"].values) == fitted.terms_
+
+
+def test_a_model_of_a_category_predicts_on_the_frame_it_was_fitted_to(database, tmp_path):
+    """By hand, in the units of the columns: the intercept, age, and the coefficient of the ward, A having none."""
+    import pandas as pd
+
+    model = LinearRegression(target=GaussianDP(50.0))
+    mechanism = model.mechanism_for(N, None, FACTS, ["age", "ward"], "sbp")
+    with opened(database, tmp_path, GaussianDP(100.0)) as curator:
+        model.keep(curator.release(mechanism))
+    frame = pd.DataFrame({"sbp": [1.0] * 4, "ward": ["A", "B", "C", "?"], "age": [30.0, 40.0, 500.0, None]})
+    age, b, c = model.coef_
+    by_hand = model.intercept_ + np.array([30 * age, 40 * age + b, 100 * age + c, 50 * age])
+    assert model.predict(frame) == pytest.approx(by_hand)
+    assert model.predict(frame[["age", "ward"]].to_numpy(dtype=object)) == pytest.approx(by_hand)
+    assert model.feature_names_in_.tolist() == ["age", "ward"]
+    with pytest.raises(InvalidData, match="no column 'ward'"):
+        model.predict(frame[["age"]])
+
+
+def test_bounds_that_are_measured_from_their_middle_need_an_intercept():
+    with pytest.raises(InvalidValue, match="needs an intercept"):
+        logistic(fit_intercept=False).mechanism_for(N, PART, FACTS, ["age"], "ill")
+    even = Facts(balance=Number(-5, 5), ill=Flag())
+    assert logistic(fit_intercept=False).mechanism_for(N, PART, even, ["balance"], "ill").system.dimension == 1
 
 
 def test_coefficients_come_back_in_the_units_of_the_columns():

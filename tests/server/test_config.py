@@ -217,9 +217,14 @@ class TestOpening:
         with pytest.raises(InvalidValue, match=said):
             self.open(self.rewrite(config, old, new))
 
-    def test_an_impossible_order_names_the_analyst(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidValue, match=r"\[analysts.ada.budgets\]: nothing fits"):
-            self.open(write_office(tmp_path, each="approx:0.1,1e-6"))
+    @pytest.mark.parametrize("each", ["approx:0.1,1e-6", "approx:0.25,1e-6", "25%", "12.5 %"])
+    def test_two_parts_of_any_size_open(self, tmp_path: Path, each: str) -> None:
+        self.open(write_office(tmp_path, each=each))
+
+    @pytest.mark.parametrize("each", ["0%", "-3%", "150%", "x%"])
+    def test_an_impossible_share_names_the_analyst(self, tmp_path: Path, each: str) -> None:
+        with pytest.raises(InvalidValue, match=r"\[analysts.ada.budgets\] must be a share of the whole"):
+            self.open(write_office(tmp_path, each=each))
 
     def test_a_ledger_in_a_place_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(LedgerUnavailable):

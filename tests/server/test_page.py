@@ -49,14 +49,17 @@ class Visit:
         self.page.get_by_role("button", name="Log in").click()
         self.page.get_by_role("heading", name="Data sets").wait_for()
 
-    def open(self, title: str = "Patients") -> None:
+    def open(self, title: str = "Patients", *, words: bool = False) -> None:
         self.page.get_by_role("link", name=title).click()
         self.page.get_by_role("heading", name=title).wait_for()
-        self.page.locator("#plan table").wait_for()
+        if not words:
+            self.page.get_by_role("link", name="Choose model and mechanism yourself").click()
+            self.page.locator("#plan table").wait_for()
 
     def ask(self) -> None:
-        with self.page.expect_response("**/ask"):
+        with self.page.expect_response(re.compile("/(ask|answer)$")):
             self.page.get_by_role("button", name="Ask and pay").click()
+        self.page.locator("button#ask:not([disabled])").wait_for()
         self.page.locator("#result .card").wait_for()
 
     def left(self) -> float:
@@ -86,6 +89,7 @@ def test_plan_ask_see_the_answer_and_the_budget_fall_then_exceed_it(visit: Visit
     page = visit.page
     visit.open()
     assert visit.left() == 100
+    page.get_by_label("Mechanism", exact=True).select_option("diffused")
     # The plan follows what is typed, and costs nothing.
     page.get_by_label("% of your budget").fill("40")
     page.get_by_text(re.compile(r"For a promise of renyi:8,0\.08\b")).wait_for()
@@ -122,7 +126,7 @@ def test_plan_ask_see_the_answer_and_the_budget_fall_then_exceed_it(visit: Visit
 def test_a_whole_posterior_comes_with_its_interval_and_a_reload_pays_nothing(visit: Visit) -> None:
     page = visit.page
     visit.open()
-    page.get_by_label("Mechanism", exact=True).select_option("laplace")
+    assert page.locator("#plan tr.chosen").inner_text().startswith("laplace")  # chosen unless someone chooses
     visit.ask()
     assert "90 % between" in page.locator("#result .value").inner_text()
     left = visit.left()
@@ -194,6 +198,72 @@ def test_the_page_fits_a_phone_in_both_themes_with_readable_contrast(
         visit.page.get_by_role("button", name="Switch between light and dark").click()
         for selector in ("h1", ".lead", "label", ".primary", ".help"):
             assert contrast(visit.page, selector) >= 4.5, selector
+        visit.close()
+
+
+@needs_browser
+def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit) -> None:
+    page = visit.page
+    visit.open(words=True)
+    page.get_by_label("What do you want to know?").select_option("mean")
+    # Only what the verb takes is offered: no mean of a flag or a category, no exposure.
+    offered = page.locator("#f-column option:not([disabled])").all_inner_texts()
+    assert offered == ["age", "visits", "wait"]
+    assert page.locator("#f-column").input_value() == "age"
+    page.get_by_role("checkbox", name="ward").check()
+    page.get_by_label("Only records where").fill("age >= 40")
+    page.get_by_label("Share of your budget to pay, in %").fill("20")
+    assert "pays for about 5 such answers" in page.locator("#spend-help").inner_text()
+    visit.ask()
+    answer = page.locator("#result .answer")
+    assert "Mean of age by ward where age >= 40" in answer.inner_text()
+    assert answer.locator("tbody tr").count() == 3 == answer.locator("tbody svg").count()
+    assert page.evaluate("document.querySelector('#result').getBoundingClientRect().top < 200")
+    assert "It cost 20 % of your budget. 80 % left: about 4 more like the last." in answer.inner_text()
+    assert {"most plausible", "95 % range"} <= set(answer.locator(".keys > span").all_inner_texts())
+    assert "In 95 of 100 answers like this one" in answer.inner_text()
+    assert visit.left() == pytest.approx(80, abs=0.1)
+    assert "pays for about 4 such answers" in page.locator("#spend-help").inner_text()
+    # Seeing it again is free, from the list of what was asked.
+    first = answer.locator("tbody").inner_text()
+    page.goto("/data/patients")
+    page.get_by_role("link", name="see it again, free").click()
+    assert page.locator("#result tbody").inner_text() == first
+    assert visit.left() == pytest.approx(80, abs=0.1)
+    # More than is left is refused, and what is left is offered.
+    page.get_by_label("Share of your budget to pay, in %").fill("90")
+    visit.ask()
+    assert "asks for 90 % of your budget, and 80 % is left" in page.locator("#result").inner_text()
+    with page.expect_response("**/answer"):
+        page.get_by_role("button", name="Ask with").click()
+    page.locator("#result .answer").wait_for()
+    assert visit.left() == pytest.approx(0, abs=0.2)
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_answer_is_not_cut_off_on_a_phone(browser: Any, own_office: Config, scheme: str) -> None:
+    with served(own_office) as client:
+        size = {"width": 390, "height": 844}
+        visit = Visit(browser, str(client.base_url), viewport=size, color_scheme=scheme)
+        page = visit.page
+        visit.log_in(token_for(own_office))
+        visit.open(words=True)
+        page.get_by_label("What do you want to know?").select_option("counts")
+        for name in ("columns:smoker", "columns:ward"):
+            page.locator(f"input[name='{name}']").check()
+        visit.ask()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        cut = page.evaluate(
+            """() => [...document.querySelectorAll('main *')].filter(e => !e.closest('.sr, [hidden], pre, details'))
+                     .filter(e => e.getBoundingClientRect().width && (e.getBoundingClientRect().right > 390.5
+                              || (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible')))
+                     .filter(e => !e.closest('thead') && !['SELECT', 'INPUT'].includes(e.tagName))
+                     .map(e => e.outerHTML.slice(0, 120))"""
+        )
+        assert cut == []
+        for selector in ("h1", ".lead", ".answer td.range", ".answer .keys", ".answer p", "#history .small"):
+            assert contrast(page, selector) >= 4.5, selector
         visit.close()
 
 

@@ -153,7 +153,7 @@ def test_guessing_tokens_is_slowed_down(tmp_path: Path) -> None:
 
 
 def test_every_page_carries_the_security_headers_and_no_inline_code(visitor: Visitor) -> None:
-    for path in ("/login", "/", "/data/patients", "/static/page.js", "/data/nowhere"):
+    for path in ("/login", "/", "/data/patients", "/data/patients/models", "/static/page.js", "/data/nowhere"):
         response = visitor.client.get(path)
         policy = response.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "script-src 'self'" in policy
@@ -190,7 +190,7 @@ def test_an_administrator_sees_who_asked_what(own_office: Config) -> None:
         assert "bob" not in client.get("/data/patients").text
         visitor.log_in(token_for(own_office, "ada", "read", "plan", "admin"))
         page = client.get("/data/patients").text
-        assert "<td>bob</td>" in page and "Who" in page
+        assert ">bob</td>" in page and "Who" in page
 
 
 def test_a_quick_plan_leaves_the_slow_forecasts_for_later(visitor: Visitor) -> None:
@@ -211,9 +211,10 @@ def test_a_token_without_the_scope_sees_but_does_not_ask(own_office: Config) -> 
     with served(own_office) as client:
         visitor = Visitor(client)
         visitor.log_in(token_for(own_office, "ada", "read"))
-        page = client.get("/data/patients")
+        page = client.get("/data/patients/models")
         assert page.status_code == 200 and "does not reach to plans" in page.text
         assert "Ask and pay" not in page.text
+        assert "may look, and not ask" in client.get("/data/patients").text
         refused = client.post("/data/patients/ask", data=visitor.fields())
         assert refused.status_code == 403 and "scope" in refused.text
 
@@ -279,3 +280,81 @@ def test_the_refusal_says_what_the_budget_still_covers(
         granted = client.post("/data/patients/ask", data=offer | {"key": "a-third"})
         assert granted.status_code == 200
         assert float(re.search(r"([\d.]+) % left", granted.text)[1]) < 30
+
+
+MODELS = [
+    ("naive bayes", '{"label": "smoker", "features": ["ward", "age"]}', "95 % interval"),
+    ("Bayesian network", '{"fields": ["ward", "smoker"], "parents": {"smoker": ["ward"]}}', "95 % interval"),
+    ("count tables", '{"tables": [["ward", "smoker"]]}', "ward × smoker: 6 cells"),
+    (
+        "regression",
+        '{"features": ["age"], "label": "visits", "family": "linear"}',
+        "no interval is offered: rows longer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("system", "settings", "said"), MODELS, ids=lambda one: one[:12])
+def test_models_of_several_columns_are_planned_and_asked_from_the_page(
+    tmp_path: Path, system: str, settings: str, said: str
+) -> None:
+    config = write_office(tmp_path, whole="renyi:8,1000", each="renyi:8,500")
+    with served(config) as client:
+        visitor = Visitor(client)
+        visitor.log_in(token_for(config))
+        page = client.get("/data/patients/models").text
+        assert f">{system}</option>" in page and f"{system} takes" in page
+        fields = visitor.fields() | {"column": "*", "system": system, "settings": settings, "mechanism": ""}
+        fields |= {"strength": "8"}
+        planned = client.post("/data/patients/plan", data=fields)
+        assert planned.status_code == 200 and 'tr class="chosen"' in planned.text
+        answered = client.post("/data/patients/ask", data=fields)
+        assert answered.status_code == 200 and said in answered.text
+        wrong = client.post("/data/patients/ask", data=fields | {"settings": "[1]", "key": "another"})
+        assert wrong.status_code == 422 and "are JSON such as" in wrong.text
+
+
+def test_questions_in_words_work_without_scripts_and_are_refused_in_words(visitor: Visitor) -> None:
+    client = visitor.client
+    page = client.get("/data/patients")
+    key = re.search(r'name="key" value="([^"]+)"', page.text)[1]
+    fields = {"seal": visitor.seal(page), "key": key, "verb": "mean", "column": "age", "by:ward": "on", "spend": "10"}
+    answered = client.post("/data/patients/answer", data=fields)
+    assert answered.status_code == 200 and "Mean of age by ward" in answered.text
+    assert "90 % left: about 9 more like the last" in answered.text
+    again = client.post("/data/patients/answer", data=fields)  # sent twice, paid once
+    assert "90 % left" in again.text
+    table = client.get(re.search(r'href="(/data/patients/answers/\d+)"', again.text)[1])
+    assert table.text.splitlines()[0] == "ward,estimate,low,high,privacy_share"
+    assert table.headers["content-disposition"].endswith('.csv"')
+    for change, words in (
+        ({"verb": "magic"}, "no verb is called"),
+        ({"column": "smoker"}, "needs a column of numbers"),
+        ({"column": ""}, "mean needs column"),
+        ({"spend": "lots"}, "must be a number"),
+        ({"spend": "0"}, "above 0 and at most at 100 %"),
+        ({"spend": "nan"}, "must be finite"),
+        ({"level": "100"}, "level must lie between 0 and 1"),
+        ({"where": "secret = 'Smith-7'"}, "no column"),
+        ({"where": "<script>"}, "&lt;script&gt;"),
+        ({"by:<b>": "on"}, "no column"),
+        ({"key": "k" * 300}, "not one that this page gives"),
+    ):
+        refused = client.post("/data/patients/answer", data=fields | {"key": "other"} | change)
+        assert refused.status_code == 422 and words in refused.text, refused.text
+        assert "90 % left" in refused.text and "<b>" not in refused.text
+    too_much = client.post("/data/patients/answer", data=fields | {"spend": "95", "key": "more"})
+    assert too_much.status_code == 409 and "asks for 95 % of your budget, and 90 % is left" in too_much.text
+    assert "Ask with 90 %" in too_much.text
+    for path in ("/data/patients?answer=x", "/data/patients?answer=99999", "/data/patients/answers/99999"):
+        assert client.get(path).status_code == 404
+    assert client.post("/data/patients/answer", data=fields | {"seal": "0"}).status_code == 403
+
+
+def test_the_documentation_needs_no_login_and_nothing_from_elsewhere(visitor: Visitor) -> None:
+    visitor.client.cookies.clear()
+    page = visitor.client.get("/docs")
+    assert page.status_code == 200
+    assert not re.search(r"<script(?![^>]*src=\"/static)|<link[^>]*https?:|\sstyle=|src=\"https?:", page.text)
+    for word in ("proportion", "/api/v1/datasets/{dataset}/answers", "Idempotency-Key", "from sottovoce.client import"):
+        assert word in page.text

@@ -171,7 +171,7 @@ def test_a_question_still_being_built_is_given_up_at_the_end_and_costs_nothing(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = Held()
-    monkeypatch.setattr("sottovoce.server.service.build", lambda *_: work())
+    monkeypatch.setattr("sottovoce.server.questions.build", lambda *_: work())
 
     async def story() -> None:
         ada = service.authenticate(token_for(service.config))

@@ -34,7 +34,7 @@ class Visitor:
     def seal(page: httpx.Response) -> str:
         return re.search(r'name="seal" value="([0-9a-f]+)"', page.text)[1]
 
-    def fields(self, path: str = "/data/patients") -> dict[str, str]:
+    def fields(self, path: str = "/data/patients/models") -> dict[str, str]:
         page = self.client.get(path)
         key = re.search(r'name="key" value="([^"]+)"', page.text)[1]
         answer = {"seal": self.seal(page), "key": key, "column": "smoker", "system": "beta-bernoulli", "alpha": "6"}

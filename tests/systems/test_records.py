@@ -36,7 +36,7 @@ def test_booleans_are_zeros_and_ones():
 def test_records_outside_the_bounds_are_clipped_and_nobody_counts_them():
     clipped = NormalMean(1, 1, bounds=(-1, 1)).statistics([5.0, -9.0, 0.25])
     assert clipped == NormalMean(1, 1, bounds=(-1, 1)).statistics([1.0, -1.0, 0.25])
-    assert set(vars(clipped)) == {"n", "total", "above"}
+    assert set(vars(clipped)) == {"n", "total", "above", "exact"}
 
 
 @pytest.mark.parametrize("frame", [np.array, pd.DataFrame, lambda x: pl.DataFrame(np.asarray(x))])

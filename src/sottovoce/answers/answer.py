@@ -7,12 +7,12 @@ import operator
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
+from sottovoce.answers.display import formatted, html_table, shown
 from sottovoce.answers.intervals import shortest
 from sottovoce.answers.questions import Question
 from sottovoce.answers.style import COLOURS, figure
@@ -132,7 +132,7 @@ class Answer:
         names = self.question.label_names
         lines = [self.question.describe()]
         for row in self.rows:
-            where = ", ".join(_shown(row[name]) for name in names)
+            where = ", ".join(shown(row[name]) for name in names)
             lines.append(f"  {where + ': ' if where else ''}{self._sentence(row)}")
         return "\n".join([*lines, self.footing()])
 
@@ -142,11 +142,7 @@ class Answer:
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, low and high with as many digits as the interval bears out."""
-        width = max(row["high"] - row["low"], 1e-12)
-        if self.question.verb == "counts":
-            return [f"{row[name]:.0f}" for name in ("estimate", "low", "high")]
-        digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
-        return [f"{row[name]:.{digits}f}" for name in ("estimate", "low", "high")]
+        return formatted(row, counts=self.question.verb == "counts")
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
@@ -160,16 +156,8 @@ class Answer:
         return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
 
     def _repr_html_(self) -> str:
-        names = [*self.question.label_names, "estimate", "low", "high", "privacy"]
-        head = "".join(f"<th>{escape(name)}</th>" for name in names)
-        body = []
-        for row in self.rows:
-            cells = [_shown(row[name]) for name in self.question.label_names]
-            cells += [*self.formatted(row), f"{row['privacy_share']:.0%}"]
-            body.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-        title = f"<caption>{escape(self.question.describe())}</caption>"
-        foot = f"<p><small>{escape(self.footing())}</small></p>"
-        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{foot}"
+        counts = self.question.verb == "counts"
+        return html_table(self.rows, self.question.describe(), self.footing(), counts=counts)
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
@@ -178,10 +166,10 @@ class Answer:
     def _place(self, label: Any) -> int:
         wanted = _flat(label)
         for place, known in enumerate(self.question.labels):
-            if tuple(map(_shown, known)) == tuple(map(_shown, wanted)):
+            if tuple(map(shown, known)) == tuple(map(shown, wanted)):
                 return place
-        rows = ", ".join(" / ".join(map(_shown, known)) for known in self.question.labels[:12])
-        raise InvalidValue(f"no row of this answer is called {' / '.join(map(_shown, wanted))!r}; there are {rows}")
+        rows = ", ".join(" / ".join(map(shown, known)) for known in self.question.labels[:12])
+        raise InvalidValue(f"no row of this answer is called {' / '.join(map(shown, wanted))!r}; there are {rows}")
 
     def difference(self, first: Any, second: Any) -> Comparison:
         """Return the first row less the second, from their joint posterior; a row of several groups is a tuple."""
@@ -220,7 +208,7 @@ class Answer:
 
     def plot(self, *, densities: bool = False) -> Any:
         """Return a figure: an interval for every row, or the posterior density of every row."""
-        names = [" / ".join(map(_shown, label)) or self.question.parameter for label in self.question.labels]
+        names = [" / ".join(map(shown, label)) or self.question.parameter for label in self.question.labels]
         if densities:
             return self._densities(names)
         drawing, axes = figure(width=6.0, height=max(1.6, 0.9 + 0.32 * len(names)))
@@ -250,7 +238,7 @@ class Answer:
         """Return the posterior's draws as an ArviZ `InferenceData`, the rows under their names."""
         import arviz  # noqa: PLC0415 - an extra
 
-        rows = [" / ".join(map(_shown, label)) or "all" for label in self.question.labels]
+        rows = [" / ".join(map(shown, label)) or "all" for label in self.question.labels]
         name = self.question.parameter.replace(" ", "_")
         attributes = {"profile": self.cost.to_json(), "question": self.question.describe()}
         return arviz.from_dict(
@@ -282,11 +270,5 @@ def _flat(label: Any) -> tuple[Hashable, ...]:
     return tuple(parts)
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _name(label: Any) -> str:
-    return " / ".join(map(_shown, _flat(label)))
+    return " / ".join(map(shown, _flat(label)))

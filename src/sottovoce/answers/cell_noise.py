@@ -7,9 +7,11 @@ import math
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.noisy_statistics import noise_profile
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.lattice import lattice_mu
+from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.readings import GroupMoments
+from sottovoce.readings import CellCounts, GroupMoments
 from sottovoce.readings.group_moments import STEPS
 
 __all__ = ["KINDS", "cell_noises", "cell_profile", "cell_weights"]
@@ -19,14 +21,14 @@ _SLACK = 1 + 1e-9
 """More than the rounding of the few operations that make up a sensitivity."""
 
 
-def cell_noises(reading: GroupMoments, noise: NoiseKind, scale: float) -> tuple[IntegerNoise, ...]:
+def cell_noises(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> tuple[IntegerNoise, ...]:
     """Return the noise on the counts and on each sum, in whole steps."""
     units = [1] * reading.counted + [STEPS] * reading.moments
     weights = cell_weights(reading, noise)
     return tuple(IntegerNoise(noise, scale * unit / weight) for unit, weight in zip(units, weights, strict=True))
 
 
-def cell_weights(reading: GroupMoments, noise: NoiseKind) -> list[float]:
+def cell_weights(reading: GroupMoments | CellCounts, noise: NoiseKind) -> list[float]:
     """Return a, b (for each measure) and c, as far as the reading has them: public numbers, tuned once."""
     if not reading.measures:
         return [1.0]
@@ -42,25 +44,34 @@ def cell_weights(reading: GroupMoments, noise: NoiseKind) -> list[float]:
     return [count] * reading.counted + [1.0] * measures + [square] * reading.squared
 
 
-def cell_profile(reading: GroupMoments, noise: NoiseKind, scale: float) -> Profile:
+def cell_profile(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> Profile:
     """Return what a release provably does: exact where only counts are released."""
     if not reading.measures:
         return noise_profile([IntegerNoise(noise, scale)], reading.blocks(1))
     if noise == "laplace":
-        return PureProfile(_moves(reading, noise, 1) / scale * _SLACK)
-    return ZeroConcentratedProfile(_moves(reading, noise, 2) / (2 * scale**2) * _SLACK)
+        return PureProfile(max(map(sum, _moves(reading, noise, 1))) / scale * _SLACK)
+    unit = _SLACK / scale**2
+    noises = cell_noises(reading, noise, scale)
+    finest, count = min(one.scale for one in noises[reading.counted :]), noises[0].scale
+    cases = [[(sums * unit, finest), (counts * unit, count)] for counts, sums in _moves(reading, noise, 2)]
+    mu = max(lattice_mu(case, 2 * (1 + reading.moments)) for case in cases)
+    if math.isfinite(mu):
+        return GaussianProfile(mu, basis=Basis.BOUND)
+    return ZeroConcentratedProfile(max(map(sum, _moves(reading, noise, 2))) * unit / 2)
 
 
-def _moves(reading: GroupMoments, noise: NoiseKind, power: int) -> float:
-    """Return how far one record moves the sums, beside their weights: added up, or squared and added up."""
+def _moves(reading: GroupMoments | CellCounts, noise: NoiseKind, power: int) -> list[tuple[float, float]]:
+    """Return how far one record moves counts, and sums, beside their weights: added up, or squared and added up.
+
+    First where it stays in its cell, then where it leaves it.
+    """
     weights = cell_weights(reading, noise)
     a = weights.pop(0) if reading.counted else 0.0
     c = weights.pop() if reading.squared else 0.0
     others = weights[1:]
     far = sum((2 * b) ** power for b in others) + _turned(weights[0], c, power)
     places = 2 if reading.cells > 1 else 1
-    moved = 2 * a**power + places * (sum(b**power for b in weights) + c**power)
-    return max(far, moved)
+    return [(0.0, far), (2 * a**power, places * (sum(b**power for b in weights) + c**power))]
 
 
 def _turned(b: float, c: float, power: int) -> float:

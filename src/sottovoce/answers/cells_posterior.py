@@ -21,7 +21,6 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import GroupMoments
 from sottovoce.readings.group_moments import STEPS
 
 __all__ = ["CellsPosterior"]
@@ -29,8 +28,8 @@ __all__ = ["CellsPosterior"]
 _DRAWS = 4000
 _SEED = 20170913
 """Draws are a function of the noisy cells alone: one release, one answer, wherever it is read."""
-_EVEN = 40.0
-"""How evenly records are taken to lie within a bin: as many of them as this would say."""
+_EVEN = (3.0, 40.0)
+"""How evenly records are taken to lie within a bin: as many of them as this would say, at least and at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +58,7 @@ class CellsPosterior:
             raise InvalidData(f"this question has {self.reading.size} cells. Got {self.cells.size}")
 
     @cached_property
-    def reading(self) -> GroupMoments:
+    def reading(self) -> Any:
         """How the cells are laid out."""
         return self.question.reading
 
@@ -129,7 +128,7 @@ class CellsPosterior:
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
         found = [
-            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng)
+            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng, self.noise)
             for i in range(reading.cells)
         ]
         means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
@@ -166,8 +165,9 @@ class CellsPosterior:
             index = np.clip((heights <= p).sum(axis=2) - 1, 0, bins - 1)[..., None]
             low, high = np.take_along_axis(heights, index, 2), np.take_along_axis(heights, index + 1, 2)
             inside = _inside_bin(heights, index[..., 0], p)
-            # Nobody knows how records lie within a bin: about evenly.
-            within = rng.beta(_EVEN * inside, _EVEN * (1 - inside))
+            # Nobody knows how records lie within a bin: about evenly, where its neighbours are like it.
+            even = _evenness(heights, index[..., 0])
+            within = rng.beta(even * inside, even * (1 - inside))
             width = np.diff(edges)[index[..., 0]]
             found[:, :, place] = edges[index[..., 0]] + within * width
             density[:, place] = np.median((high - low)[..., 0] / width, axis=0)
@@ -241,6 +241,19 @@ class CellsPosterior:
         return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _evenness(heights: Floats, index: NDArray[np.int64]) -> Floats:
+    """Return how evenly records lie in a bin: less so where it is a peak or a valley beside its two neighbours.
+
+    Of an exponential law a bin is the geometric mean of its neighbours, of a smooth one nearly so. A hill that is
+    narrow beside a bin stands out, and may stand anywhere in it.
+    """
+    steps = np.diff(heights, axis=-1) + 1e-3 / heights.shape[-1]
+    padded = np.concatenate([steps[..., :1], steps, steps[..., -1:]], axis=-1)
+    before, here, after = (np.take_along_axis(padded, index[..., None] + k, -1)[..., 0] for k in range(3))
+    alike = before * after / here**2
+    return np.asarray(np.clip(_EVEN[1] * np.minimum(alike, 1 / alike), *_EVEN))
 
 
 def _inside_bin(heights: Floats, index: NDArray[np.int64], p: float) -> Floats:

@@ -1,14 +1,19 @@
 r"""Means of groups from noisy sums: the spread unknown, and the number of records too.
 
 With N records of mean μ and spread σ in a group, Σt has mean Nμ and variance Nσ², Σt² has mean N(μ² + σ²) and variance
-N(2κσ⁴ + 4μ²σ²), and their covariance is 2Nμσ²; κ = 1 for normal records, and more for heavier tails. Noise adds its own
-variance. The posterior of (N, σ, μ) is weighed on a grid that follows the data, and drawn from it.
+N(2κσ⁴ + 4μ²σ²), and their covariance is 2Nμσ²; κ = 1 for normal records, and more for heavier tails. Gaussian noise
+adds its own variance; under Laplace noise each sum has the law of a normal and a Laplace variable together, whose
+density is known. The posterior of (N, σ, μ) is weighed on a grid that follows the data, and drawn from it.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
+import numpy as np
+from scipy.special import log_ndtr
+
+from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["mean_draws"]
@@ -22,7 +27,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_MEANS)
 
 
 def mean_draws(
-    sizes: Floats, total: float, square: float, noise: tuple[float, float], draws: int, rng: np.random.Generator
+    sizes: Floats,
+    total: float,
+    square: float,
+    noise: tuple[float, float],
+    draws: int,
+    rng: np.random.Generator,
+    kind: NoiseKind = "gaussian",
 ) -> tuple[Floats, Floats, Floats]:
     """Return draws of the mean of t, of its spread, and of N, given the noisy Σt and Σt² of one group.
 
@@ -36,17 +47,20 @@ def mean_draws(
         The variance of the noise on each.
     draws, rng
         How many draws, and their randomness.
+    kind
+        The law of the noise.
     """
     # Quantiles of N stand for all of its draws; an empty group is one with next to no records.
     shown = np.quantile(sizes, (np.arange(_SIZES) + 0.5) / _SIZES) if np.ptp(sizes) else sizes[:1]
     known = np.maximum(shown, 0.01)
     spreads = np.geomspace(_LEAST, 1.0, 2 * _SPREADS)
+    few = known[:: max(1, known.size // 8)]
     for _ in range(2):  # once everywhere, once more where the weight lies
-        weight = _weigh(known, spreads, total, square, noise)[0].sum(axis=(0, 2))
+        weight = _weigh(few, spreads, total, square, noise, kind)[0].sum(axis=(0, 2))
         inside = np.flatnonzero(weight > weight.max() * 1e-7)
         low, high = spreads[max(inside[0] - 1, 0)], spreads[min(inside[-1] + 1, spreads.size - 1)]
         spreads = np.geomspace(low, max(high, low * 1.001), _SPREADS)
-    weights, means, widths = _weigh(known, spreads, total, square, noise)
+    weights, means, widths = _weigh(known, spreads, total, square, noise, kind)
     flat = np.cumsum(weights.ravel())
     picked = np.searchsorted(flat, rng.random(draws) * flat[-1], side="right")
     size, spread, _ = np.unravel_index(np.minimum(picked, flat.size - 1), weights.shape)
@@ -56,7 +70,7 @@ def mean_draws(
 
 
 def _weigh(
-    sizes: Floats, spreads: Floats, total: float, square: float, noise: tuple[float, float]
+    sizes: Floats, spreads: Floats, total: float, square: float, noise: tuple[float, float], kind: NoiseKind
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights on a grid (N, σ, μ), the means on it, and how much of the line each of them stands for."""
     n, s = sizes[:, None, None], spreads[None, :, None]
@@ -69,12 +83,22 @@ def _weigh(
     widths = half * _WEIGHTS
     off = total - n * mean
     both = 2 * n * mean * s**2
-    second = n * (2 * _TAILS * s**4 + 4 * mean**2 * s**2) + noise[1] - both**2 / first
-    second = np.maximum(second, 1e-18)
+    second = n * (2 * _TAILS * s**4 + 4 * mean**2 * s**2) - both**2 / first
     left = square - n * (mean**2 + s**2) - both / first * off
-    log = -(off**2) / (2 * first) - np.log(first) / 2 - left**2 / (2 * second) - np.log(second) / 2
-    # A bounded record of mean μ has a spread of at most √(1 - μ²); beside that the spread is free on a log scale, with
-    # little weight on spreads far below a hundredth of the bounds.
-    log = np.where(s**2 <= 1 - mean**2 + 1e-9, log, -np.inf) + np.log(widths) + np.log(s / (s + 0.02))
+    log = _log_density(off, n * s**2, noise[0], kind) + _log_density(left, second, noise[1], kind)
+    # A bounded record of mean μ has a spread of at most √(1 - μ²); up to there every spread is as likely as another. (A
+    # prior on its logarithm favours small spreads; Σt² then says that |μ| is large, and means lean towards a bound.)
+    log = np.where(s**2 <= 1 - mean**2 + 1e-9, log, -np.inf) + np.log(widths) + np.log(s)
     top = log.max()
     return np.exp(log - (top if np.isfinite(top) else 0.0)), mean, np.broadcast_to(widths, mean.shape)
+
+
+def _log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> Floats:
+    """Return the log density, up to a constant, of a normal variable with noise of a variance added."""
+    if kind == "gaussian":
+        total = np.maximum(variance + noise, 1e-18)
+        return np.asarray(-(x**2) / (2 * total) - np.log(total) / 2)
+    # The mean of e^{∓x/b}·Φ over the two sides, b the scale of the Laplace law.
+    b, spread = math.sqrt(noise / 2), np.sqrt(np.maximum(variance, 1e-18))
+    sides = [sign * x / b + log_ndtr(-sign * x / spread - spread / b) for sign in (1, -1)]
+    return np.asarray(np.logaddexp(*sides) + spread**2 / (2 * b**2))

@@ -23,7 +23,7 @@ from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.readings import GroupMoments, Statistics
+from sottovoce.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.readings.base import checked_n
 from sottovoce.readings.group_moments import STEPS
 
@@ -84,7 +84,7 @@ class NoisyCells(Mechanism):
             raise InvalidValue(f"scale must be > 0 and at most 2**29. Got {self.scale!r}")
 
     @cached_property
-    def reading(self) -> GroupMoments:
+    def reading(self) -> GroupMoments | CellCounts:
         """What is seen of the records."""
         return self.system.reading  # type: ignore[no-any-return]
 
@@ -138,7 +138,7 @@ class NoisyCells(Mechanism):
         if kind not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {kind!r}")
 
-        def scale_for(reading: GroupMoments) -> float:
+        def scale_for(reading: GroupMoments | CellCounts) -> float:
             counted = not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
 
             def profile(inverse: float) -> Profile:

@@ -10,16 +10,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
+from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats
 from sottovoce.privacy.plain import mapping
-from sottovoce.readings import GroupMoments, Statistics
+from sottovoce.readings import CellCounts, GroupMoments, Statistics
 
 __all__ = ["VERBS", "Question"]
 
 VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
+_PRIOR = (1e-6, 1e9)
 _BINS = (8, 128)
 """A distribution is cut into no fewer and no more bins."""
 
@@ -51,6 +52,8 @@ class Question:
     prior
         How many records the prior counts for in each group: two, shared by the values there are, is a flat prior of a
         yes-or-no share. Counts, means and quantiles use it for the sizes of their cells alone.
+    cells
+        For counts: how the columns are cut, where not every one of them is a list of categories taken whole.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Question:
     bins: int = 0
     pool: bool = False
     prior: float = 2.0
+    cells: Cells | None = None
 
     def __post_init__(self) -> None:
         if self.verb not in VERBS:
@@ -85,8 +89,8 @@ class Question:
         conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
         object.__setattr__(self, "facts", Facts({n: self.facts[n] for n in dict.fromkeys([*named, *conditions])}))
         object.__setattr__(self, "prior", float(as_floats("prior", self.prior, 0.0)))
-        if not 0 < self.prior < math.inf:
-            raise InvalidValue(f"prior must be > 0 and finite. Got {self.prior!r}")
+        if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
+            raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
         if self.exposure is not None and self.verb != "rate":
             raise InvalidValue("exposure= goes with a rate")
         if self.verb == "quantiles":
@@ -102,7 +106,18 @@ class Question:
             raise InvalidValue("quantiles of groups are not pooled")
         if self.verb == "proportion" and self.values < 2:
             raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
+        self._check_cells()
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
+
+    def _check_cells(self) -> None:
+        if self.cells is None:
+            return
+        if not isinstance(self.cells, Cells) or self.verb != "counts" or self.by:
+            raise InvalidValue("cells= goes with counts, and says itself by which columns")
+        if self.cells.names != self.columns_asked or any(
+            self.facts[n] != self.cells.facts[n] for n in self.cells.names
+        ):
+            raise InvalidValue("these cells were cut by other facts than those of the table")
 
     @property
     def parameter(self) -> str:
@@ -117,8 +132,12 @@ class Question:
         return [*self.by, *self.columns_asked, *([self.exposure] if self.exposure else [])]
 
     @property
-    def reading(self) -> GroupMoments:
+    def reading(self) -> GroupMoments | CellCounts:
         """What is seen of the records: the cells, and in them counts and sums."""
+        if self.cells is not None:
+            axes = self.cells.axes
+            marks = tuple(axis.marks[1:-1] if axis.numeric else axis.marks for axis in axes)
+            return CellCounts(tuple(axis.numeric for axis in axes), marks, tuple(axis.other for axis in axes))
         if self.verb in ("proportion", "counts"):
             return self._grouped([*self.by, *self.columns_asked])
         if self.verb == "quantiles":
@@ -169,6 +188,8 @@ class Question:
     @property
     def values(self) -> int:
         """How many values of the column have a share of each group."""
+        if self.cells is not None:
+            return self.cells.size
         return math.prod(len(categories_of(n, self.facts[n])) for n in self.columns_asked)
 
     @property
@@ -185,6 +206,8 @@ class Question:
     @property
     def labels(self) -> list[tuple[Hashable, ...]]:
         """What each row of the answer is called, one value a `label_names`."""
+        if self.cells is not None:
+            return self.cells.labels
         lists: list[Sequence[Hashable]] = [
             self.at if name == "quantile" and self.verb == "quantiles" else categories_of(name, self.facts[name])
             for name in self.label_names
@@ -210,7 +233,8 @@ class Question:
         """Return the question as plain values; `from_dict` reads it back."""
         given = {"verb": self.verb, "columns": list(self.columns_asked), "facts": self.facts.to_dict()}
         rest = {"by": list(self.by), "where": self.where, "exposure": self.exposure, "at": list(self.at)}
-        return {"system": self.word} | given | rest | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
+        state = {"system": self.word} | given | rest | {"bins": self.bins, "pool": self.pool, "prior": self.prior}
+        return state if self.cells is None else state | {"cells": self.cells.to_dict()}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
@@ -218,6 +242,8 @@ class Question:
         state = mapping("question", state)
         try:
             rest = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
+            if state.get("cells") is not None:
+                rest["cells"] = Cells.from_dict(state["cells"])
             columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))
             return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **rest)
         except (KeyError, TypeError) as error:

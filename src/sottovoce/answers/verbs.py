@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
+from sottovoce.answers.balance import Balance
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
-from sottovoce.facts import Facts
-from sottovoce.ledger import Budget, Entry, Ledger, State
+from sottovoce.facts import Cells, Facts
+from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
 
-__all__ = ["Verbs"]
+__all__ = ["PaidVerbs", "Verbs", "regression_room"]
 
 Columns = str | Sequence[str] | None
-Spend = Promise | float
+Spend = Promise | float | str
 
 
 class Verbs:
-    """What a `Curator` can be asked, in the words of the question.
+    """What a `Curator`, or a server's `Client`, can be asked, in the words of the question.
 
     Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
     (which records it is about; the others count as outside, never as a value), `spend` (a share of the budget as it
@@ -37,23 +39,18 @@ class Verbs:
     """
 
     facts: Facts | None
-    budget: Budget
-    _ledger: Ledger
 
-    # What the curator has.
-
-    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget."""
+    def answer(
+        self,
+        question: Question,
+        *,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Answer:
+        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
         raise NotImplementedError
-
-    draft: Callable[..., Any]
-    """Reserve and make a release."""
-
-    def record(self, draft: Any) -> Any:
-        """Record a release."""
-        raise NotImplementedError
-
-    # The verbs.
 
     def proportion(
         self,
@@ -121,7 +118,7 @@ class Verbs:
 
     def counts(
         self,
-        columns: Columns,
+        columns: Columns | Cells,
         *,
         by: Columns = None,
         where: str | None = None,
@@ -131,8 +128,14 @@ class Verbs:
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
-        """Return how many records hold each combination of the values of some columns: a contingency table."""
-        asked = {"by": by, "where": where, "pool": pool, "prior": prior}
+        """Return how many records hold each combination of the values of some columns: a contingency table.
+
+        Columns of numbers are cut by `Cells`: ``curator.counts(Cells(facts, {"age": 12, "ward": ...}))``. Any model
+        can then be fitted to the answer, see `sottovoce.models.fit_model`.
+        """
+        asked: dict[str, Any] = {"by": by, "where": where, "pool": pool, "prior": prior}
+        if isinstance(columns, Cells):
+            asked["cells"], columns = columns, columns.names
         return self.answer(self.question("counts", columns, **asked), spend=spend, part=part, **options)
 
     def quantiles(
@@ -185,7 +188,7 @@ class Verbs:
         if self.facts is None:
             raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
-        made: Formula = _regression_room().Formula(text, self.facts, **given)
+        made: Formula = regression_room().Formula(text, self.facts, **given)
         return made
 
     def regression(
@@ -198,15 +201,7 @@ class Verbs:
         **options: Any,
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
-        level = checked_level(level)
-        budget = self.budget if part is None else part
-        target = self.promise(spend, part)
-        if target is None:
-            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        mechanism = _regression_room().AdaptiveLooks.calibrate(formula, budget.n, target)
-        made = self.draft(mechanism, where=formula.where, part=part, **options)
-        done = self.record(made) if hasattr(made, "reservation") else made
-        return Regression(done.release, done.entry, price(budget, done.release.profile) / budget.limit, level)
+        raise NotImplementedError
 
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
@@ -223,13 +218,36 @@ class Verbs:
             given["at"] = (given["at"],) if isinstance(given["at"], int | float) else tuple(given["at"])
         return Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
 
+
+class PaidVerbs(Verbs):
+    """The verbs of a `Curator`, who has the budget that they are paid from."""
+
+    budget: Budget
+    _ledger: Ledger
+
+    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share of the budget."""
+        raise NotImplementedError
+
+    draft: Callable[..., Any]
+    """Reserve and make a release."""
+
+    def record(self, draft: Any) -> Any:
+        """Record a release."""
+        raise NotImplementedError
+
     def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
         """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
         budget = self.budget if part is None else part
         target = self.promise(spend, part)
         if target is None:
             raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        return NoisyCells.calibrate(question, budget.n, target, price=functools.partial(price, budget))
+        charged = [self.budget] if part is None else [self.budget, part]
+
+        def share(profile: Profile) -> float:
+            return max(one.share(price(one, profile)) for one in charged)
+
+        return NoisyCells.calibrate(question, budget.n, target, price=share)
 
     def answer(
         self,
@@ -246,12 +264,50 @@ class Verbs:
         made = self.draft(mechanism, where=question.where, part=part, **options)
         done = self.record(made) if hasattr(made, "reservation") else made
         budget = self.budget if part is None else part
-        share = price(budget, done.release.profile) / budget.limit
+        share = budget.share(price(budget, done.release.profile))
         return Answer(done.release, done.entry, share, level)
+
+    def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
+        """Return the mechanism that would fit a regression."""
+        budget = self.budget if part is None else part
+        target = self.promise(spend, part)
+        if target is None:
+            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
+        return regression_room().AdaptiveLooks.calibrate(formula, budget.n, target)
+
+    def regression(
+        self,
+        formula: Formula,
+        spend: Spend = 0.05,
+        part: Budget | None = None,
+        *,
+        level: float = 0.95,
+        **options: Any,
+    ) -> Regression:
+        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
+        level = checked_level(level)
+        budget = self.budget if part is None else part
+        mechanism = self.looks_for(formula, spend, part)
+        made = self.draft(mechanism, where=formula.where, part=part, **options)
+        done = self.record(made) if hasattr(made, "reservation") else made
+        return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
 
     # The currency.
 
-    def share(self, fraction: float, part: Budget | None = None) -> Promise:
+    def share_for(self, question: Question | str, width: float, part: Budget | None = None) -> float:
+        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
+
+        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
+        `sottovoce.answers.balance.Balance` to imagine others.
+        """
+        budget = self.budget if part is None else part
+        asked = question
+        if isinstance(asked, str):
+            words = parse_question(asked)
+            asked = self.question(words.pop("verb"), words.pop("columns"), **words)
+        return Balance(asked, budget.n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
+
+    def share(self, fraction: Spend, part: Budget | None = None) -> Promise:
         """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""
         promise = self.promise(fraction, part)
         if promise is None:
@@ -259,9 +315,12 @@ class Verbs:
         return promise
 
     def left(self, part: Budget | None = None) -> str:
-        """Return what is left of the budget in words: ``50 % left: about 10 more like the last``."""
+        """Return what is left of the budget, or of a part, in words: ``50 % left: about 10 more like the last``.
+
+        `Budget.counted` says what is added up: ``curator.budget.counted``.
+        """
         budget = self.budget if part is None else part
-        share = max(0.0, 1 - float(self._ledger.spent(budget)) / budget.limit)
+        share = max(0.0, round(1 - float(self._ledger.spent(budget)) / budget.limit, 9))  # a hair left is nothing
         last = self._last(budget)
         text = f"{100 * share:.3g} % left"
         if last is None or not last > 0:
@@ -270,16 +329,14 @@ class Verbs:
         return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
 
     def _last(self, budget: Budget) -> float | None:
-        entries: list[Entry] = [e for e in self._ledger.entries() if e.state is not State.VOID]
-        for entry in reversed(entries):
-            if entry.budget == budget.id:
-                return entry.cost
-            if budget.whole is None and entry.whole_cost is not None and entry.dataset.startswith(f"{budget.dataset}/"):
-                return entry.whole_cost
+        """Return what the last release cost a budget; a whole is charged what its parts are."""
+        for entry in reversed(self._ledger.entries(budget.dataset)):
+            if entry.state is not State.VOID:
+                return entry.cost if entry.budget == budget.id else entry.whole_cost
         return None
 
 
-def _regression_room() -> Any:
+def regression_room() -> Any:
     """Return the room of regressions, or say which extra it needs."""
     try:
         return importlib.import_module("sottovoce.regression")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sottovoce.audit.check_mechanism import check_mechanism
 from sottovoce.audit.check_reading import check_reading
-from sottovoce.audit.claims import ApproxProfile, claim_of, trade_off
+from sottovoce.audit.claims import ApproxProfile, claim_of
 from sottovoce.audit.engine import audit
 from sottovoce.audit.report import AuditReport, Band, Bound, Verdict
 from sottovoce.audit.subject import Subject, subject_of
+from sottovoce.privacy.risk import trade_off
 
 __all__ = [
     "ApproxProfile",

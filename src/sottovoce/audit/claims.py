@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
 from sottovoce.privacy.errors import IncompatibleNotions
@@ -16,7 +15,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import PureProfile
 
-__all__ = ["ApproxProfile", "claim_of", "trade_off"]
+__all__ = ["ApproxProfile", "claim_of"]
 
 
 @dataclass(frozen=True)
@@ -72,23 +71,3 @@ def claim_of(claim: Any) -> Profile:
             raise IncompatibleNotions(
                 f"an audit holds a mechanism to a promise such as ApproxDP(1.0, 1e-3) or to a profile. Got {claim!r}"
             )
-
-
-def trade_off(claim: Profile, fpr: ArrayLike) -> Floats:
-    r"""Return the least false-negative rate that the claim allows at each false-positive rate.
-
-    .. math:: f(\alpha) = \sup_{\varepsilon\ge 0} \max\{0,\ 1-\delta(\varepsilon)-e^\varepsilon\alpha,\
-              e^{-\varepsilon}(1-\delta(\varepsilon)-\alpha)\}
-
-    (Dong, Roth and Su 2022, Proposition 2.12), over a fine grid of ε: never above the claim.
-
-    >>> [round(float(x), 4) for x in trade_off(GaussianProfile(1.0), [0.1, 0.5])]
-    [0.6109, 0.1587]
-    """
-    alpha = np.asarray(fpr, dtype=np.float64)
-    top = min(float(claim.epsilon(1e-9)), float(claim.pure()), 50.0)
-    epsilon = np.linspace(0.0, top, 601)
-    kept = 1 - np.asarray(claim.delta(epsilon))
-    grow = np.exp(epsilon)
-    lines = np.maximum(kept - grow * alpha[..., None], (kept - alpha[..., None]) / grow)
-    return np.asarray(np.maximum(lines.max(axis=-1), 0.0))

@@ -48,8 +48,8 @@ def audit(
     """Attack a mechanism and report a lower bound on what it leaks, beside what it claims.
 
     An output that is NaN or infinite is a verdict by itself: violated. Else part of the draws choose the test, and the
-    rest are held to it. The bounds are valid whatever the score, the pair and
-    the mechanism are: a better attack only raises them.
+    rest are held to it. The bounds are valid whatever the score, the pair and the mechanism are: a better attack only
+    raises them.
 
     Parameters
     ----------

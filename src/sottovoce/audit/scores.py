@@ -161,6 +161,7 @@ def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - scikit-learn brings it
     except ImportError:
         if required:
             raise InvalidValue("a learned test needs scikit-learn: pip install 'sottovoce[regression]'") from None
@@ -174,8 +175,9 @@ def _learned(x: Floats, y: Floats, seed: int, *, required: bool) -> list[Score]:
         z = (_rows(outputs) - centre) / spread
         return np.concatenate([z, z * z, np.abs(z)], axis=1)
 
-    line = LogisticRegression(max_iter=200).fit(wide(rows), source)
-    trees = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=seed).fit(rows, source)
+    with threadpool_limits(1):  # on a busy machine threads that wait for each other take fifty times as long
+        line = LogisticRegression(max_iter=200).fit(wide(rows), source)
+        trees = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=seed).fit(rows, source)
     return [
         Score("learned: logistic regression", lambda o: line.decision_function(wide(o))),
         Score("learned: gradient boosting", lambda o: special.logit(trees.predict_proba(_rows(o))[:, 1])),

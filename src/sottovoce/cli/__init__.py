@@ -16,7 +16,10 @@ __all__ = ["COMMANDS", "application", "main"]
 
 COMMANDS = {
     "facts": ("sottovoce.cli.facts:facts", "Write a template of the public facts of a table, to be filled in."),
-    "plan": ("sottovoce.cli.planning:plan", "Compare the mechanisms that keep a promise."),
+    "plan": (
+        "sottovoce.cli.planning:plan",
+        "Compare the mechanisms that keep a promise, or say what an accuracy costs.",
+    ),
     "ask": ("sottovoce.cli.asking:ask", "Answer a question with an interval in every row."),
     "regress": (
         "sottovoce.cli.regressing:regress",
@@ -29,6 +32,14 @@ COMMANDS = {
         "Hide which distribution a record came from: plan a mechanism, or release a column.",
     ),
     "explain": ("sottovoce.cli.explaining:explain", "Say what a promise means, in words that a patient understands."),
+    "card": (
+        "sottovoce.cli.carding:card",
+        "Write the privacy card of a data set: its budget, every release, what it means.",
+    ),
+    "balance": (
+        "sottovoce.cli.balancing:balance",
+        "Say what share of a budget an accuracy or a risk takes, and what it brings.",
+    ),
     "audit": (
         "sottovoce.cli.auditing:audit",
         "Attack a mechanism on its worst pair of data sets; exit code 8 if its claim is violated.",
@@ -42,7 +53,7 @@ COMMANDS = {
     "receipt": ("sottovoce.cli.serving:receipt_app", "Check a receipt that a server signed."),
     "demo": (
         "sottovoce.cli.demo:demo",
-        "Plan, release three times, be refused a fourth, and write a report, on 95,821 real road collisions.",
+        "Ask three questions by group, be refused a fourth, and write a report, on 95,821 real road collisions.",
     ),
 }
 """Every command: where it lives, and what the help says of it. A command is imported when it is run."""

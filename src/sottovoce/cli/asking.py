@@ -20,10 +20,11 @@ def ask(
         str | None, typer.Argument(help="Such as 'mean of sbp by ward where age >= 40'; or say it with the options.")
     ] = None,
     facts: Annotated[
-        Path | None, typer.Option(help="The TOML file that says what is public of the columns. [default: beside DATA]")
+        Path | None,
+        typer.Option(help="The TOML file that says what is public of the columns. (By default beside DATA.)"),
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option(help="The ledger: a path or a database address. [default: beside DATA]")
+        str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
     spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
@@ -33,11 +34,17 @@ def ask(
     where: Annotated[str | None, typer.Option(help="Ask only about records for which this holds.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Divide a rate by the sum of this column.")] = None,
     at: Annotated[list[float] | None, typer.Option(help="Which quantile; repeat for several.")] = None,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(help="How counts cut a column: age=12 (cells) or days=0,7,30,inf (edges); repeat for several."),
+    ] = None,
+    missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
     level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
-    who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
     as_json: AsJson = False,
@@ -69,12 +76,15 @@ def ask(
         who=who,
     )
     with curator:
+        if cut or missing_cell:
+            asked["cells"] = _cells(curator.facts, asked["columns"], cut or [], missing_cell=missing_cell)
         asking = curator.question(asked.pop("verb"), asked.pop("columns"), **asked)
         answer = curator.answer(
             asking,
             spend=parse_promise(paid) if isinstance(paid, str) else paid,
             level=level,
             idempotency_key=key,
+            purpose=purpose,
         )
         left = curator.left()
     if csv is not None:
@@ -92,6 +102,24 @@ def ask(
     header = (*names, "estimate", "low", "high", "of it privacy")
     console.print(table(asking.describe(), header, rows, left=max(len(names), 0)))
     console.print(f"{answer.footing()}. {left}.")
+
+
+def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cell: bool) -> Any:
+    """Return the cells of the columns asked about: those that are not cut are categories, taken whole."""
+    from sottovoce.facts import Cells  # noqa: PLC0415 - as light as the rest of the house
+
+    said: dict[str, Any] = {}
+    for text in cuts:
+        name, equals, parts = text.partition("=")
+        if not equals or name not in columns or name in said:
+            raise InvalidValue(f"--cut names a column that is asked about, once, such as age=12. Got {text!r}")
+        try:
+            said[name] = int(parts) if "," not in parts else [float(part) for part in parts.split(",")]
+        except ValueError:
+            raise InvalidValue(
+                f"--cut takes a number of cells, or edges, such as days=0,7,30,inf. Got {text!r}"
+            ) from None
+    return Cells(facts, {name: said.get(name, ...) for name in columns}, missing="cell" if missing_cell else "out")
 
 
 def facts_beside(data: Path) -> Path:

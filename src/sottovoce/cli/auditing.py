@@ -17,11 +17,10 @@ from sottovoce.audit.cases import Case, all_cases, find_case
 from sottovoce.audit.scores import TESTS
 from sottovoce.audit.survey import survey
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.specs import parse_system, read_spec
+from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
-from sottovoce.systems.naming import system_from
 
 __all__ = ["VIOLATED", "audit"]
 
@@ -35,15 +34,20 @@ def audit(
     n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-3.")] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. [default: diffused]")
+        str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. (By default diffused.)")
     ] = None,
-    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism.")] = None,
+    facts: Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")] = None,
+    spec: Annotated[
+        Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism, facts.")
+    ] = None,
     case: Annotated[str | None, typer.Option(help="A registered case by name; `list` names them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Audit every registered case.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help=f"At most {_QUICK:,} draws; a slow case has a tenth, or fewer.")
     ] = False,
-    draws: Annotated[int | None, typer.Option(help=f"Outputs of each data set, at most. [default: {_DRAWS:,}]")] = None,
+    draws: Annotated[
+        int | None, typer.Option(help=f"Outputs of each data set, at most. (By default {_DRAWS:,}.)")
+    ] = None,
     delta: Annotated[float, typer.Option(help="The δ at which ε is bounded.")] = 1e-3,
     confidence: Annotated[float, typer.Option(help="The confidence of each bound.")] = 0.99,
     seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 0,
@@ -72,7 +76,7 @@ def audit(
         _tell_all(found, delta, confidence, as_json)
         reports = [report for _, report in found]
     else:
-        subject = find_case(case).build() if case is not None else _planned(system, n, target, mechanism, spec)
+        subject = find_case(case).build() if case is not None else _planned(system, n, target, mechanism, facts, spec)
         with _progress("drawing", as_json) as tell:
             report = run_audit(
                 subject,
@@ -94,12 +98,19 @@ def audit(
         raise typer.Exit(VIOLATED)
 
 
-def _planned(system: str | None, n: int | None, target: str | None, mechanism: str | None, spec: Path | None) -> Any:
+def _planned(
+    system: str | None,
+    n: int | None,
+    target: str | None,
+    mechanism: str | None,
+    facts: Path | None,
+    spec: Path | None,
+) -> Any:
     given = read_spec(spec)
     count, promise = n if n is not None else given.get("n"), target or given.get("target")
     if (system is None and "system" not in given) or count is None or promise is None:
         raise InvalidValue("audit needs --system, --n and --target (or --spec FILE with them)")
-    model = parse_system(system) if system is not None else system_from(given["system"])
+    model = model_for(system, given.get("system"), facts_of(facts or given.get("facts")), given.get("column"))
     name = mechanism or given.get("mechanism") or usual_name(model)
     return subject_of(build_mechanism(name, model, count, parse_promise(promise)))
 

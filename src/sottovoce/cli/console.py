@@ -41,6 +41,7 @@ _EXTRAS = {
     **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "python_multipart", "cryptography"), "server"),
     **dict.fromkeys(("jax", "sklearn"), "regression"),
     **dict.fromkeys(("matplotlib", "arviz"), "plots"),
+    "numpyro": "models",
     "psycopg": "postgres",
 }
 """The extra that brings a package which the core does without."""

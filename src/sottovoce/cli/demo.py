@@ -3,65 +3,61 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.questions import Answer, Question
-from sottovoce.mechanisms.choices import Choice, build_mechanism, choices
+from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.facts import Category, Count, Facts, Flag
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson
+from sottovoce.privacy.promises import ApproxDP
 
-__all__ = ["demo"]
+if TYPE_CHECKING:
+    from sottovoce.answers import Answer
+
+__all__ = ["Told", "demo"]
 
 BUDGET = ApproxDP(1.0, 1e-6)
-
-
-QUESTIONS = (
-    Question(
-        "How often is someone killed or badly hurt?",
-        BetaBernoulli(alpha=1, beta=4),
-        "diffused",
-        ApproxDP(0.5, 1e-7),
-        where="severity in ('serious', 'fatal')",
-    ),
-    Question(
-        "What do vehicles collide with?",
-        DirichletCategorical(categories=("vehicle", "nothing", "pedestrian", "object")),
-        "gaussian",
-        ZeroConcentratedDP(0.008),
-        column="collision_with",
-    ),
-    Question(
-        "How many people are hurt in one collision?",
-        GammaPoisson(shape=2, rate=1, high=10),
-        "laplace",
-        PureDP(0.15),
-        column="n_casualties",
-    ),
-    Question(
-        "And how often at night in the rain?",
-        BetaBernoulli(alpha=1, beta=9),
-        "laplace",
-        PureDP(0.8),
-        where="light != 'daylight' and rain != 'not-raining'",
-    ),
+FACTS = Facts(
+    hit_and_run=Flag(),
+    rain=Category(("not-raining", "light-rain", "heavy-rain")),
+    collision_with=Category(("vehicle", "nothing", "pedestrian", "object")),
+    cycle=Category(("none", "pedal-cycle", "motorcycle")),
+    severity=Category(("slight", "serious", "fatal")),
+    n_casualties=Count(10),
 )
+"""What is public of the collisions, said by a person: never read off the records."""
+QUESTIONS = (
+    ("How often does a driver flee?", "proportion of hit_and_run by collision_with", 0.05),
+    ("How badly are people hurt, with and without a cycle?", "proportion of severity by cycle", 0.05),
+    ("How many people are hurt in one collision?", "mean of n_casualties by rain", 0.1),
+    ("And by what was hit, as exactly as can be?", "mean of n_casualties by collision_with", 0.95),
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A question with its answer, or with the refusal; the true numbers, which a real curator never prints."""
+
+    title: str
+    text: str
+    spend: float
+    answer: Answer | None
+    refusal: str = ""
+    truth: tuple[float, ...] = ()
+    left: str = ""
 
 
 def demo(
     output: Annotated[Path, typer.Option(help="Where to write the ledger and the report.")] = Path("demo-output"),
     as_json: AsJson = False,
 ) -> None:
-    """Plan, release three times, be refused a fourth, and write a report, on 95,821 real road collisions."""
-    from sottovoce.cli.report import write_report  # noqa: PLC0415 - plots are an extra
-    from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
-    from sottovoce.tables import open_table  # noqa: PLC0415
-    from sottovoce.tables.bundled import COLLISIONS  # noqa: PLC0415
+    """Ask three questions by group, be refused a fourth, and write a report, on 95,821 real road collisions."""
+    from sottovoce.cli.report import write_report  # noqa: PLC0415 - needs the data extra
+    from sottovoce.curator import Curator  # noqa: PLC0415
+    from sottovoce.tables.bundled import COLLISIONS, hk_collisions  # noqa: PLC0415
 
     _fresh(output)
 
@@ -70,40 +66,27 @@ def demo(
             console.print(*what)
 
     say("[bold]Sottovoce[/]: what 95,821 road collisions say, without saying whose\n")
-    with Curator(COLLISIONS, output / "collisions.ledger", BUDGET, dataset="collisions") as curator:
-        n, budget = curator.budget.n, curator.budget
-        say(f"[bold]1. A budget.[/] n = {n} records, and one promise for everything ever published: [bold]{BUDGET}[/].")
-        say(f"   It is counted as Rényi divergence at order {budget.filter['order']:.4g}: {budget.limit:.4g} in all.\n")
-        first = QUESTIONS[0]
-        found = choices(
-            first.system, n, first.target, 0.15, ["direct", "diffused", "concentrated", "tempered", "laplace"]
-        )
-        say("[bold]2. A plan.[/] No data is read. For the first question, these keep the promise:")
-        say(_plan_table(found))
-        say("\n[bold]3. Releases.[/] Each is charged, on disk, before a single record is read.")
-        answers = []
-        with open_table(COLLISIONS) as truth:
-            for question in QUESTIONS:
-                answer = _ask(curator, truth, question)
-                answers.append(answer)
-                _tell(say, answer, str(curator.remaining()))
+    ledger = output / "collisions.ledger"
+    with Curator(COLLISIONS, ledger, BUDGET, dataset="collisions", facts=FACTS) as curator:
+        budget = curator.budget
+        say(f"[bold]A budget[/] for everything ever published: [bold]{BUDGET}[/], counted as {budget.counted}.")
+        say("[bold]Answers[/] by group, each charged, on disk, before a single record is read.\n")
+        records, found = hk_collisions(), []
+        for title, text, spend in QUESTIONS:
+            told = _ask(curator, records, title, text, spend)
+            found.append(told)
+            _tell(say, told)
+        share = curator.share_for("proportion of hit_and_run", 0.005)
         entries = curator.history()
-    say("\n[bold]4. The ledger[/] cannot be overspent, and shows if anyone alters it:")
-    rows = [
-        (str(e.id), str(e.state), e.request["mechanism"]["mechanism"], number(e.cost, 4), e.at[:19]) for e in entries
-    ]
-    say(table("", ("entry", "state", "mechanism", "cost", "when"), rows, left=3))
-    page = write_report(output / "report.html", budget, found, answers, entries)
+    free = "how often drivers flee over all collisions, to ± 0.005"
+    say(f"[bold]Planning[/] is free: {free}, would take {100 * share:.2g} % of the budget.\n")
+    say("[bold]The ledger[/] cannot be overspent, and shows if anyone alters it:")
+    say(f"   sottovoce ledger show {ledger}\n   sottovoce ledger verify {ledger}")
+    page = write_report(output / "report.html", budget, found, entries)
     if as_json:
-        emit(
-            {"report": str(page), "ledger": str(output / "collisions.ledger"), "answers": [_plain(a) for a in answers]}
-        )
+        emit({"report": str(page), "ledger": str(ledger), "answers": [_plain(one) for one in found]})
         return
-    say(
-        f"\n   sottovoce ledger show {output / 'collisions.ledger'}"
-        f"\n   sottovoce ledger verify {output / 'collisions.ledger'}"
-    )
-    say(f"\n[bold]Open[/] {page} for the curves.")
+    say(f"\n[bold]Open[/] {page} for the pictures.")
 
 
 def _fresh(output: Path) -> None:
@@ -120,49 +103,44 @@ def _fresh(output: Path) -> None:
         raise InvalidValue(f"cannot make {output}: {error.strerror}") from None
 
 
-def _ask(curator: Any, truth: Any, question: Question) -> Answer:
-    mechanism = build_mechanism(question.mechanism, question.system, curator.budget.n, question.target)
-    order = curator.budget.filter["order"]
-    cost = float(mechanism.profile.renyi(order))
+def _ask(curator: Any, records: Any, title: str, text: str, spend: float) -> Told:
     try:
-        made = curator.release(mechanism, question.column, where=question.where)
-    except BudgetExceeded as refusal:
-        return Answer(question, cost, None, str(refusal), None)
-    real = truth.read(question.system.reading, question.column, where=question.where)
-    return Answer(question, cost, made, "", real)
+        answer = curator.ask(text, spend=spend)
+    except BudgetExceeded:
+        return Told(
+            title,
+            text,
+            spend,
+            None,
+            f"it would take {100 * spend:.0f} % of the budget, and only {curator.left().split(' left')[0]} is left",
+        )
+    return Told(title, text, spend, answer, truth=_truths(answer, records), left=curator.left())
 
 
-def _plan_table(found: list[Choice]) -> Any:
-    rows = []
-    for c in found:
-        if c.mechanism is None or c.forecast is None:
-            rows.append((f"   {c.name}", "cannot keep it", "", ""))
-        else:
-            f = c.forecast
-            basis = str(c.mechanism.profile.basis)
-            rows.append((f"   {c.name}", basis, number(f.interval_width, 3), number(f.exact_width, 3)))
-    return table("", ("   mechanism", "basis", "95 % width", "without privacy"), rows, left=2)
+def _truths(answer: Answer, records: Any) -> tuple[float, ...]:
+    """Return the true number of every row. The collisions are public; of private data nobody may see this."""
+    question, (column,) = answer.question, answer.question.columns_asked
+    frame = records.select([*question.by, column]).to_pandas()
+    found = []
+    for row in answer.rows:
+        values = frame[(frame[list(question.by)] == [row[name] for name in question.by]).all(axis=1)][column]
+        found.append(float((values == row[column]).mean() if column in row else values.clip(upper=10).mean()))
+    return tuple(found)
 
 
-def _tell(say: Any, answer: Answer, left: str) -> None:
-    question = answer.question
-    say(f"\n   [bold]{question.title}[/]  [dim]{question.mechanism}, promise {question.target}[/]")
-    if answer.release is None or answer.truth is None:
-        say(f"   [red]refused[/]: {answer.refusal}")
+def _tell(say: Any, told: Told) -> None:
+    if told.answer is None:
+        say(f"[bold]{told.title}[/]\n   [red]refused[/]: {told.refusal}. No record was read.\n")
         return
-    exact = question.system.posterior(answer.truth)
-    value = answer.release.value
-    if hasattr(value, "interval"):
-        low, high = (np.atleast_1d(x) for x in value.interval(0.95))
-        mean, real = np.atleast_1d(value.mean), np.atleast_1d(exact.mean)
-        names = getattr(question.system.reading, "categories", ("mean",))
-        for name, m, a, b, r in zip(names, mean, low, high, real, strict=True):
-            say(f"   {name:>10}  {m:.4f}  [dim]95 % between {a:.4f} and {b:.4f}; truly {r:.4f}[/]")
-    else:
-        say(f"   {'one draw':>10}  {value:.4f}  [dim]truly {exact.mean:.4f}[/]")
-    say(f"   [dim]cost {answer.cost:.4f}, left {left}[/]")
+    names = told.answer.question.label_names
+    rows = [
+        (*(escape(str(row[name])) for name in names), *told.answer.formatted(row), f"{true:.4g}")
+        for row, true in zip(told.answer.rows, told.truth, strict=True)
+    ]
+    say(table(told.title, (*names, "estimate", "low", "high", "truly"), rows, left=len(names)))
+    say(f"[dim]{told.text}; {told.left}[/]\n")
 
 
-def _plain(answer: Answer) -> dict[str, Any]:
-    made = None if answer.release is None else answer.release.to_dict()
-    return {"question": answer.question.title, "cost": answer.cost, "release": made, "refused": answer.refusal or None}
+def _plain(told: Told) -> dict[str, Any]:
+    answer = None if told.answer is None else told.answer.to_dict()
+    return {"title": told.title, "question": told.text, "answer": answer, "refused": told.refusal or None}

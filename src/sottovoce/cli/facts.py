@@ -1,4 +1,4 @@
-"""`sottovoce facts`: a template of what is public about a table, from its names and types alone."""
+"""`sottovoce facts`: a template of what is public about a table, and made-up records of the shape that it says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sottovoce.cli.console import AsJson, console, emit
-from sottovoce.facts import facts_template, read_facts
+from sottovoce.facts import dummy_csv, facts_template, read_facts
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["facts"]
@@ -19,12 +19,20 @@ def facts(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The TOML file to write; never over one.")
     ] = None,
+    dummy: Annotated[
+        int | None, typer.Option(help="Of facts in TOML: make up so many records of that shape, as CSV.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed makes up the same records.")] = 0,
+    missing: Annotated[float, typer.Option(help="The share of made-up values to leave out.")] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Write a template of the public facts of a table, to be filled in. Reads the names and types of its columns only.
 
-    Of a TOML file, check that it is filled in.
+    Of a TOML file, check that it is filled in; or make up records of that shape, to try code on: nothing is read.
     """
+    if dummy is not None:
+        _dummy(data, dummy, seed, missing, output, as_json=as_json)
+        return
     if data.endswith(".toml"):
         known = read_facts(data)
         emit(known.to_dict()) if as_json else console.print(f"[green]sound[/]: {len(known)} columns in {data}")
@@ -44,11 +52,26 @@ def facts(
         console.print(f"{len(schema)} columns in {output}; fill in every ?, then use --facts {output}")
 
 
+def _dummy(data: str, n: int, seed: int, missing: float, output: Path | None, *, as_json: bool) -> None:
+    if not data.endswith(".toml"):
+        raise InvalidValue("--dummy makes records up from facts alone; give the TOML file, not the data")
+    known = read_facts(data)
+    text = dummy_csv(known, n, seed, missing)
+    if output is not None:
+        _write(output, text)
+    if as_json:
+        emit({"n": n, "seed": seed, "csv": text if output is None else str(output)})
+    elif output is None:
+        print(text, end="")
+    else:
+        console.print(f"{n} made-up records of {len(known)} columns in {output}")
+
+
 def _write(path: Path, text: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidValue(f"{path} is there already, and a person may have filled it in; name another") from None
+        raise InvalidValue(f"{path} is there already, and someone may need it; name another") from None
     except OSError as error:
         raise InvalidValue(f"cannot write {path}: {error.strerror}") from None

@@ -1,8 +1,7 @@
-"""The figures the command line draws: privacy curves beside forecasts, posteriors, a budget, an audit."""
+"""The figures the command line draws: privacy curves beside forecasts, an audit."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,9 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, Promise
 
 __all__ = [
-    "budget_figure",
     "choices_figure",
-    "density_figure",
     "draw_choices",
     "draw_trade_off",
-    "interval_figure",
-    "svg_text",
     "trade_off_figure",
 ]
 
@@ -37,14 +32,6 @@ def _axes(columns: int, width: float = 4.8, height: float = 3.3) -> tuple[Any, A
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25, linewidth=0.6)
     return figure, axes
-
-
-def svg_text(figure: Any) -> str:
-    """Return a figure as SVG to stand inside a page."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
 
 
 def draw_choices(found: Sequence[Choice], promise: Promise) -> Any:
@@ -83,60 +70,6 @@ def choices_figure(found: Sequence[Choice], promise: Promise, path: Path) -> Non
         figure.savefig(path, dpi=130)
     except (OSError, ValueError) as error:
         raise InvalidValue(f"cannot write the figure to {path}: {error}") from None
-
-
-def density_figure(
-    posteriors: Sequence[tuple[str, Any]], low: float, high: float, label: str, marks: Sequence[tuple[str, float]] = ()
-) -> Any:
-    """Return a figure of densities over an interval, with marked values."""
-    figure, (axis,) = _axes(1, width=7.2, height=3.0)
-    grid = np.linspace(low, high, 600)
-    for index, (name, posterior) in enumerate(posteriors):
-        density = np.exp(posterior.log_density(grid))
-        colour = COLOURS[index % len(COLOURS)]
-        axis.plot(grid, density, label=name, color=colour, linewidth=1.8)
-        axis.fill_between(grid, density, color=colour, alpha=0.12)
-    for index, (name, value) in enumerate(marks):
-        axis.axvline(value, color=COLOURS[(len(posteriors) + index) % len(COLOURS)], linewidth=1.8, label=name)
-    axis.set(xlabel=label, ylabel="density", ylim=(0, None), xlim=(low, high))
-    axis.legend(frameon=False, fontsize=9)
-    return figure
-
-
-def budget_figure(names: Sequence[str], costs: Sequence[float], limit: float, unit: str) -> Any:
-    """Return a figure of a budget drawn down release by release; the last may be refused."""
-    figure, (axis,) = _axes(1, width=9.2, height=1.8)
-    start = 0.0
-    for index, (name, cost) in enumerate(zip(names, costs, strict=True)):
-        refused = start + cost > limit
-        colour = "none" if refused else COLOURS[index % len(COLOURS)]
-        edge = "#b3261e" if refused else "white"
-        axis.barh(0, cost, left=start, color=colour, edgecolor=edge, height=0.5, hatch="///" if refused else None)
-        axis.text(start + cost / 2, -0.32, str(index + 1), ha="center", va="top", fontsize=9)
-        label = f"{index + 1}  {name}" + ("  (refused)" if refused else "")
-        axis.plot([], [], "s", color=edge if refused else colour, label=label)
-        start += cost
-    axis.axvline(limit, color="black", linewidth=1.6)
-    axis.text(limit, 0.32, "budget", ha="center", va="bottom", fontsize=9)
-    axis.set(xlabel=unit, yticks=[], ylim=(-0.6, 0.6), xlim=(0, max(start, limit) * 1.06))
-    axis.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    axis.grid(visible=False)
-    axis.spines["left"].set_visible(False)
-    return figure
-
-
-def interval_figure(names: Sequence[str], means: Any, interval: tuple[Any, Any], truth: Any) -> Any:
-    """Return a figure of one interval a category, with the true values beside them."""
-    figure, (axis,) = _axes(1, width=7.2, height=0.55 * len(names) + 1.1)
-    rows = np.arange(len(names))[::-1]
-    means, low, high = (np.asarray(x, dtype=np.float64) for x in (means, *interval))
-    axis.errorbar(
-        means, rows, xerr=[means - low, high - means], fmt="o", color=COLOURS[0], capsize=4, label="released, 95 %"
-    )
-    axis.plot(np.asarray(truth), rows, "|", color="black", markersize=16, markeredgewidth=1.6, label="truth")
-    axis.set(yticks=rows, yticklabels=list(names), xlabel="share", xlim=(0, None), ylim=(-0.6, len(names) - 0.4))
-    axis.legend(frameon=False, fontsize=9, loc="lower right")
-    return figure
 
 
 def draw_trade_off(report: Any) -> Any:

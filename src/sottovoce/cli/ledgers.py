@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.cli.specs import parse_types
-from sottovoce.ledger import Entry, Ledger
+from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import parse_promise
+from sottovoce.privacy.filter import GAUSSIAN, Order
+from sottovoce.privacy.promises import ApproxDP, parse_promise
 
 __all__ = ["app"]
 
@@ -32,20 +33,37 @@ def open_budget(
     budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
-    order: Annotated[float | None, typer.Option(help="Rényi order that an approx budget is counted at.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Rényi order that an approx budget is counted at, or gaussian to count μ².")
+    ] = None,
     anchor: Elsewhere = None,
     as_json: AsJson = False,
 ) -> None:
     """Open the budget of a data set, creating the ledger if need be."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
 
-    options: dict[str, Any] = {"dataset": dataset, "types": parse_types(types), "order": order, "anchor": anchor}
+    options: dict[str, Any] = {
+        "dataset": dataset,
+        "types": parse_types(types),
+        "order": _order(order),
+        "anchor": anchor,
+    }
     with Curator(data, place, parse_promise(budget), **options) as curator:
         opened = curator.budget
     if as_json:
         emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
         return
     console.print(f"budget [bold]{opened.promise}[/] opened for [bold]{opened.dataset}[/] (n = {opened.n}) in {place}")
+    console.print(f"it counts {opened.counted}, fixed for good")
+
+
+def _order(text: str | None) -> Order | None:
+    if text is None or text == GAUSSIAN:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidValue(f"--order is a number > 1, or {GAUSSIAN}. Got {text!r}") from None
 
 
 @app.command()
@@ -54,23 +72,28 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
     with Ledger(place, anchor=anchor) as ledger:
         budgets, entries = ledger.budgets(), ledger.entries()
         left = {b.id: ledger.remaining(b) for b in budgets}
+        shares = {b.id: max(0.0, 1 - b.share(float(ledger.spent(b)))) for b in budgets}
     if as_json:
         emit(
             {
                 "budgets": [
                     {"dataset": b.dataset, "promise": str(b.promise), "n": b.n, "limit": b.limit, "at": b.at}
-                    | {"remaining": str(left[b.id]), "filter": dict(b.filter)}
+                    | {"remaining": str(left[b.id]), "left": shares[b.id]}
+                    | {"filter": dict(b.filter), "counted": b.counted}
                     for b in budgets
                 ],
                 "entries": [entry.to_dict() for entry in entries],
             }
         )
         return
-    rows = [(b.dataset, str(b.promise), str(left[b.id]), str(b.n), _minute(b.at)) for b in budgets]
+    rows = [(b.dataset, _budget(b, budgets), f"{100 * shares[b.id]:.3g} %", str(b.n), _minute(b.at)) for b in budgets]
     console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
+    ways = dict.fromkeys(b.counted for b in budgets)
+    console.print(f"counted: {', '.join(ways)}")
     console.print()
     columns = ("entry", "state", "what", "who", "when", "cost", "basis")
-    console.print(table("Entries", columns, [_row(e, several=len(budgets) > 1) for e in entries], left=5))
+    by_number = {b.id: b for b in budgets}
+    console.print(table("Entries", columns, [_row(e, by_number) for e in entries], left=5))
     if any(e.state == "pending" for e in entries):
         console.print(
             "\n[yellow]pending entries count as spent; close one left by a crash with[/] sottovoce ledger recover"
@@ -98,11 +121,19 @@ def _what(request: Mapping[str, Any]) -> str:
     return " ".join(filter(None, words))
 
 
-def _row(entry: Entry, *, several: bool) -> tuple[str, ...]:
+def _budget(budget: Budget, budgets: Sequence[Budget]) -> str:
+    """Return the promise, or the share of a whole that is counted alike."""
+    whole = next((b for b in budgets if b.id == budget.whole), None)
+    if whole is not None and whole.counted == budget.counted and not isinstance(budget.promise, ApproxDP):
+        return f"{100 * whole.share(budget.limit):.3g} % of {whole.dataset}"
+    return str(budget.promise)
+
+
+def _row(entry: Entry, budgets: Mapping[int, Budget]) -> tuple[str, ...]:
     what = _what(entry.request)
-    if several:
+    if len(budgets) > 1:
         what = f"{entry.dataset}: {what}"
-    cost = number(entry.cost, 5)
+    cost = f"{100 * budgets[entry.budget].share(entry.cost):.3g} %"
     return (str(entry.id), str(entry.state), what, entry.who, _minute(entry.at), cost, str(entry.basis))
 
 
@@ -120,7 +151,7 @@ def verify(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> N
 @app.command()
 def export(
     place: Place,
-    output: Annotated[Path | None, typer.Option(help="The JSON file to write. [default: standard output]")] = None,
+    output: Annotated[Path | None, typer.Option(help="The JSON file to write. (By default standard output.)")] = None,
     anchor: Elsewhere = None,
 ) -> None:
     """Write every budget and entry as JSON, with the verified head of the chain."""

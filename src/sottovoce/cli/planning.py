@@ -1,4 +1,4 @@
-"""`sottovoce plan`: what a promise buys, before any data is touched."""
+"""`sottovoce plan`: what a promise buys, before any data is touched; and what an accuracy costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
+from sottovoce.mechanisms.expected import cautions
+from sottovoce.mechanisms.needed import Needed, shares_needed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
@@ -19,11 +21,19 @@ __all__ = ["plan"]
 
 
 def plan(
+    question: Annotated[
+        str | None, typer.Argument(help="A question, such as 'mean of sbp by ward'; or say --system.")
+    ] = None,
     system: Annotated[
         str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
     ] = None,
     n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-6.")] = None,
+    budget: Annotated[str | None, typer.Option(help="With --width or a question: the budget, approx:1,1e-6.")] = None,
+    width: Annotated[
+        float | None, typer.Option(help="Which share of the budget it takes to know the answer to ± so much.")
+    ] = None,
+    spend: Annotated[str | None, typer.Option(help="Of a question: what this share of the budget buys.")] = None,
     mechanism: Annotated[
         str, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}; of others what serves them; or all.")
     ] = "all",
@@ -32,56 +42,86 @@ def plan(
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
-    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system], n, target, mechanism.")] = None,
+    spec: Annotated[
+        Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the curves to this PNG or SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the mechanisms that keep a promise. Needs no data and spends nothing."""
+    """Compare the mechanisms that keep a promise, or say what an accuracy costs. Needs no data and spends nothing."""
     given = read_spec(spec)
-    system_text, count = system, n if n is not None else given.get("n")
-    promise_text = target or given.get("target")
-    if (system_text is None and "system" not in given) or count is None or promise_text is None:
-        raise InvalidValue("plan needs --system, --n and --target (or --spec FILE with them)")
+    count, whole = n if n is not None else given.get("n"), budget or given.get("budget") or "approx:1,1e-6"
     known = facts_of(facts or given.get("facts"))
-    model = model_for(system_text, given.get("system"), known, column or given.get("column"))
-    promise = parse_promise(promise_text)
+    if question is not None:
+        from sottovoce.cli.planning_questions import plan_question  # noqa: PLC0415 - needs the data extra
+
+        plan_question(question, count, known, parse_promise(whole), width, spend, plot, as_json=as_json)
+        return
+    promise_text = target or given.get("target")
+    priced = width is not None
+    if (system is None and "system" not in given) or count is None or (promise_text is None and not priced):
+        raise InvalidValue("plan needs a question, or --system, --n and --target or --width (or --spec FILE with them)")
+    model = model_for(system, given.get("system"), known, column or given.get("column"))
     names = list(names_for(model)) if mechanism == "all" else [mechanism]
-    imagined = imagined_mean(model) if mean is None else [float(x) for x in mean.split("/")]
+    imagined = imagined_mean(model) if mean is None else _means(mean)
+    if width is not None:
+        _say_needed(shares_needed(model, count, parse_promise(whole), width, imagined, names), whole, as_json=as_json)
+        return
+    promise = parse_promise(str(promise_text))
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
 
         choices_figure(found, promise, plot)
     if as_json:
-        emit(
-            {
-                "system": model.to_dict(),
-                "n": count,
-                "target": promise.to_dict(),
-                "mean": imagined,
-                "choices": [c.to_dict() for c in found],
-            }
-        )
+        told = {"system": model.to_dict(), "n": count, "target": promise.to_dict(), "mean": imagined}
+        emit(told | {"choices": [c.to_dict() for c in found], "cautions": list(cautions(promise, count))})
         return
     _print(found, model, count, promise)
     if plot is not None:
         console.print(f"\ncurves written to {plot}")
 
 
+def _means(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split("/")]
+    except ValueError:
+        raise InvalidValue(f"--mean is a number, or several as a/b/c. Got {text!r}") from None
+
+
+def _say_needed(found: list[Needed], budget: str, *, as_json: bool) -> None:
+    if as_json:
+        emit({"budget": budget, "needed": [one.to_dict() for one in found]})
+        return
+    rows = [
+        (
+            one.name,
+            "more than there is" if one.share is None else f"{100 * one.share:.3g} %",
+            f"± {number(one.width, 3)}",
+        )
+        for one in found
+    ]
+    console.print(table("What it takes", ("mechanism", f"of {budget}", "known to"), rows, left=1))
+
+
 def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:
     console.print(f"[bold]{system.to_dict()['system']}[/], n = {n}, promise [bold]{promise}[/]\n")
+    for caution in cautions(promise, n):
+        console.print(f"[yellow]beware:[/] {escape(caution)}\n")
     rows: list[tuple[str, ...]] = []
     for c in found:
         if c.mechanism is None:
             rows.append((c.name, "out of reach", "", "", "", ""))
             continue
         kept = ", ".join(f"{k}={_short(v)}" for k, v in _settings(c.mechanism).items())
-        f = c.forecast
-        told = (None, None, None) if f is None else (f.interval_width, f.exact_width, f.expected_kl)
-        rows.append((c.name, kept or "as it is", str(c.mechanism.profile.basis), *map(number, told)))
-    columns = ("mechanism", "setting", "basis", "95 % width", "no privacy", "KL")
-    console.print(table("What the promise buys", columns, rows, left=3))
+        widths = (None, None) if c.forecast is None else (c.forecast.interval_width, c.forecast.exact_width)
+        error = None if c.expected is None else c.expected.error
+        rows.append((c.name, kept or "as it is", str(c.mechanism.profile.basis), *map(number, (error, *widths))))
+    columns = ("mechanism", "setting", "basis", "error", "95 % width", "no privacy")
+    console.print(table("What the promise buys, least expected error first", columns, rows, left=3))
     for c in found:
+        for caution in c.cautions:
+            console.print(f"[yellow]{c.name}:[/] {escape(caution)}")
         if c.mechanism is None:
             console.print(f"[dim]{c.name}: {escape(c.reason)}[/]")
     reachable = [c for c in found if c.mechanism is not None]

@@ -20,14 +20,15 @@ def regress(
     family: Annotated[
         str | None,
         typer.Option(
-            help="logistic, probit, linear, poisson or multinomial. [default: by the kind of what is explained]"
+            help="logistic, probit, linear, poisson or multinomial. (By default by the kind of what is explained.)"
         ),
     ] = None,
     facts: Annotated[
-        Path | None, typer.Option(help="The TOML file that says what is public of the columns. [default: beside DATA]")
+        Path | None,
+        typer.Option(help="The TOML file that says what is public of the columns. (By default beside DATA.)"),
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option(help="The ledger: a path or a database address. [default: beside DATA]")
+        str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
     spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
@@ -36,7 +37,7 @@ def regress(
     level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
-    who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw a forest plot into this file (PNG, SVG, PDF).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
     as_json: AsJson = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +12,11 @@ import typer
 
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import facts_of, model_for, parse_types, read_spec, releasing_mechanism
+from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import parse_promise
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.promises import Promise, PureDP, parse_promise
 from sottovoce.systems.naming import SYSTEMS
 
 __all__ = ["release"]
@@ -29,8 +32,12 @@ def release(
         str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None,
+    spend: Annotated[str | None, typer.Option(help="Instead of a promise: a share of the budget such as 5%.")] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. [default: diffused, or what serves]")
+        str | None,
+        typer.Option(
+            help=f"Of one column {', '.join(CONJUGATE)}. (By default the whole posterior with the least noise.)"
+        ),
     ] = None,
     facts: Annotated[Path | None, typer.Option(help="The facts of the columns, a TOML file.")] = None,
     ledger: Annotated[str | None, typer.Option(help="The ledger: a path or a database address.")] = None,
@@ -48,14 +55,16 @@ def release(
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
     key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
-    who: Annotated[str | None, typer.Option(help="Who asks. [default: your user name]")] = None,
+    who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What it is for; recorded, and on the privacy card.")] = None,
     accept_unproven: Annotated[bool, typer.Option(help="Accept a claim that rests on convergence.")] = False,
-    spec: Annotated[Path | None, typer.Option(help="A TOML file with [system] and these options.")] = None,
+    spec: Annotated[Path | None, typer.Option(help="A TOML file with a table system and these options.")] = None,
     output: Annotated[Path | None, typer.Option(help="Also write the release to this JSON file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Release a posterior from a table. The budget is charged, durably, before any record is read."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+    from sottovoce.ledger.charging import price  # noqa: PLC0415
     from sottovoce.tables import open_table  # noqa: PLC0415
 
     given = read_spec(spec)
@@ -64,8 +73,12 @@ def release(
         return given.get(name) if value is None else value
 
     source, place, promise = option("data", data), option("ledger", ledger), option("target", target)
+    share = option("spend", spend)
+    if promise is not None and share is not None:
+        raise InvalidValue("say what a release may cost once: a promise (--target) or a share of the budget (--spend)")
+    paid = promise if share is None else share
     missing_options = [
-        name for name, value in (("DATA", source), ("--ledger", place), ("--target", promise)) if value is None
+        name for name, value in (("DATA", source), ("--ledger", place), ("--target or --spend", paid)) if value is None
     ]
     if system is None and "system" not in given:
         missing_options.append("--system")
@@ -76,7 +89,11 @@ def release(
     model = model_for(system, given.get("system"), known, columns)
     with contextlib.ExitStack() as opened:
         records = opened.enter_context(open_table(source, types=parse_types(option("types", types)), facts=known))
-        built = releasing_mechanism(option("mechanism", mechanism), model, records.count(), parse_promise(promise))
+
+        def made_for(target: Promise, price: Any = None) -> Mechanism:
+            return releasing_mechanism(option("mechanism", mechanism), model, records.count(), target, price)
+
+        built = made_for(_first_look(str(share), limit) if share is not None else parse_promise(promise))
         columns = built.columns if columns is None else columns
         columns = columns[0] if isinstance(columns, list) and len(columns) == 1 else columns
         asked: dict[str, Any] = {
@@ -95,22 +112,34 @@ def release(
                 anchor=option("anchor", anchor),
             )
         )
+        # A share is of the budget as it is counted, and so is the price of the noise; it may have been opened long ago.
+        target_now = curator.share(str(share)) if share is not None else parse_promise(promise)
+        built = made_for(target_now, functools.partial(price, curator.budget))
         made = curator.release(
             built,
             columns,
             **asked,
             draws=draws,
             idempotency_key=option("key", key),
+            purpose=option("purpose", purpose),
             accept_unproven=accept_unproven,
         )
-        left = curator.remaining()
-    answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict()}
+        left, share_left = curator.remaining(), curator.left()
+    answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
     if output is not None:
         _write(output, made.to_json(indent=2))
     if as_json:
         emit(answer)
         return
-    _print(made, built.describe(), str(left))
+    _print(made, built.describe(), share_left)
+
+
+def _first_look(text: str, budget: str | None) -> Promise:
+    """Return a promise for the first look at a question that pays a share of a budget which is not open yet."""
+    from sottovoce.answers import parse_spend  # noqa: PLC0415 - needs the data extra
+
+    share = float(parse_spend(text))
+    return PureDP(1.0) if budget is None else PrivacyFilter(parse_promise(budget)).share(share)
 
 
 def _number_or_text(text: Any) -> Any:
@@ -143,7 +172,7 @@ def _print(made: Any, described: str, left: str) -> None:
     rows += [
         ("basis", str(profile.basis)),
         ("cost", f"ε = {number(profile.epsilon(1e-6))} at δ = 1e-06, R = {number(profile.renyi(2.0))} at order 2"),
-        ("left of the budget", left),
+        ("budget", left),
     ]
     console.print(table("", ("", ""), rows, left=2))
 

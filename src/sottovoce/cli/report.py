@@ -1,4 +1,4 @@
-"""The demo's report: one self-contained page."""
+"""The demo's report: one page with every answer by group, what it cost, and the ledger. No script, nothing fetched."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sottovoce.cli.figures import budget_figure, density_figure, draw_choices, interval_figure, svg_text
-from sottovoce.cli.questions import Answer
+from sottovoce.answers.display import drawn_rows, plain_words
+from sottovoce.cli.demo import Told
 from sottovoce.ledger import Budget, Entry
-from sottovoce.mechanisms.choices import Choice
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import CategoryCounts
 
 __all__ = ["write_report"]
 
@@ -22,60 +18,61 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Sottovoce: road collisions</title>
 <style>
-:root {{ color-scheme: light dark; --ink: #1d2327; --paper: #fbfaf7; --card: #fff; --line: #e3dfd6; --quiet: #6a6f73; }}
+:root {{ color-scheme: light dark; --ink: #1d2327; --paper: #fbfaf7; --card: #fff; --line: #e3dfd6; --quiet: #5f6569; --mark: #1f5f8b; --true: #b3261e; }}
 @media (prefers-color-scheme: dark) {{
-  :root {{ --ink: #e8e6e1; --paper: #16191b; --card: #1e2225; --line: #33383c; --quiet: #9aa1a6; }}
-  figure svg {{ filter: invert(0.92) hue-rotate(180deg); }}
+  :root {{ --ink: #e8e6e1; --paper: #16191b; --card: #1e2225; --line: #33383c; --quiet: #a5abb0; --mark: #7db8e0; --true: #ff8a80; }}
 }}
 body {{ font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0; }}
-main {{ max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.2rem 4rem; }}
+main {{ max-width: 54rem; margin: 0 auto; padding: 2.2rem 1.1rem 4rem; }}
 h1 {{ font-size: 2rem; line-height: 1.2; margin: 0 0 .4rem; }} h2 {{ font-size: 1.25rem; margin: 2.2rem 0 .5rem; }}
 .lead, small, .quiet {{ color: var(--quiet); }} .lead {{ font-size: 1.1rem; margin-top: 0; }}
-section {{ background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.3rem; margin: 1rem 0; }}
-section h3 {{ margin: .2rem 0 .1rem; }} section.refused {{ border-color: #b3261e; }} .refused b {{ color: #b3261e; }}
+section {{ background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.2rem; margin: 1rem 0; }}
+section h3 {{ margin: .2rem 0 .1rem; }} section.refused {{ border-color: var(--true); }} .refused b {{ color: var(--true); }}
 table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .94rem; }}
-th {{ text-align: left; color: var(--quiet); font-weight: 500; }} th, td {{ padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); }}
-figure {{ margin: .6rem 0; }} figure svg {{ max-width: 100%; height: auto; }} code {{ font-size: .9em; overflow-wrap: anywhere; }}
+th {{ text-align: left; color: var(--quiet); font-weight: 500; }} th, td {{ padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); }}
+td.range {{ white-space: nowrap; color: var(--quiet); }} td.drawn {{ width: 42%; min-width: 7rem; padding-right: 0; }} tr.axis td {{ border: 0; }}
+td svg {{ display: block; overflow: visible; }} svg line {{ stroke: var(--mark); }} svg circle.dot {{ fill: var(--mark); }} svg .true {{ stroke: var(--true); }}
+.bar {{ display: flex; height: 1.6rem; border-radius: 6px; overflow: hidden; background: var(--line); }}
+.bar span {{ background: var(--mark); border-right: 2px solid var(--card); }}
+.scroll {{ overflow-x: auto; }} .scroll td {{ white-space: nowrap; }} code {{ font-size: .9em; overflow-wrap: anywhere; }}
+@media (max-width: 40rem) {{
+  h1 {{ font-size: 1.6rem; }} section {{ padding: .8rem .8rem; }} .answer thead {{ display: none; }}
+  .answer tr {{ display: flex; flex-wrap: wrap; gap: 0 .7rem; padding: .35rem 0; border-bottom: 1px solid var(--line); }}
+  .answer td {{ border: 0; padding: 0; }} .answer td.drawn {{ width: 100%; }} .answer td.room {{ display: none; }}
+}}
 </style></head><body><main>
 <h1>95,821 collisions, and nobody singled out</h1>
-<p class="lead">Three things published from Hong Kong's road collisions of 2014 to 2019, under one promise (ε = {epsilon:g}, δ = {delta:g}).
-Replace any one record by any other, and no event becomes more than e<sup>{epsilon:g}</sup> times likelier, but for a probability of {delta:g}.</p>
-<h2>The plan, before any data was read</h2>
-<figure>{plan}</figure>
-<h2>What was released</h2>
+<p class="lead">Three answers from Hong Kong's road collisions of 2014 to 2019, under one promise (ε = {epsilon:g}, δ = {delta:g}):
+replace any one record by any other, and no event becomes more than e<sup>{epsilon:g}</sup> times likelier, but for a probability of {delta:g}.</p>
+<h2>What was asked, and answered</h2>
 {answers}
+<p class="quiet">The dot is the estimate, the line its range. {words} The thick part of a line would be there without the noise.
+The red mark is the true number, shown because this data set is public; a real curator never prints it.</p>
 <h2>What it cost</h2>
-<p>The budget counts Rényi divergence at order {order:.4g}, fixed when it was opened, so it holds even when each question depends on the answers before it.</p>
-<figure>{budget}</figure>
+<div class="bar" role="img" aria-label="{spent} of the budget is spent">{bar}</div>
+<p>{spent} of the budget is spent: {shares}. It counts {counted}, fixed when it was opened, so it holds even when each question depends on the answers before it.</p>
 <h2>The ledger</h2>
-<table><thead><tr><th>entry</th><th>state</th><th>mechanism</th><th>cost</th><th>basis</th><th>when (UTC)</th><th>hash of the value</th></tr></thead>
-<tbody>{entries}</tbody></table>
-<p><small>The true values are shown because this data set is public; a real curator never prints them.
-Data: Transport Department, Hong Kong. Every number above the ledger came from operating-system entropy: run the demo again and the draws differ.</small></p>
+<div class="scroll"><table><thead><tr><th>entry</th><th>state</th><th>question</th><th>cost</th><th>when (UTC)</th><th>hash of the value</th></tr></thead>
+<tbody>{entries}</tbody></table></div>
+<p><small>Data: Transport Department, Hong Kong. The noise came from operating-system entropy: run the demo again and the answers differ.</small></p>
 </main></body></html>
 """
 
 
-def write_report(
-    path: Path, budget: Budget, found: Sequence[Choice], answers: Sequence[Answer], entries: Sequence[Entry]
-) -> Path:
+def write_report(path: Path, budget: Budget, found: Sequence[Told], entries: Sequence[Entry]) -> Path:
     """Write the page and return its path."""
     promise: Any = budget.promise
+    costs = [one.answer.share or 0.0 for one in found if one.answer is not None]
     text = _PAGE.format(
         epsilon=promise.epsilon,
         delta=promise.delta,
-        plan=svg_text(draw_choices(found, answers[0].question.target)),
-        answers="\n".join(_answer(a) for a in answers),
-        order=budget.filter["order"],
-        budget=svg_text(
-            budget_figure(
-                [_short(a.question.title) for a in answers],
-                [a.cost for a in answers],
-                budget.limit,
-                f"Rényi divergence at order {budget.filter['order']:.4g}",
-            )
-        ),
-        entries="\n".join(_entry(e) for e in entries),
+        answers="\n".join(map(_answer, found)),
+        words=escape(plain_words(0.95, 2)),
+        bar="".join(f'<span style="width:{100 * cost:.3f}%"></span>' for cost in costs),
+        spent=f"{100 * sum(costs):.3g} %",
+        shares=", ".join(f"{100 * cost:.3g} %" for cost in costs),
+        counted=escape(budget.counted),
+        entries="\n".join(_entry(entry, budget) for entry in entries),
     )
     try:
         path.write_text(text, encoding="utf-8")
@@ -84,59 +81,29 @@ def write_report(
     return path
 
 
-def _short(title: str) -> str:
-    words = title.rstrip("?").split()
-    return " ".join(words[:4]) + ("…" if len(words) > 4 else "")
-
-
-def _answer(answer: Answer) -> str:
-    question = answer.question
-    head = f"<h3>{escape(question.title)}</h3><div class='quiet'>{escape(question.mechanism)}, promise {escape(str(question.target))}</div>"
-    if answer.release is None or answer.truth is None:
-        return f"<section class='refused'>{head}<p><b>Refused.</b> {escape(answer.refusal)}. No record was read.</p></section>"
-    value: Any = answer.release.value
-    exact: Any = question.system.posterior(answer.truth)
-    if isinstance(question.system.reading, CategoryCounts):
-        names = [str(c) for c in question.system.reading.categories]
-        figure = interval_figure(names, value.mean, value.interval(0.95), exact.mean)
-        words = "A whole posterior, from counts with discrete Gaussian noise. Sample it as often as you like: that costs nothing more."
-    elif hasattr(value, "interval"):
-        low, high = value.interval(0.999)
-        a, b = exact.interval(0.999)
-        figure = density_figure(
-            [("released posterior", value), ("without privacy", exact)],
-            min(low, a),
-            max(high, b),
-            "people hurt in one collision",
-        )
-        lo, hi = value.interval(0.95)
-        words = f"A whole posterior that knows of its noise: 95 % between {lo:.4f} and {hi:.4f}."
-    else:
-        sampled: Any = question.system.posterior(answer.truth, *_weights(answer.release))
-        low, high = sampled.interval(0.999)
-        figure = density_figure(
-            [("what the draw came from", sampled), ("without privacy", exact)],
-            low,
-            high,
-            "share of collisions",
-            [("the draw", float(value))],
-        )
-        words = f"One draw, {value:.4f}, from a posterior that counts each record as {_weights(answer.release)[0]:.3g} of a record."
-    epsilon = answer.release.profile.epsilon(1e-6)
-    cost = f"<small>alone: ε = {epsilon:.3g} at δ = 1e-06, {answer.release.profile.basis}; {answer.cost:.4g} of the budget</small>"
-    return f"<section>{head}<p>{escape(words)}</p><figure>{svg_text(figure)}</figure>{cost}</section>"
-
-
-def _weights(release: Any) -> tuple[float, float]:
-    return float(np.float64(release.mechanism.get("data_weight", 1.0))), float(
-        release.mechanism.get("prior_weight", 1.0)
+def _answer(told: Told) -> str:
+    head = f"<h3>{escape(told.title)}</h3><div class='quiet'>{escape(told.text)}</div>"
+    if told.answer is None:
+        return f"<section class='refused'>{head}<p><b>Refused:</b> {escape(told.refusal)}. No record was read.</p></section>"
+    names, rows, scale = drawn_rows(told.answer.rows)
+    body = []
+    for row, true in zip(rows, told.truth, strict=True):
+        mark = f'<line class="true" x1="{scale.place(true):.2f}%" x2="{scale.place(true):.2f}%" y1="4" y2="18" stroke-width="2"/>'
+        cells = "".join(f"<td>{escape(label)}</td>" for label in row.labels)
+        cells += f"<td><strong>{row.estimate}</strong></td><td class='range'>{row.low} to {row.high}</td>"
+        body.append(f"<tr>{cells}<td class='drawn'>{row.picture.replace('</svg>', mark + '</svg>')}</td></tr>")
+    axis = (
+        f"<tr class='axis'><td class='room' colspan='{len(names) + 2}'></td><td class='drawn'>{scale.axis()}</td></tr>"
     )
+    titles = "".join(f"<th>{escape(name)}</th>" for name in (*names, "estimate", "range", ""))
+    table = f"<table class='answer'><thead><tr>{titles}</tr></thead><tbody>{''.join(body)}{axis}</tbody></table>"
+    cost = f"<small>{100 * (told.answer.share or 0.0):.3g} % of the budget; then {escape(told.left)}</small>"
+    return f"<section>{head}{table}{cost}</section>"
 
 
-def _entry(entry: Entry) -> str:
-    mechanism: Any = entry.request["mechanism"]
-    cells = (
-        *(entry.id, entry.state, mechanism["mechanism"], f"{entry.cost:.4g}", entry.basis, entry.at[:19]),
-        f"{(entry.value_hash or '')[:16]}…",
-    )
-    return "<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in cells) + "</tr>"
+def _entry(entry: Entry, budget: Budget) -> str:
+    system: Any = entry.request["mechanism"]["system"]
+    asked = f"{system['verb']} of {', '.join(system['columns'])}"
+    cells = (entry.id, entry.state, asked, f"{100 * budget.share(entry.cost):.3g} %", entry.at[:19].replace("T", " "))
+    row = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
+    return f"<tr>{row}<td><code>{(entry.value_hash or '')[:16]}…</code></td></tr>"

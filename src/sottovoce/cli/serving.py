@@ -56,7 +56,7 @@ def create(
     config: ConfigFile,
     analyst: Annotated[str, typer.Option(help="Whose token it is; an analyst of the configuration.")],
     scope: Annotated[
-        list[str] | None, typer.Option(help="read, plan, ask or admin; repeat it. [default: read plan ask]")
+        list[str] | None, typer.Option(help="read, plan, ask or admin; repeat it. (By default read plan ask.)")
     ] = None,
     dataset: Annotated[list[str] | None, typer.Option(help="Reach only this data set; repeat it.")] = None,
     days: Annotated[float, typer.Option(help="Expire after so many days.")] = LIFETIME_DAYS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,25 @@ from sottovoce.facts import Facts, read_facts
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import build_mechanism, names_for, usual_name
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems.naming import SYSTEMS, system_from
 
-__all__ = ["facts_of", "model_for", "parse_settings", "parse_system", "parse_types", "read_spec", "releasing_mechanism"]
+__all__ = ["facts_of", "model_for", "parse_settings", "parse_types", "read_spec", "releasing_mechanism"]
 
 
-def releasing_mechanism(name: str | None, model: Any, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`, or the usual one: the least noise, else the first that serves."""
-    name, named = usual_name(model) if name is None else name, name is not None
+def releasing_mechanism(
+    name: str | None, model: Any, n: int, target: Promise, price: Callable[[Profile], float] | None = None
+) -> Mechanism:
+    """Calibrate the mechanism called `name`, or the usual one: the least noise at its price, or the first that serves.
+
+    `price` says what the budget charges for a profile.
+    """
+    named = name is not None
+    name = (getattr(model, "whole_posterior", None) or usual_name(model)) if name is None else name
     if name == "laplace" and not named:  # the kind takes whichever noise is less
         kind, _ = names_for(model)[name]
-        mechanism: Mechanism = kind.calibrate(model, n, target)
+        mechanism: Mechanism = kind.calibrate(model, n, target, price=price)
         return mechanism
     return build_mechanism(name, model, n, target)
 
@@ -49,15 +56,6 @@ def model_for(
 def facts_of(path: Any) -> Facts | None:
     """Return the facts in a file, if one is named."""
     return None if path is None else read_facts(path)
-
-
-def parse_system(text: str) -> Any:
-    """Read a system from its command-line form; values of a list are separated by slashes.
-
-    >>> parse_system("beta-bernoulli:alpha=6,beta=12")
-    BetaBernoulli(alpha=6.0, beta=12.0, whole=True)
-    """
-    return system_from(parse_settings(text))
 
 
 def parse_settings(text: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ _PLACES = {
     "LogisticRegression": "linear",
     "NaiveBayes": "naive_bayes",
     "PoissonRegression": "linear",
+    "PrivateSearchCV": "search",
     "ProbitRegression": "linear",
     "PublicEncoder": "public_steps",
     "PublicScaler": "public_steps",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
@@ -30,6 +30,7 @@ from sottovoce.regression.design import Design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Loss
 from sottovoce.regression.placement import placed
+from sottovoce.regression.softmax import SoftmaxPosterior
 
 __all__ = ["EveryFitSpends", "PrivateGLM"]
 
@@ -54,14 +55,15 @@ class PrivateGLM(PrivateEstimator):
         Every row is scaled down to this Euclidean norm, the intercept's entry included. Read off the data it would
         leak; it follows from the facts of the columns where a curator has them, and must be given otherwise.
     mechanism
-        ``"auto"``, ``"refined"``, ``"localised"``, ``"diffused"``, ``"concentrated"`` or ``"noisy-moments"``.
-        ``auto`` looks at n, d and the promise only.
+        ``"auto"``, ``"filtered"``, ``"refined"``, ``"localised"``, ``"diffused"``, ``"concentrated"`` or
+        ``"noisy-moments"``. ``auto`` is the first that serves the loss: for classes and lines a whole posterior to
+        average predictions over, for others one sample. It looks at n, d and the promise only.
     prior_scale
-        A public guess of ‖w‖; 30/data_norm where None (of `LinearRegression` √d/data_norm).
+        A public guess of ‖w‖; the mechanism's own where None, of chains 30/data_norm.
     radius
         Parameters stay in the ball ‖w‖ ≤ radius, for losses that need one; 3/data_norm where None.
     draws
-        How many posterior samples to release; they share the promise.
+        How many posterior samples a chain's release holds; they share the promise. A whole posterior needs none.
     n_steps
         The length of each chain; a mixing rule where None. The promise is kept at any length.
     fit_intercept, intercept_scaling
@@ -77,42 +79,27 @@ class PrivateGLM(PrivateEstimator):
         1 shows a progress bar.
     """
 
-    def __init__(
-        self,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        target: Promise | None = None,
-        data_norm: float | None = None,
-        mechanism: str = "auto",
-        prior_scale: float | None = None,
-        radius: float | None = None,
-        draws: int = 1,
-        n_steps: int | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
-        precision: str = "float64",
-        accept_unproven: bool = False,
-        missing: Any = 0.0,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.data_norm = data_norm
-        self.mechanism = mechanism
-        self.prior_scale = prior_scale
-        self.radius = radius
-        self.draws = draws
-        self.n_steps = n_steps
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.precision = precision
-        self.accept_unproven = accept_unproven
-        self.missing = missing
-        self.random_state = random_state
-        self.verbose = verbose
+    epsilon: float | None
+    delta: float | None
+    target: Promise | None
+    data_norm: float | None
+    mechanism: str
+    prior_scale: float | None
+    radius: float | None
+    draws: int
+    n_steps: int | None
+    fit_intercept: bool
+    intercept_scaling: float
+    precision: str
+    accept_unproven: bool
+    missing: Any
+    random_state: Any
+    verbose: int
+
+    def _take(self, parameters: Mapping[str, Any]) -> None:
+        """Keep the parameters of a constructor as they are: scikit-learn reads them off the signature and back."""
+        for name in self._get_param_names():
+            setattr(self, name, parameters[name])
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -261,50 +248,77 @@ class PrivateGLM(PrivateEstimator):
         design = made.system
         if not isinstance(design, Design):
             raise InvalidValue(f"this release is of a {made.word}, not of a regression")
-        self.n_features_in_ = design.dimension - bool(design.intercept)
+        self.n_features_in_ = design.reading.inputs
         if design.names:
-            self.feature_names_in_ = np.array(design.terms[: self.n_features_in_], dtype=object)
+            self.feature_names_in_ = np.array(design.names[:-1], dtype=object)
         return self._kept(release, made, secure_rng())
 
     def _kept(self, release: Release, mechanism: Mechanism, rng: np.random.Generator) -> Self:
         """Keep the release in the units of X and y: what is public turns one into the other for free."""
         design: Design = mechanism.system
         matrix, shift = design.units()
-        whole = isinstance(release.value, GaussianPosterior)
-        value = release.value.mapped(matrix, shift) if whole else np.asarray(release.value) @ matrix.T + shift
+        whole = isinstance(release.value, GaussianPosterior | SoftmaxPosterior)
+        value: Any = release.value.mapped(matrix, shift) if whole else np.asarray(release.value) @ matrix.T + shift
         self.mechanism_, self.terms_ = mechanism, design.terms
         self.release_, self.profile_ = replace(release, value=value), release.profile
-        if isinstance(value, GaussianPosterior):
+        if whole:
             mean, self.samples_ = value.mean, value.sample(_POSTERIOR_DRAWS, rng)
         else:
             mean, self.samples_ = value.mean(axis=0), value
         self._keep_label(design)
-        self.coef_, self.intercept_ = self._shape(mean[: self.n_features_in_], mean[self.n_features_in_ :].sum())
+        entries = mean.shape[-1] - bool(design.intercept)
+        self.coef_, self.intercept_ = self._shape(mean[..., :entries], mean[..., entries:].sum(axis=-1))
         return self
 
     def _keep_label(self, design: Design) -> None:
         """Keep what the label's facts say."""
 
-    def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
+    def _shape(self, coefficients: Floats, intercept: Any) -> tuple[Any, Any]:
         return coefficients, float(intercept)
 
     def _predictors(self, X: Any) -> Floats:
-        """Return the linear predictor of each row under each sample."""
+        """Return the linear predictor of each row under each sample; of several classes, one for each."""
+        X = self._entries(X)
+        columns = X.shape[1]
+        coefficients, intercepts = self.samples_[..., :columns], self.samples_[..., columns:].sum(axis=-1)
+        return np.asarray(np.tensordot(X, coefficients, axes=(1, coefficients.ndim - 1)) + intercepts)
+
+    def _entries(self, X: Any) -> Floats:
+        """Return a table like that of the fit as the entries that coefficients are of: a category is several."""
         check_is_fitted(self)
-        X = self._table(X, reset=False)
-        columns = self.n_features_in_
-        return np.asarray(X @ self.samples_[:, :columns].T + self.samples_[:, columns:].sum(axis=1))
+        design: Design = self.mechanism_.system
+        if not design.features:
+            return self._table(X, reset=False)
+        if hasattr(X, "columns"):
+            names = [str(name) for name in design.names[:-1]]
+            if missing := [name for name in names if name not in X.columns]:
+                raise InvalidData(f"X has no column {missing[0]!r}; it needs {', '.join(names)}")
+            X = X[names]
+        return design.reading.entries(X)
+
+    def _spread(self, X: Any) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of the linear predictor of each row under a whole posterior.
+
+        Of several classes the mean is one for each, the standard deviation that of their contrasts.
+        """
+        rows, value = self._entries(X), self.release_.value
+        if value.covariance.shape[0] > rows.shape[1]:
+            rows = np.hstack([rows, np.ones((len(rows), 1))])
+        variance = np.einsum("ij,ij->i", rows @ value.covariance, rows)
+        return np.asarray(rows @ np.asarray(value.mean).T), np.sqrt(np.maximum(variance, 0.0))
 
     def _mean_predictor(self, X: Any) -> Floats:
         """Return the linear predictor of each row under the mean parameter."""
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        return np.asarray(X @ np.ravel(self.coef_) + np.ravel(self.intercept_))
+        return np.asarray(self._entries(X) @ np.ravel(self.coef_) + np.ravel(self.intercept_))
 
     def to_arviz(self) -> Any:
         """Return the samples as an ArviZ `InferenceData`, each entry under its term's name."""
         check_is_fitted(self)
-        return replace(self.release_, value=self.samples_).to_arviz(terms=self.terms_)
+        samples, terms = self.samples_, self.terms_
+        if samples.ndim == 3:
+            terms = [f"{label}: {term}" for label in self.classes_ for term in terms]
+            samples = samples.reshape(len(samples), -1)
+        return replace(self.release_, value=samples).to_arviz(terms=terms)
 
 
 @contextmanager

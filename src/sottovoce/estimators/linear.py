@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
+from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.estimators.base import EveryFitSpends, PrivateGLM
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
@@ -19,7 +20,13 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.design import Design
+from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
+from sottovoce.regression.softmax import Softmax, softmax
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+"""Expectations over a normal predictor."""
 
 __all__ = [
     "EveryFitSpends",
@@ -33,6 +40,8 @@ __all__ = [
 
 class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
     """Two classes, given as `classes` and never read off the labels; a label that is neither counts as the first."""
+
+    _most = 2
 
     def __init__(
         self,
@@ -55,25 +64,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            target=target,
-            data_norm=data_norm,
-            mechanism=mechanism,
-            prior_scale=prior_scale,
-            radius=radius,
-            draws=draws,
-            n_steps=n_steps,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            precision=precision,
-            accept_unproven=accept_unproven,
-            missing=missing,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.classes = classes
+        self._take(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -82,10 +73,11 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
 
     def _declared(self) -> Any:
         if self.classes is None:
-            raise InvalidValue("classes is missing: name the two classes; they are never read off the labels")
+            raise InvalidValue("classes is missing: name the classes; they are never read off the labels")
         classes = np.unique(np.asarray(self.classes))
-        if classes.size != 2:
-            raise InvalidValue(f"Only binary classification is supported. classes names {classes.size} class(es)")
+        if not 2 <= classes.size <= self._most:
+            only = "Only binary classification is" if self._most == 2 else f"2 to {self._most} classes are"
+            raise InvalidValue(f"{only} supported. classes names {classes.size} class(es)")
         return classes
 
     def _label(self) -> Column:
@@ -104,8 +96,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
         assert isinstance(design.label, Category)
         self.classes_ = np.array(design.label.categories)
 
-    def _shape(self, coefficients: Floats, intercept: float) -> tuple[Any, Any]:
-        return coefficients[None, :], np.array([intercept])
+    def _shape(self, coefficients: Floats, intercept: Any) -> tuple[Any, Any]:
+        return np.atleast_2d(coefficients), np.atleast_1d(intercept)
 
     def decision_function(self, X: Any) -> Floats:
         """Return how far each row is on the side of ``classes_[1]``: the mean linear predictor."""
@@ -123,27 +115,39 @@ class _ProbabilisticClassifier(_PrivateClassifier):
     _to_probability: Any
     _from_probability: Any
 
+    def _averaged(self, X: Any) -> tuple[Floats, Floats]:
+        """Return the probabilities of the two classes, averaged over the posterior: by quadrature, or its samples."""
+        check_is_fitted(self)
+        if isinstance(self.release_.value, GaussianPosterior):
+            mean, sd = self._spread(X)
+            t, weights = mean[:, None] + sd[:, None] * _NODES, _WEIGHTS
+        else:
+            t = self._predictors(X)
+            weights = np.full(t.shape[1], 1 / t.shape[1])
+        lower, upper = (type(self)._to_probability(side * t) @ weights for side in (-1.0, 1.0))
+        return np.asarray(lower), np.asarray(upper)
+
     def predict_proba(self, X: Any) -> Floats:
-        """Return the posterior-predictive probability of each class: the average over the samples."""
-        t = self._predictors(X)
-        return np.stack([type(self)._to_probability(side * t).mean(axis=1) for side in (-1.0, 1.0)], axis=1)
+        """Return the posterior-predictive probability of each class: the average over the posterior."""
+        return np.stack(self._averaged(X), axis=1)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the predictor that has the averaged probability; with one sample that is its linear predictor."""
-        t = self._predictors(X)
-        if t.shape[1] == 1:
-            return np.asarray(t[:, 0])
-        upper, lower = (type(self)._to_probability(side * t).mean(axis=1) for side in (1.0, -1.0))
+        check_is_fitted(self)
+        if not isinstance(self.release_.value, GaussianPosterior) and len(self.samples_) == 1:
+            return np.asarray(self._predictors(X)[:, 0])
+        lower, upper = self._averaged(X)
         # The smaller of the two keeps its digits.
         sign = np.where(upper > lower, 1.0, -1.0)
         return np.asarray(-sign * type(self)._from_probability(np.minimum(upper, lower)))
 
 
 class LogisticRegression(_ProbabilisticClassifier):
-    """Private logistic regression of two classes.
+    """Private logistic regression of two classes, or of more (a softmax).
 
-    Parameters are those of `PrivateGLM`, and `classes`, the two classes. Fitted: `coef_`, `intercept_`, `samples_` (one
-    row a sample, the intercept last), `profile_`, `release_`, `classes_`.
+    Parameters are those of `PrivateGLM`, and `classes`, the classes. Fitted: `coef_`, `intercept_` (the posterior's
+    mean), `samples_` (one row a sample, the intercept last; of more than two classes one such row for each),
+    `profile_`, `release_`, `classes_`. Probabilities are averaged over the samples.
 
     Examples
     --------
@@ -161,8 +165,42 @@ class LogisticRegression(_ProbabilisticClassifier):
     _to_probability = staticmethod(special.expit)
     _from_probability = staticmethod(special.logit)
 
+    @property
+    def _most(self) -> int:  # type: ignore[override]
+        return 1000 if self.mechanism in ("auto", "filtered") else 2
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self._most > 2
+        return tags
+
     def _loss(self) -> Loss:
-        return Logistic()
+        classes = len(self._declared())
+        return Logistic() if classes == 2 else Softmax(classes)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior-predictive probability of each class: the average over the posterior.
+
+        Of more than two classes it is MacKay's: the predictors divided by √(1 + πv/8), v the variance of a difference.
+        """
+        check_is_fitted(self)
+        return super().predict_proba(X) if len(self.classes_) == 2 else softmax(self._tempered(X))
+
+    def _tempered(self, X: Any) -> Floats:
+        mean, sd = self._spread(X)
+        return np.asarray((mean - mean.mean(axis=1, keepdims=True)) / np.sqrt(1 + np.pi / 4 * sd**2)[:, None])
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the predictor that has the averaged probability; of more than two classes, one for each."""
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            return super().decision_function(X)
+        return self._tempered(X)
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each row."""
+        check_is_fitted(self)
+        return super().predict(X) if len(self.classes_) == 2 else self.classes_[self._tempered(X).argmax(axis=1)]
 
 
 class ProbitRegression(_ProbabilisticClassifier):
@@ -206,25 +244,7 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            target=target,
-            data_norm=data_norm,
-            mechanism=mechanism,
-            prior_scale=prior_scale,
-            radius=radius,
-            draws=draws,
-            n_steps=n_steps,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            precision=precision,
-            accept_unproven=accept_unproven,
-            missing=missing,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.response_bound = response_bound
+        self._take(locals())
 
     def _bound(self) -> float:
         if self.response_bound is None:
@@ -272,9 +292,10 @@ class LinearRegression(_PrivateRegressor):
 
     `response_bound` may be a pair (low, high) too: responses are then measured from its middle, which saves the noise
     from hiding what is public. They are divided by their bound for the fit, and the model's unit noise is that of the
-    divided ones; `release_`, `samples_` and `coef_` are in the units of X and y. Where `prior_scale` is None it is
-    √d/data_norm, so that each coefficient is N(0, 1/data_norm²): with a coefficient of 1/data_norm the longest row, if
-    it points along one axis, reaches the bound of the response. That takes public numbers alone.
+    divided ones; `release_`, `samples_` and `coef_` are in the units of X and y. ``auto`` looks at scores whose
+    residuals are held ever closer, for prediction; ``mechanism="noisy-moments"`` takes X'X and X'y once, and has
+    intervals where nothing is clipped: there `prior_scale` is √d/data_norm where None, so that each coefficient is
+    N(0, 1/data_norm²). That takes public numbers alone.
     """
 
     def _loss(self) -> Loss:
@@ -299,7 +320,9 @@ class LinearRegression(_PrivateRegressor):
         return Number(middle - half, middle + half)
 
     def _prior_scale(self, design: Design) -> float | None:
-        return math.sqrt(design.dimension) / design.data_norm if self.prior_scale is None else self.prior_scale
+        if self.prior_scale is None and self.mechanism not in ("auto", "filtered"):
+            return math.sqrt(design.dimension) / design.data_norm
+        return self.prior_scale
 
     def predict(self, X: Any) -> Floats:
         """Return the expected response of each row."""

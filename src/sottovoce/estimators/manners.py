@@ -123,7 +123,10 @@ def warn_of_refit(estimator: Any) -> None:
     """
     _refuse_learned_steps(estimator)
     if getattr(estimator, "_is_clone", False):
-        text = "a clone is being fitted: every fit of a search or a cross-validation is a release of its own"
+        text = (
+            "a clone is being fitted: every fit of a search or a cross-validation is a release of its own "
+            "(PrivateSearchCV searches for one promise in all)"
+        )
     elif getattr(estimator, "profile_", None) is not None:
         text = "this estimator is being fitted again: its first fit was a release, and this one is another"
     else:

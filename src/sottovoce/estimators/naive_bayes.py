@@ -64,7 +64,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     draws
         How many draws of the parameters are kept; tempered ones share the promise, so there it is best 1.
     random_state
-        None for secure randomness; a whole number for experiments, and the release then says that it is reproducible.
+        None for secure randomness; a whole number, a Generator or a RandomState for experiments, and the release then
+        says that it is reproducible.
 
     Examples
     --------

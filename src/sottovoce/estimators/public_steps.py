@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from sottovoce.readings.cells import class_places, fill, finite, missing_values,
 __all__ = ["PublicEncoder", "PublicScaler", "private_pipeline"]
 
 
-class _PublicStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _PublicStep(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A transformer that knows all it needs before it sees a record; fitting it counts columns and no more.
 
     A mapping names the columns of a data frame to be used, in its own order, or says what each column of an array is;
@@ -27,8 +28,9 @@ class _PublicStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     learns_nothing = True
 
+    @abstractmethod
     def _facts(self) -> Any:
-        raise NotImplementedError
+        """Return what is public of the columns, as it was given."""
 
     def _read(self) -> tuple[list[Any] | None, list[Any]]:
         """Return the columns' names, if any, and what is public of each."""
@@ -61,9 +63,9 @@ class _PublicStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @property
+    @abstractmethod
     def data_norm(self) -> float:
         """A public bound on the norm of every transformed row."""
-        raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

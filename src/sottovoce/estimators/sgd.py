@@ -76,19 +76,7 @@ class SGDLogisticRegression(LogisticRegression):
         missing: Any = 0.0,
         random_state: Any = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.classes = classes
-        self.data_norm = data_norm
-        self.regularisation = regularisation
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.radius = radius
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.missing = missing
-        self.random_state = random_state
+        self._take(locals())
 
     def fit(self, X: Any, y: Any, public: tuple[Any, Any] | None = None) -> Self:
         """Release the last iterate on these records. Each call spends the promise.

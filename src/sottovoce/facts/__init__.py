@@ -1,11 +1,14 @@
 """Facts: what is public about a table, said once by a person and never read off the data."""
 
+from sottovoce.facts.cells import Cells
 from sottovoce.facts.columns import Category, Column, Count, Day, Flag, Number, Person, Vector
+from sottovoce.facts.dummy import dummy_columns, dummy_csv
 from sottovoce.facts.facts import Facts
 from sottovoce.facts.files import facts_template, read_facts
 
 __all__ = [
     "Category",
+    "Cells",
     "Column",
     "Count",
     "Day",
@@ -14,6 +17,8 @@ __all__ = [
     "Number",
     "Person",
     "Vector",
+    "dummy_columns",
+    "dummy_csv",
     "facts_template",
     "read_facts",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from sottovoce.facts.columns import Column, Person
+from sottovoce.facts.dummy import dummy_columns
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import mapping
 
@@ -69,6 +70,26 @@ class Facts(Mapping[str, Column]):
     def types(self) -> dict[str, str]:
         """The type in which each column of an untyped file is read."""
         return {part: column.type for name, column in self._columns.items() for part in column.columns(name)}
+
+    def dummy(self, n: int = 100, seed: int = 0, *, missing: float = 0.0) -> Any:
+        """Return a data frame of `n` made-up records of this shape, to try code on: made from these facts alone.
+
+        Parameters
+        ----------
+        n, seed
+            How many records; the same seed makes the same ones.
+        missing
+            What share of the values to leave out.
+
+        Examples
+        --------
+        >>> from sottovoce.facts.columns import Category, Number
+        >>> Facts(ward=Category(["A", "B"]), age=Number(0, 110)).dummy(2, seed=1).shape
+        (2, 2)
+        """
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(dummy_columns(self, n, seed, missing))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values; `from_dict` reads them back."""

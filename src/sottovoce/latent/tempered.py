@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
@@ -12,15 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.mechanism import coarsen
+from sottovoce.mechanisms.exact_sampling import draw, released
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, whole
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, log_up, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
+from sottovoce.privacy.randomness import is_secure
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
+from sottovoce.systems.laws import DirichletLaw, tempered_power
 
 __all__ = [
     "TemperedUpdates",
@@ -79,7 +82,8 @@ class TemperedUpdates:
     @cached_property
     def profile(self) -> Profile:
         """What all the sweeps together provably do."""
-        return compose([BoundedRangeProfile(2 * b / self.temperature) for b in self.bounds], self._counts)
+        windows = [ceil_float(2 * Fraction(b) / Fraction(self.temperature)) for b in self.bounds]
+        return compose([BoundedRangeProfile(window) for window in windows], self._counts)
 
     @property
     def _counts(self) -> list[int]:
@@ -128,7 +132,7 @@ def log_ratio_bound(size: int, floor: float) -> float:
     2.197225
     """
     least = check_floor(floor, size)
-    return math.log((1 - (size - 1) * least) / least)
+    return log_up(1 - (size - 1) * Fraction(least), Fraction(least))
 
 
 def draw_tempered(
@@ -143,30 +147,54 @@ def draw_tempered(
     >>> theta.shape, bool(theta.min() >= 0.05)
     ((2, 2), True)
     """
-    alpha: Any = (np.asarray(counts, dtype=np.float64) + np.asarray(prior, dtype=np.float64) - 1) / temperature + 1
-    return np.asarray(TruncatedDirichlet(alpha, floor).sample(None, rng))
+    counts, prior = np.asarray(counts, dtype=np.float64), np.asarray(prior, dtype=np.float64)
+    if not is_secure(rng):
+        return _quick((counts + prior - 1) / temperature + 1, floor, rng)
+    both = np.broadcast_arrays(counts, prior)
+    return _each(both, lambda c, a: tempered_power(Fraction(c) + Fraction(a), temperature), floor, rng)
 
 
-def draw_floored_dirichlet(alpha: Floats, floor: float, rng: np.random.Generator) -> Floats:
-    """Draw exactly from Dirichlet(α) given that every probability is at least `floor`, for each α (categories last).
+def draw_floored_dirichlet(
+    prior: ArrayLike, weight: float, counts: Floats, floor: float, rng: np.random.Generator
+) -> Floats:
+    """Draw from Dirichlet(prior + weight·counts) given that every probability is at least `floor` (categories last).
 
-    The low bits are dropped, as with every sample that is released; what is left keeps to the floor and to its
-    ceiling, on which the bound of the next update rests.
+    Draws are exactly rounded, as every sample that is released; they keep to the floor and to its ceiling, on which the
+    bound of the next update rests.
 
     Examples
     --------
     >>> from sottovoce.privacy.randomness import seeded_rng
-    >>> theta = draw_floored_dirichlet(np.array([[5.0, 3.0], [900.0, 1.0]]), 0.05, seeded_rng(1))
+    >>> theta = draw_floored_dirichlet(0.5, 0.25, np.array([[5.0, 3.0], [900.0, 1.0]]), 0.05, seeded_rng(1))
     >>> theta.shape, bool(theta.min() >= 0.05)
     ((2, 2), True)
     """
-    theta = coarsen(TruncatedDirichlet(alpha, floor).sample(None, rng))
-    return np.asarray(np.clip(theta, floor, 1 - (alpha.shape[-1] - 1) * floor))
+    counts, prior = np.asarray(counts, dtype=np.float64), np.asarray(prior, dtype=np.float64)
+    if not is_secure(rng):
+        return _quick(prior + weight * counts, floor, rng)
+    both = np.broadcast_arrays(counts, prior)
+    return _each(both, lambda c, a: Fraction(a) + Fraction(weight) * Fraction(c), floor, rng)
+
+
+def _quick(alpha: Floats, floor: float, rng: np.random.Generator) -> Floats:
+    """Draw seeded tables at once, in doubles: for experiments."""
+    law = DirichletLaw((Fraction(1),) * alpha.shape[-1], Fraction(floor))
+    return np.asarray(released(law, lambda size: TruncatedDirichlet(alpha, floor).sample(size, rng), 1, rng))
+
+
+def _each(both: Any, power: Callable[[float, float], Fraction], floor: float, rng: np.random.Generator) -> Floats:
+    """Draw one table after the other, exactly rounded."""
+    rows = [part.reshape(-1, part.shape[-1]).tolist() for part in both]
+    laws = (
+        DirichletLaw(tuple(power(c, a) for c, a in zip(counts, prior, strict=True)), Fraction(floor))
+        for counts, prior in zip(*rows, strict=True)
+    )
+    return np.reshape([draw(law, rng) for law in laws], both[0].shape)
 
 
 def released_tables(counts: ArrayLike, prior: float, temperature: float, floor: float, rng: np.random.Generator) -> Any:
-    """Return tempered probabilities of counts (categories last), each at least floor/K, their low bits dropped."""
+    """Return tempered probabilities of counts (categories last), each at least floor/K, exactly rounded."""
     counts = np.asarray(counts)
     least = check_floor(floor / counts.shape[-1], counts.shape[-1])
-    theta = coarsen(draw_tempered(counts, prior, temperature, least, rng))
+    theta = draw_tempered(counts, prior, temperature, least, rng)
     return np.asarray(theta / theta.sum(axis=-1, keepdims=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -18,7 +19,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, floor_float
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Statistics
@@ -154,9 +155,9 @@ class TemperedHiddenMarkov(Mechanism):
 
     def sweep(self, state: ChainState, counts: list[Floats], rng: np.random.Generator) -> ChainState:
         """Return the state after one tempered sweep: emissions, states, then transitions."""
-        weight = 1 / self.temperature
+        weight = floor_float(1 / Fraction(self.temperature))  # at most what the window allows
         emissions = tuple(
-            draw_floored_dirichlet(a + weight * table, self.floor / table.shape[-1], rng)
+            draw_floored_dirichlet(a, weight, table, self.floor / table.shape[-1], rng)
             for a, table in zip(self.system.prior.emission, state.counts_by_state(counts), strict=True)
         )
         drawn = ChainState(state.initial, state.transition, emissions, state.states)

@@ -14,7 +14,7 @@ from typing import Any
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.records import Budget, Entry, State
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
-from sottovoce.privacy.filter import PrivacyFilter, checked_cost
+from sottovoce.privacy.filter import Order, PrivacyFilter, checked_cost
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
@@ -68,10 +68,10 @@ def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
 
 
 @functools.lru_cache(maxsize=1024)
-def _cost(promise: Promise, order: float | None, profile: Profile) -> float:
+def _cost(promise: Promise, order: Order | None, profile: Profile) -> float:
     return float(_fixed_filter(promise, order).cost(profile))
 
 
 @functools.lru_cache
-def _fixed_filter(promise: Promise, order: float | None) -> PrivacyFilter:
+def _fixed_filter(promise: Promise, order: Order | None) -> PrivacyFilter:
     return PrivacyFilter(promise, order)

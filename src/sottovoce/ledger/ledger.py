@@ -23,7 +23,7 @@ from sottovoce.ledger.schema import now
 from sottovoce.ledger.store import Store, Transaction, read_url
 from sottovoce.ledger.verification import replay_all
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
-from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 
@@ -178,19 +178,22 @@ class Ledger:
         *,
         n: int,
         schema: Mapping[str, str],
-        order: float | None = None,
+        order: Order | None = None,
         who: str = "",
         whole: Budget | None = None,
         source: Mapping[str, Any] | None = None,
     ) -> Budget:
         """Open a data set's only budget, or return it where it was opened with the very same facts.
 
-        `order` is the Rényi order the privacy filter counts in; it is fixed here, before anything is spent.
+        `order` is the Rényi order the privacy filter counts in, or ``"gaussian"``; it is fixed here, before anything is
+        spent.
         With `whole`, the budget is a part of that one: whatever it is charged, the whole is charged in the same
         transaction, each by its own filter, so that parts held by several people never add up past the whole.
         `source` says where the data lie, in plain values; it is kept with the budget and is none of those facts.
         """
         _check_name("the name of a data set", dataset)
+        if not dataset.strip():
+            raise InvalidValue("a data set needs a name that is not empty")
         privacy_filter = PrivacyFilter(promise, order)
         facts = {"promise": promise.to_dict(), "n": int(n), "schema": dict(schema)}
         facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}

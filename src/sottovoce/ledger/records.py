@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sottovoce.ledger.chain import Event
+from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 
@@ -64,6 +66,15 @@ class Budget:
     at: str
     whole: int | None = None
     source: Mapping[str, Any] | None = None
+
+    @property
+    def counted(self) -> str:
+        """What is added up of every release, in words; fixed when the budget was opened."""
+        return PrivacyFilter.from_dict(self.filter).counted
+
+    def share(self, cost: float) -> float:
+        """Return what share of the budget, as it was opened, a cost is."""
+        return cost / self.limit if self.limit else math.inf
 
     def facts(self) -> dict[str, Any]:
         """Return all that was fixed at opening, in plain values."""

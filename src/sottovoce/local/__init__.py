@@ -11,14 +11,11 @@ from sottovoce.local.guarantee import (
 from sottovoce.local.local import LocalMechanism
 from sottovoce.local.mechanism import ProfileMechanism, ProfileRelease
 from sottovoce.local.objectives import MaxOffDiagonal, MeanCost, MeanError, Objective
-from sottovoce.local.one_bit import flip_probability
-from sottovoce.local.one_bit_cluster import OneBitCluster
+from sottovoce.local.one_bit import OneBitCluster, SmoothOneBit, TwoProfileOneBit, flip_probability
 from sottovoce.local.post_processing import post_processed
 from sottovoce.local.posterior import CategoryPosterior, posterior_categories
 from sottovoce.local.randomized_response import RandomizedResponse
 from sottovoce.local.smooth_categorical import SmoothCategorical
-from sottovoce.local.smooth_one_bit import SmoothOneBit
-from sottovoce.local.two_profile_one_bit import TwoProfileOneBit
 
 __all__ = [
     "CategoryEstimate",

@@ -42,8 +42,7 @@ def estimate_categories(
 ) -> CategoryEstimate:
     r"""Estimate the category distribution θ without bias, whatever it is.
 
-    Each output y adds a row L_y, chosen with :math:`C L = D` (so that the mean is θ) and, among all such L,
-    of least
+    Each output y adds a row L_y, chosen with :math:`C L = D` (so that the mean is θ) and, among all such L, of least
     variance at the middle of the graph; see `Observation` for C and D.
 
     Parameters

@@ -1,9 +1,7 @@
 """Exact arithmetic: transition probabilities in steps of 2^-53, privacy constraints in whole numbers.
 
-A float that is a multiple of 2^-53 in [0, 1] is a whole number of grid steps, so one array of whole numbers
-is at once
-the float matrix a user sees, the matrix records are drawn from, and the matrix the constraints are checked
-on.
+A float that is a multiple of 2^-53 in [0, 1] is a whole number of grid steps, so one array of whole numbers is at once
+the float matrix a user sees, the matrix records are drawn from, and the matrix the constraints are checked on.
 """
 
 from __future__ import annotations
@@ -118,10 +116,8 @@ def worst_excess(graph: ProfileGraph, steps: Steps, epsilon: float, within: Sequ
 def repair(graph: ProfileGraph, matrices: Floats, epsilon: float) -> tuple[Steps, float]:
     r"""Return matrices on the grid that keep every constraint exactly, and the largest mixing weight t used.
 
-    Each connected component with a broken constraint is mixed with the uniform row, :math:`A \to (1-t)A +
-    t/d`, which
-    opens every constraint by :math:`t(e^\varepsilon-1)/d`. Solver and rounding errors near 1e-13 thus need t
-    near
+    Each connected component with a broken constraint is mixed with the uniform row, :math:`A \to (1-t)A + t/d`, which
+    opens every constraint by :math:`t(e^\varepsilon-1)/d`. Solver and rounding errors near 1e-13 thus need t near
     1e-13·d/ε. At t = 1 the rows are all equal, which keeps every constraint for every ε ≥ 0.
     """
     steps = on_grid(matrices)

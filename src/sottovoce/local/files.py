@@ -22,8 +22,7 @@ def read_graph(profiles: Path, edges: str | None = None) -> ProfileGraph:
     Parameters
     ----------
     profiles
-        A JSON file in the form of `ProfileGraph.from_dict`, or a CSV file: names in the first column, then a
-        column of
+        A JSON file in the form of `ProfileGraph.from_dict`, or a CSV file: names in the first column, then a column of
         probabilities for each category.
     edges
         ``complete``, ``chain``, or a CSV file with a header and two columns of names. A JSON file may have

@@ -30,17 +30,15 @@ __all__ = ["ProfileGraph"]
 class ProfileGraph:
     """Profiles over named categories, and edges between those to be made indistinguishable.
 
-    The profiles are public: an observer knows all of them and must not learn which one a record came from, at
-    least not
-    which end of an edge (Geumlek 2020, Definition 25). Probabilities are taken as exact rational
-    numbers and divided by their exact sum, which must be 1 to within 1e-9.
+    The profiles are public: an observer knows all of them and must not learn which one a record came from, at least not
+    which end of an edge (Geumlek 2020, Definition 25). Probabilities are taken as exact rational numbers and divided by
+    their exact sum, which must be 1 to within 1e-9.
 
     Parameters
     ----------
     profiles
-        For each profile's name, a mapping from category to probability (a missing category has probability
-        0), or a sequence
-        in the order of `categories`.
+        For each profile's name, a mapping from category to probability (a missing category has probability 0), or a
+        sequence in the order of `categories`.
     edges
         Pairs of names. Direction does not matter; repeated edges count once.
     categories

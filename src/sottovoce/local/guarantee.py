@@ -21,11 +21,9 @@ class ProfilePrivacy:
 
     .. math:: \Pr[A(X, P_i) = y \mid X \sim P_i] \le e^\varepsilon \Pr[A(X, P_j) = y \mid X \sim P_j]
 
-    (Geumlek 2020, Definition 25.) It hides the distribution a record came from, not the record, and only from
-    an observer
-    who knows nothing else of the record. It is no differential privacy of the central kind and never composes
-    with a
-    profile of that kind. Processing an output without the data keeps it (Observation 7).
+    (Geumlek 2020, Definition 25.) It hides the distribution a record came from, not the record, and only from an
+    observer who knows nothing else of the record. It is no differential privacy of the central kind and never composes
+    with a profile of that kind. Processing an output without the data keeps it (Observation 7).
 
     Parameters
     ----------
@@ -93,8 +91,7 @@ def independent_samples(guarantees: Iterable[ProfilePrivacy]) -> ProfilePrivacy:
 def independent_profiles(guarantees: Iterable[ProfilePrivacy]) -> ProfilePrivacy:
     """Compose releases whose profiles were chosen *independently*: the largest ε (Observation 9).
 
-    The mechanisms must have been fixed beforehand; correlated choices, such as people who come in pairs, have
-    no
+    The mechanisms must have been fixed beforehand; correlated choices, such as people who come in pairs, have no
     composition result.
     """
     parts = _of_one_graph(guarantees)
@@ -104,8 +101,7 @@ def independent_profiles(guarantees: Iterable[ProfilePrivacy]) -> ProfilePrivacy
 def same_record(guarantees: Iterable[ProfilePrivacy]) -> ProfilePrivacy:
     """Compose several releases of one record: ε's add if each is locally private, else nothing is known.
 
-    Observation 13: the second release of a record may undo the first. Locally private mechanisms do not rely
-    on how the
+    Observation 13: the second release of a record may undo the first. Locally private mechanisms do not rely on how the
     record was drawn, so theirs add up and Theorem 26 turns the sum into this notion.
     """
     parts = _of_one_graph(guarantees)

@@ -40,9 +40,8 @@ class ProfileRelease:
 class ProfileMechanism:
     r"""Release y instead of a record x of profile i with probability :math:`A^i_{x,y}`.
 
-    Probabilities are whole numbers of steps of 2^-53. Every constraint of (G, ε)-profile-based privacy is
-    checked in whole
-    numbers when the mechanism is made, so one that exists keeps its promise; one that would not is refused.
+    Probabilities are whole numbers of steps of 2^-53. Every constraint of (G, ε)-profile-based privacy is checked in
+    whole numbers when the mechanism is made, so one that exists keeps its promise; one that would not is refused.
 
     Parameters
     ----------
@@ -194,8 +193,7 @@ class ProfileMechanism:
     def release(self, records: Any, profiles: Any, rng: np.random.Generator | None = None) -> ProfileRelease:
         """Release a column of records; `profiles` names each record's profile, or one profile for them all.
 
-        Randomness is secure unless a generator is given. Release each record once: a second release of the
-        same record
+        Randomness is secure unless a generator is given. Release each record once: a second release of the same record
         is not covered by the promise. Every record is released, whatever it holds, for a refusal would tell what the
         promise hides: see `release_codes` for what an unknown one counts as.
         """

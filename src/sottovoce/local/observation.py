@@ -20,9 +20,8 @@ __all__ = ["Observation", "observe"]
 class Observation:
     r"""Counts of outputs whose distribution is :math:`w C`, where the categories have :math:`\theta = w D`.
 
-    Where every profile has the same matrix A, any distribution of categories is possible: C = A, D = I, w =
-    θ. Otherwise
-    w weighs the profiles, C has rows P_i A^i and D rows P_i. The profile of a record is never looked at.
+    Where every profile has the same matrix A, any distribution of categories is possible: C = A, D = I, w = θ.
+    Otherwise w weighs the profiles, C has rows P_i A^i and D rows P_i. The profile of a record is never looked at.
     """
 
     counts: Floats

@@ -55,11 +55,9 @@ def posterior_categories(
 
     .. math:: w \sim \mathrm{Dirichlet}(a, \dots, a), \qquad \text{outputs} \sim \mathrm{Multinomial}(n, wC)
 
-    with `a` the `concentration`; see `Observation` for C and D. The weights are w_i ∝ e^{u_i} with
-    independent
-    Gamma(a) variables e^{u_i}; u is sampled by Hamiltonian Monte Carlo, scaled by the curvature at the mode,
-    on counts only:
-    the cost does not grow with the number of records.
+    with `a` the `concentration`; see `Observation` for C and D. The weights are w_i ∝ e^{u_i} with independent Gamma(a)
+    variables e^{u_i}; u is sampled by Hamiltonian Monte Carlo, scaled by the curvature at the mode, on counts only: the
+    cost does not grow with the number of records.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.mechanisms.expected import Expected, cautions, expected, plausible_means
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
@@ -93,6 +94,8 @@ class Choice:
     mechanism: Mechanism | None
     forecast: Forecast | None
     reason: str = ""
+    expected: Expected | None = None
+    cautions: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain values."""
@@ -106,6 +109,8 @@ class Choice:
             "epsilon": {f"{d:g}": _finite(profile.epsilon(d)) for d in (0.0, *DELTAS)},
             "renyi": {f"{o:g}": _finite(profile.renyi(o)) for o in ORDERS},
             "forecast": None if self.forecast is None else self.forecast.to_dict(),
+            "error": None if self.expected is None else self.expected.error,
+            "cautions": list(self.cautions),
         }
 
 
@@ -114,8 +119,13 @@ def _finite(value: float) -> float | None:
 
 
 def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -> list[Choice]:
-    """Calibrate each named mechanism and forecast its use; best forecast first, unreachable ones last."""
+    """Calibrate each named mechanism and forecast its use; least expected error first, unreachable ones last.
+
+    Errors are those at means that the records may well have, most of them away from the prior's, and at `mean`: a
+    mechanism that leans on the prior looks good only where the prior was right.
+    """
     found = []
+    means = [] if mean is None else [*plausible_means(system), mean]
     for name in names:
         try:
             mechanism = build_mechanism(name, system, n, target)
@@ -124,5 +134,16 @@ def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -
                 raise
             found.append(Choice(name, None, None, str(error)))
             continue
-        found.append(Choice(name, mechanism, forecast_of(mechanism, mean)))
-    return sorted(found, key=lambda c: np.inf if c.forecast is None else c.forecast.expected_kl)
+        forecast = forecast_of(mechanism, mean)
+        told = expected(mechanism, means) if means else None
+        beware = cautions(target, n, told, forecast)[len(cautions(target, n)) :]  # those of the mechanism alone
+        found.append(Choice(name, mechanism, forecast, expected=told, cautions=beware))
+    return sorted(found, key=_rank)
+
+
+def _rank(choice: Choice) -> tuple[bool, float, bool, float]:
+    """Rank by error, to three digits; then whole posteriors before single draws; then by divergence."""
+    kl = np.inf if choice.forecast is None else choice.forecast.expected_kl
+    error = np.inf if choice.expected is None else float(f"{choice.expected.error:.2e}")
+    drawn = choice.mechanism is not None and choice.mechanism.cost(2) != choice.mechanism.profile
+    return choice.mechanism is None, error, drawn, kl

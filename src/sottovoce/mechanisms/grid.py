@@ -9,10 +9,8 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.readings import Statistics
-from sottovoce.systems.normal_mean import NormalMean
 
-__all__ = ["from_origin", "grid_step", "to_grid"]
+__all__ = ["grid_step", "to_grid"]
 
 _FINE = 2.0**-16
 """The grid step beside the noise: it adds a part in 5·10¹⁰ to the noise's variance."""
@@ -44,13 +42,3 @@ def to_grid(values: Any, noise: float) -> Floats:
     step = grid_step(noise)
     # Powers of two divide and multiply exactly; adding zero turns -0.0 into 0.0.
     return np.asarray(np.rint(np.asarray(values, dtype=np.float64) / step) * step + 0.0)
-
-
-def from_origin(system: NormalMean, statistics: Statistics) -> Statistics:
-    """Return a normal mean's statistics in numbers measured from its origin: near 10⁹ a double has no digits to spare.
-
-    A sample drawn there, rounded there to a grid of the posterior's own public width, and only then moved back, depends
-    on the data as the promise says: moving it back is post-processing.
-    """
-    checked = system.check(statistics)
-    return Statistics(checked.n, checked.total if system.origin == 0 else np.array([checked.above]))

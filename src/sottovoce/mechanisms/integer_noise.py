@@ -1,7 +1,6 @@
 """Noise on the integers: secure from OpenDP, reproducible from an exact sampler of our own.
 
-Noise made of floating-point numbers leaks through which numbers can occur (Mironov 2012), so every noisy
-statistic here
+Noise made of floating-point numbers leaks through which numbers can occur (Mironov 2012), so every noisy statistic here
 is a whole number of grid steps with discrete Laplace or discrete Gaussian noise.
 """
 

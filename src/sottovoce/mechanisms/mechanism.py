@@ -22,7 +22,7 @@ from sottovoce.readings.base import checked_n
 from sottovoce.systems.naming import system_from
 from sottovoce.systems.system import System
 
-__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system", "coarsen"]
+__all__ = ["MECHANISMS", "Mechanism", "check_draws", "check_system"]
 
 MECHANISMS = Registry(
     "mechanism",
@@ -38,6 +38,8 @@ MECHANISMS = Registry(
         "tempered network": "sottovoce.latent.tempered_network:TemperedNetwork",
         "noisy cells": "sottovoce.answers.noisy_cells:NoisyCells",
         "tempered naive Bayes": "sottovoce.latent.tempered_naive_bayes:TemperedNaiveBayes",
+        "filtered regression": "sottovoce.regression.filtered:FilteredRegression",
+        "best regression": "sottovoce.regression.best_of:BestRegression",
         "refined regression": "sottovoce.regression.refined:RefinedRegression",
         "localised regression": "sottovoce.regression.localised:LocalisedRegression",
         "diffused regression": "sottovoce.regression.posterior:DiffusedRegression",
@@ -111,6 +113,14 @@ class Mechanism(ABC):
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a release if the records had this mean; reads no private data."""
         raise InvalidValue(f"a {self.word} has no forecast in closed form; release from simulated records instead")
+
+    def told(self, mean: Any) -> tuple[Any, Any] | None:
+        """Return where a release would lie if the records had this mean, and how far it varies about that (variance).
+
+        None where that has no closed form. Reads no private data.
+        """
+        del mean
+        return None
 
     @classmethod
     def example(cls) -> Mechanism:
@@ -201,10 +211,16 @@ class Mechanism(ABC):
         word = rest.pop("mechanism", None)
         kind = MECHANISMS[word]
         try:
-            mechanism: Mechanism = kind._from_state({k: v for k, v in rest.items() if k not in kind.derived})
+            known = kind._renewed(rest)
+            mechanism: Mechanism = kind._from_state({k: v for k, v in known.items() if k not in kind.derived})
         except (TypeError, KeyError) as error:
             raise InvalidValue(f"cannot read a {word}: {error}") from None
         return mechanism
+
+    @classmethod
+    def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Return numbers that an earlier version wrote as they are written today."""
+        return state
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
@@ -227,20 +243,3 @@ def check_system(system: Any) -> None:
 def check_draws(draws: int) -> int:
     """Return a whole number of draws >= 1, or raise `InvalidValue`."""
     return whole("draws", draws, 1)
-
-
-def coarsen(samples: Any) -> Any:
-    """Round samples of a share, a rate or a table to 24 significant bits; `to_grid` rounds what has a public width.
-
-    Rounding is post-processing. The low bits of a floating-point sampler are not those of a real number,
-    and which of them
-    occur can tell neighbours apart (Mironov 2012); they are dropped.
-
-    >>> coarsen(1 / 3)
-    0.3333333432674408
-    """
-    array = np.atleast_1d(np.asarray(samples, dtype=np.float64))
-    bits = array.view(np.int64) + (1 << 28)
-    bits &= ~np.int64((1 << 29) - 1)
-    rounded = bits.view(np.float64)
-    return float(rounded[0]) if np.ndim(samples) == 0 else rounded

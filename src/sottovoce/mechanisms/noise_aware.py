@@ -9,23 +9,19 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy import fft, special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import ClippedSum
-from sottovoce.systems.distributions import Dirichlet, DirichletMixture, Distribution, Mixture
+from sottovoce.systems.distributions import Distribution, Mixture
 from sottovoce.systems.system import NoiseAwareSystem
 
-__all__ = ["latent_counts", "latent_total"]
+__all__ = ["latent_total"]
 
 _NEGLIGIBLE = 40.0
 """e^-40 of the largest weight is dropped."""
 _RULE = 10
 """Points that stand for the totals of one panel."""
-_CELLS = 2**22
-"""Entries that the laws of all partial sums of latent counts may take together."""
-_DRAWS = 1024
 
 
 def latent_total(
@@ -113,109 +109,3 @@ def _rule(count: int) -> tuple[Floats, Floats]:
     off = np.sqrt(j * j * (float(count) ** 2 - j * j) / (4 * (4 * j * j - 1)))
     points, vectors = np.linalg.eigh(np.diag(off, 1) + np.diag(off, -1))
     return points + (count - 1) / 2, count * vectors[0] ** 2
-
-
-def latent_counts(
-    alpha: Floats, noisy: Floats, *, n: int, noise: IntegerNoise, rng: np.random.Generator, draws: int = _DRAWS
-) -> DirichletMixture:
-    """Return the posterior of d probabilities as a mixture over latent counts drawn from their own posterior.
-
-    With θ summed out the counts are independent, weights Γ(α + c)/c! · Pr[noise = ñ - c], but for their sum, which
-    is n. The laws of partial sums are convolutions; drawing backwards from n through them gives independent,
-    exact draws, however loud the noise. Where the counts range too widely to tabulate, the draws are made on a
-    coarser lattice and then moved by Metropolis steps between pairs of categories.
-
-    Parameters
-    ----------
-    alpha, noisy
-        The prior, and the noisy counts.
-    n
-        What the counts sum to.
-    """
-    size = alpha.size
-    inside = np.clip(noisy, 0, n)
-    # Far enough out for the noise, and for all records that the noisy counts leave over.
-    reach = np.ceil(_NEGLIGIBLE * noise.scale + 2 + abs(n - inside.sum()))
-    low, high = np.maximum(np.floor(inside) - reach, 0.0), np.minimum(np.ceil(inside) + reach, n)
-    wide = float((high - low).max())
-    lattice = 1.0
-    while True:
-        columns = int(wide // lattice) + 1
-        period = fft.next_fast_len(
-            int(min(size * columns, 18 * np.sqrt(2 * size) * noise.scale / lattice + 3 * columns))
-        )
-        if size * period <= _CELLS and columns <= 2**13:
-            break
-        lattice *= 2
-    counts = low[:, None] + lattice * np.arange(columns)
-    target = round((n - low.sum()) / lattice)
-    weights = _tilted(_log_weight(alpha, noisy, counts, lattice, noise), counts <= high[:, None], target)
-    partial = fft.irfft(np.cumprod(fft.rfft(weights, period), axis=0), period)
-    steps = np.empty((draws, size))
-    left = np.full(draws, target)
-    for k in range(size - 1, 0, -1):
-        some = np.flatnonzero(weights[k] > 0)
-        mass = np.maximum(partial[k - 1], 0.0)[(left[:, None] - some) % period] * weights[k, some]
-        below = np.cumsum(mass, axis=1)
-        pick = np.sum(below < rng.random(draws)[:, None] * below[:, -1:], axis=1)
-        steps[:, k] = some[np.minimum(pick, some.size - 1)]
-        left = left - steps[:, k].astype(np.int64)
-    steps[:, 0] = left
-    drawn = low + lattice * steps
-    if lattice > 1:
-        drawn = _polished(alpha, noisy, drawn, n, lattice, noise, rng)
-    return DirichletMixture(Dirichlet(alpha + drawn), np.full(draws, 1 / draws))
-
-
-def _log_weight(alpha: Floats, noisy: Floats, counts: Floats, lattice: float, noise: IntegerNoise) -> Floats:
-    """Return the log-weights of latent counts, a row a category; of the lattice's cells where it is coarse."""
-    middle = np.maximum(counts, 0.0) + (0.0 if lattice == 1 else (lattice - 1) / 2)
-    body = special.gammaln(alpha[:, None] + middle) - special.gammaln(middle + 1)
-    return np.asarray(body + noise.log_weight(noisy[:, None] - middle))
-
-
-def _tilted(log_weights: Floats, allowed: Any, target: float) -> Floats:
-    """Return the weights times e^(ηc), η such that they expect the right sum: what a fixed sum leaves unchanged."""
-    log_weights = np.where(allowed, log_weights, -np.inf)
-    columns = np.arange(log_weights.shape[1])
-
-    def weights(tilt: float) -> Floats:
-        tilted = log_weights + tilt * columns
-        chances = np.exp(tilted - tilted.max(axis=1, keepdims=True))
-        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
-
-    low, high = -50.0, 50.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (weights(middle) @ columns).sum() < target else (low, middle)
-    chances = weights((low + high) / 2)
-    return np.where(chances > 1e-14 * chances.max(axis=1, keepdims=True), chances, 0.0)
-
-
-def _polished(
-    alpha: Floats, noisy: Floats, counts: Floats, n: int, lattice: float, noise: IntegerNoise, rng: np.random.Generator
-) -> Floats:
-    """Return coarse draws moved to whole counts that sum to n, by Metropolis steps between pairs of categories."""
-    draws, size = counts.shape
-    counts = np.clip(counts + np.floor(lattice * rng.random(counts.shape)), 0, n)
-    for k in np.argsort(-counts.mean(axis=0)):  # hand what is over or short to the largest categories first
-        counts[:, k] = np.maximum(counts[:, k] + n - counts.sum(axis=1), 0.0)
-
-    def log_weight(c: Floats, k: Any) -> Floats:
-        inside = c >= 0
-        c = np.where(inside, c, 0.0)
-        body = special.gammaln(alpha[k] + c) - special.gammaln(c + 1) + noise.log_weight(noisy[k] - c)
-        return np.where(inside, body, -np.inf)
-
-    for _ in range(100):
-        order = rng.permutation(size)
-        left, right = order[: size // 2], order[size // 2 : 2 * (size // 2)]
-        scale = lattice * 2.0 ** rng.uniform(-3, 4)
-        move = np.rint(rng.normal(0, scale, (draws, left.size))) + rng.integers(-1, 2, (draws, left.size))
-        old_left, old_right = counts[:, left], counts[:, right]
-        gain = log_weight(old_left + move, left) + log_weight(old_right - move, right)
-        gain -= log_weight(old_left, left) + log_weight(old_right, right)
-        step = np.where(np.log(rng.random(move.shape)) < gain, move, 0.0)
-        counts[:, left] = old_left + step
-        counts[:, right] = old_right - step
-    return counts

@@ -20,9 +20,8 @@ __all__ = ["NoisyPosterior"]
 class NoisyPosterior:
     """What is known of θ from a noisy statistic.
 
-    `mean`, `variance`, `interval`, `sample` and `log_density` are those of the noise-aware posterior. Use
-    it as often as
-    you like: it is made from the noisy statistic alone.
+    `mean`, `variance`, `interval`, `sample` and `log_density` are those of the noise-aware posterior. Use it as often
+    as you like: it is made from the noisy statistic alone.
 
     Attributes
     ----------

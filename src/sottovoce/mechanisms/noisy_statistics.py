@@ -14,7 +14,8 @@ from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
-from sottovoce.mechanisms.noise_aware import latent_counts, latent_total
+from sottovoce.mechanisms.noise_aware import latent_total
+from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -162,6 +163,7 @@ class NoisyStatistics(Mechanism):
         target: Promise,
         noise: NoiseKind | None = None,
         shares: Mapping[str, float] | Sequence[float] | None = None,
+        price: Callable[[Profile], float] | None = None,
     ) -> Self:
         """Return the mechanism with the least noise that keeps the promise.
 
@@ -177,6 +179,8 @@ class NoisyStatistics(Mechanism):
             How the budget is split between blocks: one positive number each, or a mapping from their names (a table
             goes by its last field). Equal unless given. A block with share p (of a sum of one) gets p of ε under
             Laplace noise, p of ρ under Gaussian noise.
+        price
+            What a budget charges for a profile: with it, the kind that has less noise at an equal price is taken.
         """
         blocks = system.reading.blocks(checked_n(n))
         parts = _shares(len(blocks), getattr(system, "block_names", ()), shares)
@@ -193,7 +197,7 @@ class NoisyStatistics(Mechanism):
                 reasons.append(error)
         if not found:
             raise reasons[0]
-        return min(found, key=_loudness)
+        return min(found, key=lambda m: _loudness(m) * (1.0 if price is None else price(m.profile)))
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
@@ -249,14 +253,14 @@ class NoisyStatistics(Mechanism):
             return self.system.through_blocks(self.n, noisy, self.noises, secure_rng() if rng is None else rng)
         statistics = self.reading.statistics(self.n, self.reading.project(self.n, noisy))
         plug_in = self.system.posterior(statistics)
-        aware = self._noise_aware(noisy, seeded_rng(0) if rng is None else rng) if self.n else plug_in
+        aware = self._noise_aware(noisy) if self.n else plug_in
         return NoisyPosterior(noisy, statistics, aware, plug_in)
 
-    def _noise_aware(self, noisy: Any, rng: np.random.Generator) -> Distribution:
+    def _noise_aware(self, noisy: Any) -> Distribution:
         system: Any = self.system
         reading = system.reading
         if isinstance(reading, CategoryCounts):
-            return latent_counts(system.alpha, noisy, n=self.n, noise=self._steps, rng=rng)
+            return NoisyHistogram(system.alpha, noisy, self.n, self._steps.kind, self._steps.scale)
         if isinstance(reading, BallSum):
             aware: Distribution = system.through_noise(self.n, noisy, self._steps.variance * self.grid**2)
             return aware
@@ -269,11 +273,32 @@ class NoisyStatistics(Mechanism):
         system: Any = self.system
         return ClippedTotal(system, system.reading, self.n, self._steps, self.grid)
 
+    def told(self, mean: Any) -> tuple[Any, Any] | None:
+        """Return the mean and the variance of a posterior's mean if the records had this mean: sampling and noise.
+
+        The noise moves the mean by how steeply the posterior's mean follows the statistics, and no further than the
+        prior spreads.
+        """
+        system: Any = self.system
+        if isinstance(system, NoisySystem) or not self.n:
+            return None
+        reading, statistics = system.reading, system.reading.imagined(self.n, mean)
+        exact, prior = system.posterior(statistics), system.posterior(reading.imagined(0, mean))
+        total = reading.from_steps(self.n, reading.steps(statistics))
+        step = np.sqrt(self._steps.variance) * self.grid
+        moved = system.posterior(reading.statistics(self.n, reading.project(self.n, total + step)))
+        back = system.posterior(reading.statistics(self.n, reading.project(self.n, total - step)))
+        if isinstance(reading, ClippedSum):
+            noise = ((np.asarray(moved.mean) - np.asarray(back.mean)) / 2) ** 2
+        else:  # one coordinate at a time: a category's noise, or a coordinate's
+            noise = np.full(np.shape(exact.mean), (step / self.n) ** 2)
+        return exact.mean, exact.variance + np.minimum(noise, prior.variance)
+
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect if the records had this mean; reads no private data.
 
         The noise on one number is averaged over by Gauss points of its law. The noise on a histogram is averaged over
-        eight imagined releases, each category's own noise laid evenly over its law in them.
+        two to eight imagined releases, each category's own noise laid evenly over its law in them.
         """
         if isinstance(self.system, NoisySystem):
             return self.system.forecast_blocks(self.n, mean, self.noises, level)
@@ -292,12 +317,13 @@ class NoisyStatistics(Mechanism):
         elif isinstance(reading, ClippedSum):
             points, weights = self._steps.nodes(_POINTS)
             exact = system.posterior(statistics)
-            values = [self._noise_aware(total + point * self.grid, seeded_rng(0)) for point in points]
+            values = [self._noise_aware(total + point * self.grid) for point in points]
         else:
             exact = system.posterior(statistics)
-            noise = _evenly(self._steps, total.size, seeded_rng(0)) * self.grid
+            times = int(np.clip(64 // total.size, 2, _IMAGINED))  # many categories average among themselves
+            noise = _evenly(self._steps, total.size, times, seeded_rng(0)) * self.grid
             weights = np.full(len(noise), 1 / len(noise))
-            values = [self._noise_aware(total + row, seeded_rng(k)) for k, row in enumerate(noise)]
+            values = [self._noise_aware(total + row) for row in noise]
         return Forecast(
             expected_kl=float(weights @ [value.kl(exact) for value in values]),
             interval_width=float(weights @ [mean_width(value.interval(level)) for value in values]),
@@ -317,12 +343,12 @@ class NoisyStatistics(Mechanism):
         return super()._from_state(state)
 
 
-def _evenly(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Floats:
+def _evenly(noise: IntegerNoise, size: int, times: int, rng: np.random.Generator) -> Floats:
     """Return imagined noise vectors, every coordinate's values spread evenly over the noise's law (a Latin square)."""
     k = np.arange(-int(40 * noise.scale) - 2, int(40 * noise.scale) + 3, max(1, int(noise.scale / 50)))
     weights = np.exp(noise.log_weight(k))
     below = np.cumsum(weights) / weights.sum()
-    values = np.array([k[np.searchsorted(below, (i + 0.5) / _IMAGINED)] for i in range(_IMAGINED)], dtype=np.float64)
+    values = np.array([k[np.searchsorted(below, (i + 0.5) / times)] for i in range(times)], dtype=np.float64)
     spread = float(np.mean(values**2))
     values = values * np.sqrt(noise.variance / spread) if spread > 0 else values
     return np.array([rng.permutation(values) for _ in range(size)]).T

@@ -9,16 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from sottovoce.mechanisms.exact_sampling import released
 from sottovoce.mechanisms.forecast import Forecast, mean_width
-from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, check_system, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.worst import worst_of
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import Statistics
-from sottovoce.systems.distributions.base import number
-from sottovoce.systems.normal_mean import NormalMean
+from sottovoce.systems.laws import law_of
 
 __all__ = ["PosteriorSample"]
 
@@ -42,13 +41,15 @@ class PosteriorSample(Mechanism):
         return profile
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
-        size = None if draws == 1 else draws
-        if isinstance(self.system, NormalMean):
-            near = self.system.from_origin()
-            samples = near.posterior(from_origin(self.system, statistics), *self._weights).sample(size, rng)
-            return number(to_grid(samples, near.spread(self.n, *self._weights)) + self.system.origin)
         posterior: Any = self.system.posterior(statistics, *self._weights)
-        return coarsen(posterior.sample(size, rng))
+        return released(self.law(statistics), lambda size: posterior.sample(size, rng), draws, rng)
+
+    def law(self, statistics: Statistics) -> Any:
+        """Return the law of a release in exact numbers; None where it is of no family that can be drawn exactly."""
+        exact = getattr(self.system, "law", None)
+        if exact is None:
+            return law_of(self.system.posterior(statistics, *self._weights))
+        return exact(statistics, *self._weights)
 
     def worst_pair(self) -> tuple[Statistics, Statistics]:
         """Return the worst pair of the system; where there may be several, a few seeded draws say which."""
@@ -68,6 +69,11 @@ class PosteriorSample(Mechanism):
         if known.n > self.n:
             raise InvalidData(f"at most {self.n} records can be known. Got {known.n}")
         return replace(self, system=self.system.with_known_records(known, *self._weights), n=self.n - known.n)
+
+    def told(self, mean: Any) -> tuple[Any, Any]:
+        """Return the mean and the variance of a sample if the records had this mean."""
+        sampled: Any = self.system.posterior(self.reading.imagined(self.n, mean), *self._weights)
+        return sampled.mean, sampled.variance
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""

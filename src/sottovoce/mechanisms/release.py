@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ POSTERIORS = Registry(
         "noisy tables": "sottovoce.latent.count_tables:NoisyTables",
         "gaussian": "sottovoce.regression.gaussian_posterior:GaussianPosterior",
         "coefficients": "sottovoce.regression.coefficients:Coefficients",
+        "chosen": "sottovoce.regression.best_of:Chosen",
+        "softmax": "sottovoce.regression.softmax:SoftmaxPosterior",
         "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
         "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",
@@ -34,7 +38,7 @@ POSTERIORS = Registry(
 """Every kind of released value that is more than numbers, by the word under `posterior` (or `value`) of its JSON."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """What a mechanism lets out.
 
@@ -57,6 +61,21 @@ class Release:
     mechanism: Mapping[str, Any]
     parameter: str = "theta"
     reproducible: bool = False
+
+    def __repr__(self) -> str:
+        note = ", made with a seed: never to publish" if self.reproducible else ""
+        return f"Release({self.parameter}: {_words(self.value)}, by {self.mechanism.get('mechanism')}{note})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (self.parameter, _words(self.value)),
+            ("mechanism", str(self.mechanism.get("mechanism"))),
+            ("cost", _cost(self.profile)),
+        ]
+        rows += [("seeded", "fit for experiments, never to publish")] if self.reproducible else []
+        left = 'style="text-align:left"'
+        body = "".join(f"<tr><td {left}>{escape(a)}</td><td {left}>{escape(b)}</td></tr>" for a, b in rows)
+        return f"<table><caption {left}><strong>Release</strong></caption><tbody>{body}</tbody></table>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as plain values."""
@@ -109,6 +128,38 @@ class Release:
         if terms is not None:
             named = {"coords": {"term": list(terms)}, "dims": {self.parameter: ["term"]}}
         return arviz.from_dict(posterior={self.parameter: array[None, ...]}, attrs=attributes, **named)
+
+
+def _words(value: Any) -> str:
+    """Return a released value in a few words: a number, how many numbers, or a posterior's mean and interval."""
+    if isinstance(value, int | float | np.number):
+        return f"{float(value):.4g}"
+    if isinstance(value, np.ndarray):
+        return f"{value.item():.4g}" if value.ndim == 0 else f"{value.shape[0]} samples" + _each(value.shape[1:])
+    kind = type(value).__name__
+    if _one_number(value):
+        low, high = np.ravel(value.interval(0.95))
+        return f"{float(value.mean):.4g} ({low:.4g} to {high:.4g})"
+    return f"a {kind}" if not isinstance(value, Mapping | str) else str(value)[:80]
+
+
+def _one_number(value: Any) -> bool:
+    """Say whether a value is the posterior of one number that is quickly told; others are told by their kind."""
+    return np.size(getattr(value, "noisy", ())) == 1 and np.ndim(value.mean) == 0
+
+
+def _each(shape: tuple[int, ...]) -> str:
+    return f" of {' by '.join(map(str, shape))} numbers" if shape else ""
+
+
+def _cost(profile: Profile) -> str:
+    """Return a profile at one place, rounded up, and its basis."""
+    pure = float(profile.pure())
+    shown = math.nextafter(pure, math.inf) if math.isfinite(pure) else float(profile.epsilon(1e-6))
+    if not math.isfinite(shown):
+        return f"a {profile.word} profile ({profile.basis})"
+    up = math.ceil(shown * 1e4) / 1e4
+    return f"ε = {up:.10g}{'' if math.isfinite(pure) else ' at δ = 1e-6'} ({profile.basis})"
 
 
 def _value(plain: Any) -> Any:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.exact_sampling import released
 from sottovoce.mechanisms.forecast import Forecast, mean_width
-from sottovoce.mechanisms.grid import from_origin, to_grid
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.worst import worst_of
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, ceil_float, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
@@ -23,8 +23,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.systems.beta_bernoulli import BetaBernoulli
 from sottovoce.systems.distributions import ScalarDistribution
-from sottovoce.systems.distributions.base import number
-from sottovoce.systems.normal_mean import NormalMean
+from sottovoce.systems.laws import law_of
 
 __all__ = ["TemperedPosterior"]
 
@@ -35,11 +34,9 @@ _DRAWS = 4000
 class TemperedPosterior(Mechanism):
     """Release a sample from the truncated posterior at temperature T >= 1 (Geumlek 2020, ch. 4).
 
-    With θ truncated, log p(x|θ) - log p(x'|θ) stays in a window of width η; the joint density to the power
-    1/T
-    then has privacy loss in a window of η/T, so one exact sample is η/T-private and
-    (η/T)²/8-zero-concentrated.
-    Draws are exact: inverse distribution functions, and rejection for a Dirichlet.
+    With θ truncated, log p(x|θ) - log p(x'|θ) stays in a window of width η; the joint density to the power 1/T then has
+    privacy loss in a window of η/T, so one exact sample is η/T-private and (η/T)²/8-zero-concentrated. Draws are exact
+    and exactly rounded: inverse distribution functions, and rejection for a Dirichlet.
 
     Parameters
     ----------
@@ -48,8 +45,7 @@ class TemperedPosterior(Mechanism):
     temperature
         T >= 1.
     truncation
-        Public. The least probability a₀ for proportions (0.02/d by default), the interval (low, high) of a
-        rate, the
+        Public. The least probability a₀ for proportions (0.02/d by default), the interval (low, high) of a rate, the
         interval of a mean (by default the bounds of a record).
 
     Examples
@@ -75,7 +71,7 @@ class TemperedPosterior(Mechanism):
     @cached_property
     def profile(self) -> Profile:
         """What one sample provably does: privacy loss in a window of width η/T."""
-        return BoundedRangeProfile(self.system.log_ratio_range(self.truncation) / self.temperature)
+        return _window(self.system.log_ratio_range(self.truncation), self.temperature)
 
     @classmethod
     def example(cls) -> Self:
@@ -86,21 +82,17 @@ class TemperedPosterior(Mechanism):
     def calibrate(cls, system: Any, n: int, target: Promise, truncation: Any = None) -> Self:
         """Return the mechanism with the lowest temperature that keeps the promise."""
         width = system.log_ratio_range(system.check_truncation(truncation))
-        coldness = largest_keeping(
-            lambda c: BoundedRangeProfile(width / (1 / c)), target, high=1.0, name="1/temperature"
-        )
+        coldness = largest_keeping(lambda c: _window(width, 1 / c), target, high=1.0, name="1/temperature")
         return cls(system, n, 1 / coldness, truncation)
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
-        size = None if draws == 1 else draws
-        if isinstance(self.system, NormalMean):
-            near, origin, ends = self.system.from_origin(), self.system.origin, self.truncation
-            window = (ends[0] - origin, ends[1] - origin)
-            tempered = near.tempered(from_origin(self.system, statistics), self.temperature, window)
-            width = min(near.spread(self.n) * math.sqrt(self.temperature), window[1] - window[0])
-            return number(np.clip(to_grid(tempered.sample(size, rng), width) + origin, *ends))
         tempered = self.system.tempered(statistics, self.temperature, self.truncation)
-        return coarsen(tempered.sample(size, rng))
+        return released(self.law(statistics), lambda size: tempered.sample(size, rng), draws, rng)
+
+    def law(self, statistics: Statistics) -> Any:
+        """Return the law of a release in exact numbers; None where it is of no family that can be drawn exactly."""
+        at, exact = (statistics, self.temperature, self.truncation), getattr(self.system, "tempered_law", None)
+        return law_of(self.system.tempered(*at)) if exact is None else exact(*at)
 
     def worst_pair(self) -> tuple[Statistics, Statistics]:
         """Return the worst pair of the system; where there may be several, a few seeded draws say which."""
@@ -110,6 +102,14 @@ class TemperedPosterior(Mechanism):
         """Return log of the tempered density under the first of a pair over that under the second."""
         first, second = (self.system.tempered(seen, self.temperature, self.truncation) for seen in pair)
         return lambda outputs: np.asarray(first.log_density(outputs) - second.log_density(outputs))
+
+    def told(self, mean: Any) -> tuple[Any, Any]:
+        """Return the mean and the variance of a sample if the records had this mean."""
+        sampled: Any = self.system.tempered(self.reading.imagined(self.n, mean), self.temperature, self.truncation)
+        if isinstance(sampled, ScalarDistribution):
+            return sampled.mean, sampled.variance
+        draws = sampled.sample(_DRAWS, seeded_rng(0))
+        return draws.mean(axis=0), draws.var(axis=0)
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
@@ -129,3 +129,8 @@ class TemperedPosterior(Mechanism):
 
     def _parameters(self) -> dict[str, Any]:
         return {"temperature": self.temperature, "truncation": self.truncation}
+
+
+def _window(width: float, temperature: float) -> BoundedRangeProfile:
+    """Return the profile of a window of η/T, rounded up."""
+    return BoundedRangeProfile(ceil_float(Fraction(width) / Fraction(temperature)))

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.numbers import Floats, real, whole
 from sottovoce.privacy.profile import Basis, Profile
 
@@ -133,3 +134,7 @@ class DiscreteGaussianProfile(Profile):
     def zcdp(self) -> float:
         """Return ρ = cells·sensitivity²/(2 scale²)."""
         return self.cells * self.sensitivity**2 / (2 * self.scale**2)
+
+    def gdp(self) -> float:
+        """Return μ, a hair more than that of continuous noise; infinite where the scale is below two or so."""
+        return lattice_mu([(self.cells * self.sensitivity**2 / self.scale**2, self.scale)], self.cells)

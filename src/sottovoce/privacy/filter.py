@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import optimize
 
 from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
-from sottovoce.privacy.numbers import as_floats, ceil_float, real, shown
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, shown
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import (
     ApproxDP,
@@ -25,8 +27,13 @@ from sottovoce.privacy.promises import (
     ZeroConcentratedDP,
     check_order,
 )
+from sottovoce.privacy.pure import atoms_renyi
 
-__all__ = ["PrivacyFilter", "checked_cost", "renyi_allowance"]
+__all__ = ["GAUSSIAN", "Order", "PrivacyFilter", "checked_cost", "gaussian_allowance", "renyi_allowance"]
+
+GAUSSIAN: Literal["gaussian"] = "gaussian"
+"""In the place of an order: count μ², which only releases that are Gaussian private fit."""
+Order = float | Literal["gaussian"]
 
 
 def renyi_allowance(budget: Promise, order: float) -> float:
@@ -38,30 +45,35 @@ def renyi_allowance(budget: Promise, order: float) -> float:
     """
     match budget:
         case MaxSuccess(success, baseline):
-            return float(_coins(success, baseline, order)) * (1 - 1e-9)
+            return float(_coins(np.array([baseline]), success - baseline, order)[0]) * (1 - 1e-9)
         case MaxAdvantage(advantage):
             chance = np.linspace(0.0, 1 - advantage, 4001)[1:-1]
-            return float(np.min(_coins(chance + advantage, chance, order))) * (1 - 1e-5)
+            return float(np.min(_coins(chance, advantage, order))) * (1 - 1e-5)
         case ApproxDP():
             return _approx_allowance(budget, order)
     raise IncompatibleNotions(f"no budget that is counted at a Rényi order: {budget!r}")
 
 
-def _coins(heads: Any, other: Any, order: float) -> Any:
-    """Return the larger of the two Rényi divergences between coins that show heads so often."""
-    both = []
-    for p, q in ((heads, other), (other, heads)):
-        if order == 1:
-            both.append(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
-        else:
-            first = order * np.log(p) + (1 - order) * np.log(q)
-            second = order * np.log1p(-p) + (1 - order) * np.log1p(-q)
-            both.append(np.logaddexp(first, second) / (order - 1))
-    return np.maximum(*both)
+def _coins(chance: Floats, more: float, order: float) -> Floats:
+    """Return the larger of the two Rényi divergences between coins that show heads so often, and so much more often.
+
+    From the difference of the coins, not from the two: it is what the divergence is made of where they are close.
+    """
+    orders = np.full(chance.shape, order)
+    loss = np.stack([np.log1p(more / chance), np.log1p(-more / (1 - chance))], axis=-1)
+    first = np.log(np.stack([chance + more, np.maximum(1 - chance - more, 5e-324)], axis=-1))
+    second = np.log(np.stack([chance, 1 - chance], axis=-1))
+    return np.maximum(atoms_renyi(orders, loss, first), atoms_renyi(orders, -loss, second))
 
 
 def _approx_allowance(budget: ApproxDP, order: float) -> float:
     return budget.epsilon + (math.log(budget.delta) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
+
+
+def _read_order(order: Any) -> float:
+    if isinstance(order, str):
+        raise InvalidValue(f"an order is a number > 1, or 'gaussian' for an approx budget. Got {order!r}")
+    return real("order", order, 1.0)
 
 
 def _best_order(budget: Promise) -> float:
@@ -72,6 +84,26 @@ def _best_order(budget: Promise) -> float:
         method="bounded",
     )
     return 1 + math.exp(float(result.x))
+
+
+@functools.lru_cache
+def gaussian_allowance(budget: ApproxDP) -> float:
+    """Return the largest μ² that still implies the budget, on its private side; the conversion is exact.
+
+    >>> round(gaussian_allowance(ApproxDP(1.0, 1e-6)), 4)
+    0.056
+    """
+
+    def over(log_mu: float) -> float:
+        with np.errstate(divide="ignore"):
+            return float(GaussianProfile(math.exp(log_mu)).log_delta(budget.epsilon)) - math.log(budget.delta)
+
+    if over(-300.0) > 0:
+        return 0.0
+    mu = math.exp(float(optimize.brentq(over, -300.0, 30.0, xtol=1e-13)))
+    while GaussianProfile(mu).log_delta(budget.epsilon) > math.log(budget.delta):
+        mu *= 1 - 1e-13
+    return mu * mu * (1 - 2**-51)
 
 
 def checked_cost(cost: float) -> float:
@@ -96,6 +128,7 @@ class PrivacyFilter:
     ========================  ==================================  ==========================================
     ``PureDP``                its pure ε                          Rogers, Roth, Ullman and Vadhan 2016
     ``ApproxDP``              its Rényi ε at one fixed order      Feldman and Zrnic 2021, Theorem 4.3
+    ``ApproxDP``, gaussian    its μ²                              as for ``GaussianDP``
     ``MaxAdvantage``          its Rényi ε at one fixed order      the same, and data processing
     ``MaxSuccess``            its Rényi ε at one fixed order      the same, and data processing
     ``RenyiDP``               its Rényi ε at that order           Feldman and Zrnic 2021, Theorem 4.3
@@ -109,7 +142,10 @@ class PrivacyFilter:
         The promise that all releases together must keep.
     order
         For an ``ApproxDP`` budget: the Rényi order to account at, fixed for good. By default the one that leaves the
-        most room for Gaussian noise; releases whose Rényi curve is infinite there need a lower one.
+        most room for Gaussian noise; releases whose Rényi curve is infinite there need a lower one. Or
+        ``"gaussian"``: count μ², which is turned into (ε, δ) without loss. It admits about an eighth more Gaussian
+        answers, few others, and no posterior samples; which of two ways to count is fixed before the first release,
+        for to take the better one afterwards is not proven.
 
     Examples
     --------
@@ -121,7 +157,7 @@ class PrivacyFilter:
     """
 
     budget: Promise
-    order: float | None = None
+    order: Order | None = None
     costs: list[float] = field(default_factory=list, repr=False)
     _counted: int = field(default=0, init=False, repr=False, compare=False)
     _total: Fraction = field(default=Fraction(0), init=False, repr=False, compare=False)
@@ -131,8 +167,11 @@ class PrivacyFilter:
         match self.budget:
             case ApproxDP(epsilon, 0.0):
                 self.budget = PureDP(epsilon)
+            case ApproxDP() if self.order == GAUSSIAN:
+                if self.limit <= 0:
+                    raise InvalidValue(f"nothing fits a budget of {self.budget}; use a larger epsilon or delta")
             case ApproxDP() | MaxAdvantage() | MaxSuccess():
-                self.order = real("order", self.order, 1.0) if self.order is not None else _best_order(self.budget)
+                self.order = _best_order(self.budget) if self.order is None else _read_order(self.order)
                 check_order(self.order)
                 if self.order == 1 and isinstance(self.budget, ApproxDP):
                     raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
@@ -153,9 +192,36 @@ class PrivacyFilter:
             raise InvalidValue(f"a budget of {self.budget} is none: it would never be used up")
 
     @property
+    def counted(self) -> str:
+        """What is added up, in words."""
+        match self.budget:
+            case PureDP():
+                return "pure ε"
+            case ZeroConcentratedDP():
+                return "ρ of zero-concentrated privacy"
+            case GaussianDP():
+                return "μ² of Gaussian privacy"
+            case RenyiDP(order, _):
+                return f"Rényi divergence at order {order:.4g}"
+        return "μ² of Gaussian privacy" if self.order == GAUSSIAN else f"Rényi divergence at order {self.order:.4g}"
+
+    @property
+    def _squares(self) -> bool:
+        return isinstance(self.budget, GaussianDP) or self.order == GAUSSIAN
+
+    @property
+    def _rate(self) -> float:
+        """The Rényi order, where one is counted at."""
+        if self.order is None or self.order == GAUSSIAN:
+            raise IncompatibleNotions(f"a budget of {self.budget!r} is counted at no Rényi order")
+        return float(self.order)
+
+    @property
     def limit(self) -> float:
         """What the costs may add up to."""
         match self.budget:
+            case ApproxDP() if self.order == GAUSSIAN:
+                return gaussian_allowance(self.budget)
             case PureDP(epsilon) | RenyiDP(_, epsilon):
                 return epsilon
             case ZeroConcentratedDP(rho):
@@ -163,7 +229,7 @@ class PrivacyFilter:
             case GaussianDP(mu):
                 return mu * mu
             case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
-                return renyi_allowance(self.budget, self.order)
+                return renyi_allowance(self.budget, self._rate)
         raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
 
     @property
@@ -188,6 +254,9 @@ class PrivacyFilter:
         return checked_cost(self._number(profile))
 
     def _number(self, profile: Profile) -> float:
+        if self._squares:
+            mu = profile.gdp()
+            return mu * mu or min(mu, 5e-324)
         match self.budget:
             case PureDP():
                 return profile.pure()
@@ -195,11 +264,8 @@ class PrivacyFilter:
                 return float(profile.renyi(order))
             case ZeroConcentratedDP():
                 return profile.zcdp()
-            case GaussianDP():
-                mu = profile.gdp()
-                return mu * mu or min(mu, 5e-324)
             case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
-                return float(profile.renyi(self.order))
+                return float(profile.renyi(self._rate))
         raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
 
     def can_spend(self, profile: Profile) -> bool:
@@ -222,9 +288,10 @@ class PrivacyFilter:
         """Return the sentence that says why a cost does not fit."""
         cost = checked_cost(cost)
         left = self._left()
-        at = f" at Rényi order {self.order:g}" if self.order is not None else ""
+        ordered = self.order is not None and self.order != GAUSSIAN
+        at = f" at Rényi order {self.order:g}" if ordered else ""
         if math.isinf(cost):
-            hint = "open the budget with a lower order" if self.order is not None else "use another mechanism"
+            hint = "open the budget with a lower order" if ordered else "use another mechanism"
             return f"this release never fits a budget of {self.budget}: its cost{at} is infinite; {hint}"
         kept = f"{left:.6g} of {self.limit:.6g} is left of the budget {self.budget}"
         return f"the release costs {cost:.6g}{at} and {kept}"
@@ -235,15 +302,15 @@ class PrivacyFilter:
 
     def _promise(self, cost: float) -> Promise:
         """Return the promise that costs this much."""
+        if self._squares:
+            return GaussianDP(_root_down(cost))
         match self.budget:
             case RenyiDP(order, _):
                 return RenyiDP(order, cost)
             case ZeroConcentratedDP():
                 return ZeroConcentratedDP(cost)
-            case GaussianDP():
-                return GaussianDP(_root_down(cost))
             case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
-                return RenyiDP(self.order, cost)
+                return RenyiDP(self._rate, cost)
         return PureDP(cost)
 
     def share(self, fraction: float) -> Promise:

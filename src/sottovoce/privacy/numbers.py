@@ -23,15 +23,18 @@ __all__ = [
     "ceil_float",
     "decreasing_root",
     "expm1mx",
+    "floor_float",
     "log1mexp",
     "log1pmx",
     "log_gamma_gap",
     "log_gamma_step",
+    "log_up",
     "mixed",
     "real",
     "round_up",
     "shown",
     "slip",
+    "sqrt_up",
     "sum_up",
     "whole",
 ]
@@ -128,6 +131,33 @@ def ceil_float(exact: Fraction) -> float:
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
 
 
+def floor_float(exact: Fraction) -> float:
+    """Return the largest float that is not above `exact`."""
+    return -ceil_float(-exact)
+
+
+def sqrt_up(exact: Fraction) -> float:
+    """Return a float that is not below the square root of `exact`, and hardly above.
+
+    >>> sqrt_up(Fraction(9, 4)), Fraction(sqrt_up(Fraction(2))) ** 2 >= 2
+    (1.5, True)
+    """
+    root = math.sqrt(ceil_float(exact)) * (1 - 2.0**-51)
+    while Fraction(root) ** 2 < exact:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def log_up(numerator: Fraction, denominator: Fraction) -> float:
+    """Return log(numerator/denominator) of a ratio above one, rounded up by a few last digits.
+
+    >>> log_up(Fraction(3), Fraction(1)) >= math.log(3), log_up(Fraction(1), Fraction(1))
+    (True, 0.0)
+    """
+    excess = ceil_float((numerator - denominator) / denominator)
+    return math.log1p(excess) * (1 + 2.0**-50) if excess < math.inf else math.inf
+
+
 def _first(array: Floats, bad: NDArray[np.bool_]) -> Any:
     return array[bad].ravel()[0].item()
 
@@ -205,9 +235,9 @@ def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:
     .. math:: F = \frac{\ln\Gamma(x-(\lambda-1)h) - \ln\Gamma(x)}{\lambda-1} + \ln\Gamma(x+h) - \ln\Gamma(x)
 
     with h = `step` (either sign) and λ = `order` >= 1. It is never negative, and is +inf where an argument leaves the
-    domain of the gamma function. The three ways of computing it keep the digits when h is small
-    beside x (an integral of the trigamma function, in which nothing cancels), when λ is near 1
-    (a mean of the digamma function), and elsewhere.
+    domain of the gamma function. The three ways of computing it keep the digits when h is small beside x (an integral
+    of the trigamma function, in which nothing cancels), when λ is near 1 (a mean of the digamma function), and
+    elsewhere.
     """
     arrays = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (x, step, order)))
     shape = arrays[0].shape

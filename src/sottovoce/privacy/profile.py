@@ -16,16 +16,7 @@ from numpy.typing import ArrayLike
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
 from sottovoce.privacy.plain import json_object
-from sottovoce.privacy.promises import (
-    ApproxDP,
-    GaussianDP,
-    MaxAdvantage,
-    MaxSuccess,
-    Promise,
-    PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
-)
+from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["PROFILES", "Basis", "Profile"]
@@ -43,6 +34,7 @@ PROFILES = Registry(
         "discrete-gaussian": "sottovoce.privacy.discrete_gaussian:DiscreteGaussianProfile",
         "likelihood-ratio": "sottovoce.privacy.pairs:LikelihoodRatioProfile",
         "composed": "sottovoce.privacy.composition:ComposedProfile",
+        "best-of": "sottovoce.privacy.best_of:BestOfProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },
@@ -174,29 +166,11 @@ class Profile(ABC):
         """Say whether this profile keeps the promise."""
         return self.excess(promise) <= 0
 
-    def excess(self, promise: Promise) -> float:  # noqa: PLR0911 - one for each kind of promise
+    def excess(self, promise: Promise) -> float:
         """Return how far the profile is over the promise, in the promise's own number; <= 0 keeps it."""
-        match promise:
-            case PureDP(epsilon):
-                return self.pure() - epsilon
-            case ApproxDP(epsilon, 0.0):
-                return self.pure() - epsilon
-            case ApproxDP(epsilon, delta):
-                return float(self.log_delta(epsilon)) - float(np.log(delta))
-            case RenyiDP(order, epsilon):
-                return float(self.renyi(order)) - epsilon
-            case ZeroConcentratedDP(rho):
-                return self.zcdp() - rho
-            case GaussianDP(mu):
-                return self.gdp() - mu
-            case MaxAdvantage(advantage):
-                return float(self.delta(0.0)) - advantage
-            case MaxSuccess(success, baseline):
-                from sottovoce.privacy.risk import success as most  # noqa: PLC0415 - risks are told of profiles
-
-                return most(self, baseline) - success
-            case _:
-                raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
+        if not isinstance(promise, Promise):
+            raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
+        return promise.excess(self)
 
     def __add__(self, other: object) -> Profile:
         from sottovoce.privacy.composition import compose  # noqa: PLC0415 - a sum may be of any kinds

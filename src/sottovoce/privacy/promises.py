@@ -6,13 +6,18 @@ Neighbouring data sets differ in one record replaced by another; their number of
 from __future__ import annotations
 
 import json
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 from sottovoce.privacy.numbers import real, shown
 from sottovoce.privacy.plain import json_object
+
+if TYPE_CHECKING:
+    from sottovoce.privacy.profile import Profile
 
 __all__ = [
     "ApproxDP",
@@ -31,7 +36,7 @@ _LEAST_ORDER, _MOST_ORDER = 1.000001, 1e12
 
 
 @dataclass(frozen=True)
-class Promise:
+class Promise(ABC):
     """A privacy statement one can ask for; use one of its kinds.
 
     Every kind reads from and writes to the command-line form (``approx:1,1e-6``) and JSON.
@@ -44,14 +49,22 @@ class Promise:
         super().__init_subclass__(**kwargs)
         Promise._kinds[cls.word] = cls
 
-    def __post_init__(self) -> None:
-        if type(self) is Promise:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse to make a promise of no kind, in words."""
+        if cls is Promise:
             raise InvalidPromise(f"Promise itself promises nothing; use one of {_names()}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
         for field in fields(self):
             try:
                 object.__setattr__(self, field.name, real(field.name, getattr(self, field.name)))
             except InvalidValue as error:
                 raise InvalidPromise(str(error)) from None
+
+    @abstractmethod
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in the promise's own number; <= 0 keeps it."""
 
     def __str__(self) -> str:
         numbers = ",".join(format(getattr(self, f.name), "g") for f in fields(self))
@@ -99,6 +112,10 @@ class PureDP(Promise):
     word: ClassVar[str] = "pure"
     epsilon: float
 
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in its own number."""
+        return profile.pure() - self.epsilon
+
 
 @dataclass(frozen=True)
 class ApproxDP(Promise):
@@ -112,6 +129,12 @@ class ApproxDP(Promise):
         super().__post_init__()
         if self.delta >= 1:
             raise InvalidPromise(f"delta must be < 1: a promise with delta >= 1 says nothing. Got {self.delta}")
+
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in its own number."""
+        if self.delta == 0:
+            return profile.pure() - self.epsilon
+        return profile.log_delta(self.epsilon) - math.log(self.delta)
 
 
 @dataclass(frozen=True)
@@ -128,6 +151,10 @@ class RenyiDP(Promise):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_order(self.order, InvalidPromise)
+
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in its own number."""
+        return profile.renyi(self.order) - self.epsilon
 
 
 def check_order(order: float, error: type[InvalidValue] = InvalidValue) -> None:
@@ -146,6 +173,10 @@ class ZeroConcentratedDP(Promise):
     word: ClassVar[str] = "zcdp"
     rho: float
 
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in its own number."""
+        return profile.zcdp() - self.rho
+
 
 @dataclass(frozen=True)
 class GaussianDP(Promise):
@@ -153,6 +184,10 @@ class GaussianDP(Promise):
 
     word: ClassVar[str] = "gaussian"
     mu: float
+
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in its own number."""
+        return profile.gdp() - self.mu
 
 
 @dataclass(frozen=True)
@@ -172,6 +207,10 @@ class MaxAdvantage(Promise):
         super().__post_init__()
         if not 0 < self.advantage < 1:
             raise InvalidPromise(f"advantage must lie between 0 and 1. Got {self.advantage:g}")
+
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in its own number."""
+        return profile.delta(0.0) - self.advantage
 
 
 @dataclass(frozen=True)
@@ -195,6 +234,12 @@ class MaxSuccess(Promise):
                 "baseline must be above 0, success above baseline and below 1. "
                 f"Got success {self.success:g} and baseline {self.baseline:g}"
             )
+
+    def excess(self, profile: Profile) -> float:
+        """Return how far a profile is over the promise, in its own number."""
+        from sottovoce.privacy.risk import success  # noqa: PLC0415 - risks are told of profiles
+
+        return success(profile, self.baseline) - self.success
 
 
 def _names() -> str:

@@ -3,6 +3,8 @@ r"""What a profile means for a person: how well anyone can do who guesses from a
 All follow from the trade-off curve β(α): with a false-alarm rate of α, no test of "was it this data set or its
 neighbour?" misses less often than β(α). Guessing who a record belongs to, what it says, or the whole of it, with a
 chance of success α beforehand, is such a test (Kulynych et al. 2025), so it succeeds with at most 1 − β(α).
+
+Every function takes a profile, for what a mechanism or several together do, or a promise, for the worst that keeps it.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
 from sottovoce.privacy.errors import IncompatibleNotions
+from sottovoce.privacy.filter import _coins
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats, real
+from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import (
     ApproxDP,
@@ -33,35 +35,47 @@ from sottovoce.privacy.pure import PureProfile
 
 __all__ = [
     "advantage",
+    "inferred",
     "least_private",
     "predictive_value",
     "promised_advantage",
     "promised_success",
+    "reconstructed",
+    "singled_out",
     "success",
     "trade_off",
 ]
 
+Claim = Profile | Promise
+
 _ONE = math.nextafter(1.0, 2.0)
 """Rates lie below this."""
-_POINTS = 161
+_POINTS = 65
 """Tangents of the trade-off curve that are compared before the best one is refined."""
+_FINER = np.linspace(0.0, 1.0, 13)
+_ROUNDS = 7
+"""Each leaves a sixth of where the best tangent may lie."""
+_ORDERS = 1 + np.geomspace(1e-3, 1e4, 43)
+"""Rényi orders at which a test is held to the curve, where δ(ε) is known through the curve alone."""
+_LIFT = 1 + 1e-15
+"""More than the rounding of the few operations that make up a chance."""
 
 
-def advantage(profile: Profile) -> float:
+def advantage(claim: Claim) -> float:
     """Return the largest advantage over chance of any guess between two neighbours: δ(0).
 
     >>> from sottovoce.privacy.pure import PureProfile
     >>> round(advantage(PureProfile(1.0)), 4)
     0.4621
     """
-    return min(1.0, float(profile.delta(0.0)))
+    return promised_advantage(claim) if isinstance(claim, Promise) else min(1.0, float(claim.delta(0.0)))
 
 
 @overload
-def trade_off(profile: Profile, false_alarms: float) -> float: ...
+def trade_off(claim: Claim, false_alarms: float) -> float: ...
 @overload
-def trade_off(profile: Profile, false_alarms: ArrayLike) -> Floats: ...
-def trade_off(profile: Profile, false_alarms: ArrayLike) -> float | Floats:
+def trade_off(claim: Claim, false_alarms: ArrayLike) -> Floats: ...
+def trade_off(claim: Claim, false_alarms: ArrayLike) -> float | Floats:
     r"""Return β(α), below which no test with false-alarm rate α can bring its misses.
 
     .. math:: \beta(\alpha) = \max\Big(0,\ \sup_{\varepsilon \ge 0} 1 - \delta(\varepsilon) - e^{\varepsilon}\alpha,\
@@ -74,11 +88,17 @@ def trade_off(profile: Profile, false_alarms: ArrayLike) -> float | Floats:
     0.7405
     """
     alphas = as_floats("false_alarms", false_alarms, 0.0, below=_ONE)
-    found = np.array([_at_most_one_less(_hits(profile, float(alpha))) for alpha in np.atleast_1d(alphas)])
-    return float(found[0]) if alphas.ndim == 0 else found
+    flat = alphas.ravel()
+    if isinstance(claim, Promise):
+        hits = np.array([promised_success(claim, float(alpha)) for alpha in flat])
+    else:
+        hits = _hits(claim, flat)
+    missed = 1.0 - hits
+    missed = np.where(hits <= 1.0 - missed, missed, np.nextafter(missed, 0.0))  # rounded down
+    return float(missed[0]) if alphas.ndim == 0 else np.asarray(missed.reshape(alphas.shape))
 
 
-def success(profile: Profile, baseline: float) -> float:
+def success(claim: Claim, baseline: float) -> float:
     """Return the largest chance of a guess that succeeds with probability `baseline` without the release.
 
     Whether it singles a person out, infers an attribute or reconstructs a record.
@@ -87,22 +107,52 @@ def success(profile: Profile, baseline: float) -> float:
     >>> round(success(GaussianProfile(0.5), 0.01), 4)
     0.0339
     """
-    return _hits(profile, real("baseline", baseline, below=_ONE))
+    if isinstance(claim, Promise):
+        return promised_success(claim, baseline)
+    return float(_hits(claim, np.array([real("baseline", baseline, below=_ONE)]))[0])
 
 
-def predictive_value(profile: Profile, prior: float, false_alarms: float) -> float:
+def singled_out(claim: Claim, people: int) -> float:
+    """Return the largest chance to name whose record it is, of so many people who are all as likely.
+
+    >>> round(singled_out(PureDP(1.0), 1000), 6)
+    0.002718
+    """
+    return success(claim, 1 / whole("people", people, 1))
+
+
+def inferred(claim: Claim, values: int) -> float:
+    """Return the largest chance to tell what a record says of an attribute with so many values, all as likely.
+
+    >>> round(inferred(PureDP(1.0), 2), 4)
+    0.8161
+    """
+    return success(claim, 1 / whole("values", values, 1))
+
+
+def reconstructed(claim: Claim, records: int) -> float:
+    """Return the largest chance to write down a whole record, of so many that it could be, all as likely.
+
+    >>> round(reconstructed(PureDP(1.0), 10**6), 9)
+    2.718e-06
+    """
+    return success(claim, 1 / whole("records", records, 1))
+
+
+def predictive_value(claim: Claim, prior: float, false_alarms: float) -> float:
     """Return how sure an alarm can be: Pr[in the data | alarm], for a prior and a false-alarm rate.
 
     >>> from sottovoce.privacy.pure import PureProfile
     >>> round(predictive_value(PureProfile(1.0), 0.5, 0.1), 4)
     0.7311
     """
-    prior = real("prior", prior, below=1.0)
+    prior = real("prior", prior, below=_ONE)
     false_alarms = real("false_alarms", false_alarms, below=_ONE)
-    hits = _hits(profile, false_alarms)
-    if prior == 0 or hits == 0:
+    hits = success(claim, false_alarms)
+    if prior in (0, 1) or hits == 0:
         return prior
-    return prior * hits / (prior * hits + (1 - prior) * false_alarms)
+    # Divided by the hits first: nothing underflows to a nought over a nought.
+    return min(1.0, prior / (prior + (1 - prior) * (false_alarms / hits)) * _LIFT)
 
 
 def promised_success(promise: Promise, baseline: float) -> float:
@@ -111,16 +161,20 @@ def promised_success(promise: Promise, baseline: float) -> float:
     >>> round(promised_success(ApproxDP(1.0, 1e-6), 0.01), 6)
     0.027184
     """
-    chance = float(as_floats("baseline", baseline, 0.0, below=1.0))
+    chance = real("baseline", baseline, below=_ONE)
     match promise:
+        case PureDP(epsilon):
+            return _bounded(epsilon, 0.0, chance)
         case ApproxDP(epsilon, delta):
-            many = math.exp(min(epsilon, 700.0)) * chance + delta
-            return min(1.0, many, 1 - math.exp(-epsilon) * (1 - delta - chance))
+            return _bounded(epsilon, delta, chance)
         case MaxAdvantage(most):
-            return min(1.0, chance + most)
+            return min(1.0, (chance + most) * _LIFT)
         case MaxSuccess(most, known):
-            # Hits grow with false alarms, in a concave curve that starts at 0 or above.
-            return min(1.0, most * max(1.0, chance / known))
+            # The curve of hits is concave and its own mirror image about "hits = 1 - false alarms". Between the
+            # promised point and its image it lies below that of a pure promise, outside below that of an advantage.
+            if min(known, 1 - most) < chance < max(known, 1 - most):
+                return _bounded(_steepness(most, known), 0.0, chance)
+            return min(1.0, (chance + (most - known)) * _LIFT)
     return success(least_private(promise), chance)
 
 
@@ -129,15 +183,34 @@ def promised_advantage(promise: Promise) -> float:
 
     >>> round(promised_advantage(PureDP(1.0)), 4)
     0.4621
+    >>> round(promised_advantage(MaxSuccess(0.05, baseline=0.01)), 4)
+    0.6667
     """
     match promise:
+        case PureDP(epsilon):
+            return min(1.0, math.tanh(epsilon / 2) * _LIFT)
         case ApproxDP(epsilon, delta):
-            return min(1.0, math.tanh(epsilon / 2) + delta * (1 - math.tanh(epsilon / 2)))
+            return min(
+                1.0, (math.tanh(epsilon / 2) + 2 * delta * math.exp(-epsilon) / (1 + math.exp(-epsilon))) * _LIFT
+            )
         case MaxAdvantage(most):
             return most
         case MaxSuccess(most, known):
-            return 1 - known / most  # where the line through the origin and the promise reaches certainty
+            return min(1.0, math.tanh(_steepness(most, known) / 2) * _LIFT)
     return advantage(least_private(promise))
+
+
+def _bounded(epsilon: float, delta: float, chance: float) -> float:
+    """Return the hits that (ε, δ) leaves at a false-alarm rate, rounded up."""
+    exponent = epsilon + math.log(chance) if chance > 0 else -math.inf
+    many = (math.exp(exponent) if exponent < 1 else math.inf) + delta
+    most = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + chance)
+    return min(1.0, max(min(many, most) * (1 + 4e-16 * (4 + abs(exponent))) if chance > 0 else min(many, most), chance))
+
+
+def _steepness(most: float, known: float) -> float:
+    """Return the ε of the pure promise whose curve of hits passes through a promised point."""
+    return math.log(most / known) if most + known <= 1 else math.log((1 - known) / (1 - most))
 
 
 def least_private(promise: Promise) -> Profile:
@@ -154,38 +227,93 @@ def least_private(promise: Promise) -> Profile:
     raise IncompatibleNotions(f"no curve goes with {promise}; ask what it leaves to a guess instead")
 
 
-def _hits(profile: Profile, alpha: float) -> float:
-    """Return 1 - β(α), the power of the best test; as a sum of positive terms, so that a small one keeps its digits."""
-    if alpha >= 1:
-        return 1.0
+def _hits(profile: Profile, alphas: Floats) -> Floats:
+    """Return 1 - β(α), the power of the best test; as a sum of positive terms, so that a small one keeps its digits.
 
-    def bounds(epsilon: Floats) -> Floats:
-        delta = np.minimum(profile.delta(epsilon), 1.0)
-        with np.errstate(over="ignore"):
-            first = delta + (np.exp(epsilon + math.log(alpha)) if alpha > 0 else 0.0)
-        second = -np.expm1(-epsilon) + np.exp(-epsilon) * (delta + alpha)
-        return np.asarray(np.minimum(first, second))
+    Each of the two families of tangents has one best ε, by convexity: the better family is looked at on a grid, then
+    closer and closer by.
+    """
+    rates = alphas[:, None]
+    with np.errstate(all="ignore"):
+        logs = np.log(rates)
 
+        def deltas(epsilon: Floats) -> Floats:
+            return np.fmin(profile.delta(epsilon), 1.0)
+
+        def steep(epsilon: Floats, delta: Floats) -> Floats:
+            return np.asarray(delta + np.exp(epsilon + logs))
+
+        def flat(epsilon: Floats, delta: Floats) -> Floats:
+            return np.asarray(-np.expm1(-epsilon) + np.exp(-epsilon) * (delta + rates))
+
+        grid = _grid(profile, float(np.min(alphas, initial=1.0)))
+        known = deltas(grid)[None, :]
+        first, second = steep(grid[None, :], known), flat(grid[None, :], known)
+        better = (first.min(axis=1) <= second.min(axis=1))[:, None]
+        places, values = np.broadcast_to(grid, first.shape), np.where(better, first, second)
+        least = np.ones(alphas.shape)
+        for finer in range(_ROUNDS + 1):
+            best = np.argmin(values, axis=1)[:, None]
+            least = np.fmin(least, np.take_along_axis(values, best, axis=1)[:, 0])
+            if finer < _ROUNDS:
+                low = np.take_along_axis(places, np.maximum(best - 1, 0), axis=1)
+                high = np.take_along_axis(places, np.minimum(best + 1, places.shape[1] - 1), axis=1)
+                places = low + (high - low) * _FINER
+                fine = deltas(places.ravel()).reshape(places.shape)
+                values = np.where(better, steep(places, fine), flat(places, fine))
+        # The exponent of a small α rounds by its size.
+        lift = 1 + 4e-16 * (4 + np.where(alphas > 0, np.abs(logs[:, 0]), 0.0))
+    if not profile.has_own_delta:
+        least = np.fmin(least, _hits_by_orders(profile, alphas))
+    return np.where(alphas >= 1, 1.0, np.clip(least * lift, alphas, 1.0))
+
+
+def _hits_by_orders(profile: Profile, alphas: Floats) -> Floats:
+    """Return the power of the best test that a Rényi curve allows, rounded up.
+
+    A test is an event, and what happens to its two chances is a coin: by data processing it lies no further from the
+    other coin than the curve allows, at any order. Where δ(ε) comes from the curve, this is the shorter way.
+    """
+    inside = (alphas > 0) & (alphas < 1)
+    own = [order for order in getattr(profile, "orders", ()) if order > 1]  # where the curve itself is known
+    orders = np.unique(np.concatenate([_ORDERS, own]))
+    orders = orders[np.isfinite(profile.renyi(orders))]
+    out = np.ones(alphas.shape)
+    if not orders.size or not inside.any():
+        return out
+    rates = alphas[inside][:, None]
+    places = np.broadcast_to(np.log(orders - 1), (rates.size, orders.size))
+    least = np.ones(rates.size)
+    for finer in range(3):
+        found = _heads(profile, rates, places)
+        least = np.fmin(least, found.min(axis=1))
+        if finer < 2:
+            best = np.argmin(found, axis=1)[:, None]
+            low = np.take_along_axis(places, np.maximum(best - 1, 0), axis=1)
+            high = np.take_along_axis(places, np.minimum(best + 1, places.shape[1] - 1), axis=1)
+            places = low + (high - low) * _FINER
+    out[inside] = least
+    return out
+
+
+def _heads(profile: Profile, rates: Floats, places: Floats) -> Floats:
+    """Return how often a coin may show heads beside one that does at a rate, at orders 1 + e^place; rounded up."""
+    orders = 1 + np.exp(places)
+    most = profile.renyi(orders.ravel()).reshape(orders.shape) * (1 + 1e-9)
+    chances = np.broadcast_to(rates, orders.shape)
+    low, high = np.zeros(orders.shape), 1 - chances
+    with np.errstate(all="ignore"):
+        for _ in range(52):
+            middle = (low + high) / 2
+            beyond = _coins(chances, middle, orders) > most  # type: ignore[arg-type]
+            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return np.asarray(chances + high)
+
+
+def _grid(profile: Profile, least: float) -> Floats:
+    """Return where tangents are compared: from far below the advantage to where e^ε times the least rate is one."""
     pure = profile.pure()
-    top = min(pure if math.isfinite(pure) else 60.0, max(60.0, 2 * -math.log(max(alpha, 1e-300))))
-    grid = np.concatenate([[0.0], np.geomspace(min(1e-6, top / 2) if top > 0 else 1e-6, max(top, 2e-6), _POINTS)])
-    if math.isfinite(pure):
-        grid = np.append(grid, pure)
-    values = bounds(grid)
-    best = int(np.argmin(values))
-    least = float(values[best])
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
-    if high > low:
-        found = optimize.minimize_scalar(
-            lambda e: float(bounds(np.array([e]))[0]), bounds=(float(low), float(high)), method="bounded"
-        )
-        least = min(least, float(found.fun))
-    # The exponent of a small α rounds by its size.
-    lift = 1 + 4e-16 * (2 - math.log(alpha)) if alpha > 0 else 1 + 1e-15
-    return min(max(least * lift, alpha), 1.0)
-
-
-def _at_most_one_less(hits: float) -> float:
-    """Return 1 - hits, rounded down."""
-    rest = 1.0 - hits
-    return rest if hits <= 1.0 - rest else math.nextafter(rest, 0.0)
+    top = min(pure, max(60.0, -math.log(max(least, 1e-320))))
+    first = min(1e-6, max(float(profile.delta(0.0)), 1e-290), top / 2)
+    grid = np.concatenate([[0.0], np.geomspace(first, top, _POINTS)]) if top > 0 else np.zeros(1)
+    return np.append(grid, [1e3, 1e6, 1e9, 1e12]) if least == 0 and math.isinf(pure) else grid

@@ -3,6 +3,7 @@
 from sottovoce.readings.ball_sum import BallSum
 from sottovoce.readings.base import READINGS, Block, Looks, Movement, Reading, Seen, Statistics
 from sottovoce.readings.category_counts import CategoryCounts
+from sottovoce.readings.cell_counts import CellCounts
 from sottovoce.readings.class_moments import ClassMoments
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
@@ -17,6 +18,7 @@ __all__ = [
     "BallSum",
     "Block",
     "CategoryCounts",
+    "CellCounts",
     "ClassMoments",
     "ClippedRows",
     "ClippedSum",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +71,8 @@ class BallSum(Reading):
         most = 1 << 52
         steps = [exact_sum(grid.steps(column, -most, most)) for column in (tame * shrink[:, None]).T]
         scale = Fraction(2) ** exponent / grid.unit
-        return Statistics(len(rows), np.array([float(step * scale) for step in steps]))
+        exact = tuple(step * scale for step in steps)
+        return Statistics(len(rows), np.array([float(entry) for entry in exact]), exact=exact)
 
     def check_sums(self, n: int) -> None:
         """Raise unless a double holds the sum."""
@@ -86,7 +88,9 @@ class BallSum(Reading):
         length, most = _norm(total), n * self.radius
         if length > most + math.sqrt(self.dimension) * sum_error(n, self.radius):
             raise self._off(n)
-        return Statistics(n, total * (most / length)) if length > most else statistics
+        if statistics.exact is not None and all(map(operator.eq, map(float, statistics.exact), total.tolist())):
+            return statistics  # added without rounding, of rows short of the radius
+        return Statistics(n, total * (most / length)) if length > most else Statistics(n, total)
 
     def project(self, n: int, total: Floats) -> Floats:
         """Return the sum scaled down into n balls where it lies outside."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ READINGS = Registry(
         "class moments": f"{_HERE}.class_moments:ClassMoments",
         "joint": f"{_HERE}.joint:Joint",
         "group moments": f"{_HERE}.group_moments:GroupMoments",
+        "cell counts": f"{_HERE}.cell_counts:CellCounts",
         "clipped rows": f"{_HERE}.rows:ClippedRows",
         "moments": f"{_HERE}.moments:Moments",
         "look": f"{_HERE}.look:Look",
@@ -65,10 +67,13 @@ class Statistics(Seen):
     above
         For a `ClippedSum` the sum of S(x) - low, where it is known to its own last digits: near 10⁹ the double next to
         a total lies further off than one record can move it.
+    exact
+        The sum as it was added, on a public grid and without rounding, where that is known: a sample is drawn from it.
     """
 
     total: Floats
     above: float | None = field(default=None, repr=False)
+    exact: tuple[Fraction, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "total", np.atleast_1d(any_floats("total", self.total)))

@@ -66,7 +66,7 @@ class ClippedSum(Reading):
         total = exact_sum(grid.steps(np.floor(column) if self.integer else column, first, last))
         # Rounded once, from the exact sum: so are the two numbers that a table gives.
         above = float(total / grid.unit - column.size * Fraction(low))
-        return Statistics(column.size, np.array([grid.value(total)]), above)
+        return Statistics(column.size, np.array([grid.value(total)]), above, (total / grid.unit,))
 
     def grid_steps(self) -> tuple[Grid, int, int]:
         """Return the grid that the bounds choose, and its first and last step within them."""
@@ -96,7 +96,16 @@ class ClippedSum(Reading):
         if not n * self.low - slack <= total[0] <= n * self.high + slack:
             raise self._off(n)
         above = self._above(statistics)
-        return Statistics(n, np.clip(total, n * self.low, n * self.high), above)
+        return Statistics(n, np.clip(total, n * self.low, n * self.high), above, (self._exact(statistics, slack),))
+
+    def _exact(self, statistics: Statistics, slack: float) -> Fraction:
+        """Return the sum without rounding, as near as it is known."""
+        n, known, low = statistics.n, Fraction(statistics.total[0]), Fraction(self.low)
+        if statistics.exact is not None and abs(statistics.exact[0] - known) <= slack:
+            known = statistics.exact[0]
+        elif statistics.above is not None and math.isfinite(statistics.above):
+            known = n * low + Fraction(statistics.above)
+        return min(max(known, n * low), n * Fraction(self.high))
 
     def _above(self, statistics: Statistics) -> float:
         """Return Σ(S(x) - low), from 0 to n·(high - low), to more digits than one record moves."""

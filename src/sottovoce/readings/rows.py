@@ -52,8 +52,9 @@ class RowReading(Reading):
         What is public of each column: numbers and counts become −1 to 1, a flag 0 or 1, a category one entry for each
         value but the first. Where empty, columns are numbers and taken as they are.
     label
-        What is public of the label's column: two categories or a flag of a binary loss, else a number or a count whose
-        range becomes `labels`. Where None, labels are in their range already.
+        What is public of the label's column: two categories or a flag of a binary loss, a category whose places run
+        through `labels`, else a number or a count whose range becomes `labels`. Where None, labels are in their range
+        already.
     missing
         What a cell that holds no number counts as where `features` is empty: one number, or one a column.
     """
@@ -85,6 +86,9 @@ class RowReading(Reading):
 
     def _check_label(self) -> None:
         if self.label is None:
+            return
+        many = isinstance(self.label, Category) and self.labels == (0, len(self.label.categories) - 1)
+        if many and not self.binary:
             return
         two = isinstance(self.label, Flag) or (isinstance(self.label, Category) and len(self.label.categories) == 2)
         if not (two if self.binary else isinstance(self.label, Number | Count)):
@@ -154,6 +158,14 @@ class RowReading(Reading):
             raise InvalidData(f"X must have {self.inputs} columns. Got {len(columns)}")
         return columns
 
+    def entries(self, X: Any) -> Floats:
+        """Return columns, with facts, in units of their own: numbers within their bounds, a category's entries."""
+        parts = []
+        for fact, cells in zip(self.features, self._columns(X), strict=True):
+            values = number_or_place(fact, cells)
+            parts.append(inside(fact, values)[:, None] if isinstance(fact, Number | Count) else encoded(fact, values))
+        return np.concatenate(parts, axis=1)
+
     def encode(self, values: list[Floats]) -> Floats:
         """Return one row a record, the intercept last, from one array a column."""
         if self.features:
@@ -171,7 +183,7 @@ class RowReading(Reading):
         if self.binary:
             yes = values == high if self.label is None else values == 1
             return np.where(yes, high, low)
-        if self.label is None:
+        if self.label is None or isinstance(self.label, Category):
             return np.clip(fill(values, self.neutral), low, high)
         return np.clip(low + (scaled(self.label, values) + 1) * ((high - low) / 2), low, high)
 
@@ -311,13 +323,19 @@ def encoded(column: Column, values: Floats) -> Floats:
     return scaled(column, values)[:, None]
 
 
-def scaled(column: Column, values: Floats) -> Floats:
-    """Return a number or a count as −1 to 1, what is missing as the middle (of a count, as 0)."""
+def inside(column: Column, values: Floats) -> Floats:
+    """Return a number or a count within its bounds, what is missing as the middle (of a count, as 0)."""
     low, high, filler = span(column)
     with np.errstate(all="ignore"):
         tame = np.where(np.abs(values) >= TINY * max(abs(low), abs(high)), values, 0.0)
-        inside = np.clip(np.where(np.isnan(values), filler, tame), low, high)
-        return np.clip(2 * ((inside - low) / (high - low)) - 1, -1.0, 1.0)
+        return np.clip(np.where(np.isnan(values), filler, tame), low, high)
+
+
+def scaled(column: Column, values: Floats) -> Floats:
+    """Return a number or a count as −1 to 1, what is missing as the middle (of a count, as 0)."""
+    low, high, _ = span(column)
+    with np.errstate(all="ignore"):
+        return np.clip(2 * ((inside(column, values) - low) / (high - low)) - 1, -1.0, 1.0)
 
 
 def span(column: Column) -> tuple[float, float, float]:

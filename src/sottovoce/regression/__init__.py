@@ -7,11 +7,13 @@ inside the sampler only.
 from __future__ import annotations
 
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.regression.best_of import BestRegression
 from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
 from sottovoce.regression.choose import choose
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.custom_loss import CustomLoss
 from sottovoce.regression.design import Design
+from sottovoce.regression.filtered import FilteredRegression
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.localised import LocalisedRegression
@@ -31,10 +33,12 @@ from sottovoce.regression.placement import Placement, placed
 from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 from sottovoce.regression.predictive import posterior_predictive
 from sottovoce.regression.refined import RefinedRegression
+from sottovoce.regression.softmax import Softmax, SoftmaxPosterior
 from sottovoce.regression.tempered import TemperedRegression
 
 __all__ = [
     "AdaptiveLooks",
+    "BestRegression",
     "Chain",
     "Coefficients",
     "ComplementaryLogLog",
@@ -42,6 +46,7 @@ __all__ = [
     "CustomLoss",
     "Design",
     "DiffusedRegression",
+    "FilteredRegression",
     "Formula",
     "GaussianPosterior",
     "Huber",
@@ -55,6 +60,8 @@ __all__ = [
     "Probit",
     "RefinedRegression",
     "SmoothedHinge",
+    "Softmax",
+    "SoftmaxPosterior",
     "Squared",
     "TemperedRegression",
     "choose",

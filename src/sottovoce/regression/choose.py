@@ -9,7 +9,7 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Squared
+from sottovoce.regression.residuals import family_of
 
 __all__ = ["choose"]
 
@@ -27,23 +27,24 @@ def choose(
 ) -> Mechanism:
     """Return the mechanism called `name`, calibrated to `target`.
 
-    ``auto`` is the refined posterior, which takes noisy statistics where 2n·μ ≥ d^{3/2} and looks widely where not:
-    a choice made by n, d and the promise. For the squared loss, which has sufficient statistics, it is those.
-    `prior_scale` is a public guess of ‖w‖; 30/data_norm where None.
+    ``auto`` is the filtered regression for classes and lines, which predicts best, and the refined posterior for other
+    losses: a choice made by the loss; all settings are by n, d and the promise.
+    `prior_scale` is a public guess of ‖w‖; the mechanism's own where None, of chains 30/data_norm.
 
     >>> from sottovoce.regression.losses import Logistic
     >>> from sottovoce.privacy.promises import GaussianDP
     >>> choose("auto", Design(Logistic(), 3, 1.0), 1000, GaussianDP(0.5)).word
-    'refined regression'
+    'filtered regression'
     """
     known = names_for(design)
-    if name == "auto":  # the squared loss has sufficient statistics: one noisy look at them is best
-        name = "noisy-moments" if isinstance(design.loss, Squared) else "refined"
+    if name == "auto":
+        name = "refined" if family_of(design.loss) is None else "filtered"
     if name not in known:
         raise InvalidValue(f"no mechanism is called {name!r}; use one of auto, {', '.join(known)}")
     scale = 30.0 / design.data_norm if prior_scale is None else prior_scale
     chains: dict[str, Any] = {"draws": draws, "n_steps": n_steps, "precision": precision}
     options: dict[str, dict[str, Any]] = {
+        "filtered": {"prior_scale": prior_scale},
         "refined": chains | {"prior_scale": scale * design.data_norm},
         "localised": chains | {"scales": (scale, scale / 2, scale / 4)},
         "diffused": chains | {"prior_scale": scale},

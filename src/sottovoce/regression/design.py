@@ -59,6 +59,7 @@ class Design:
     word: ClassVar[str] = "regression"
     parameter: ClassVar[str] = "w"
     mechanisms: ClassVar[tuple[str, ...]] = (
+        "filtered regression",
         "refined regression",
         "localised regression",
         "diffused regression",
@@ -87,6 +88,10 @@ class Design:
         object.__setattr__(self, "missing", reading.missing)
         if not math.isfinite(self.constants.lipschitz * self.constants.curvature):
             raise InvalidValue(f"the slope of {self.loss.name} has no bound: give a finite radius for ‖w‖")
+        if not self.intercept and any(self._shifts()):
+            raise InvalidValue(
+                "a column whose bounds are not −b and b is measured from their middle, which needs an intercept"
+            )
         if self.names and len(self.names) != reading.inputs + 1:
             raise InvalidValue(f"names are those of {reading.inputs} feature(s) and the label. Got {len(self.names)}")
 
@@ -127,6 +132,15 @@ class Design:
             of_category = isinstance(fact, Category)
             terms += [f"{name}[{value}]" for value in fact.categories[1:]] if of_category else [str(name)]
         return terms + ["intercept"] * bool(self.intercept)
+
+    def _shifts(self) -> list[float]:
+        """Return by how much each number, and the label, is moved before it is scaled."""
+        numbers = [fact for fact in self.features if isinstance(fact, Number | Count)]
+        shifts = [low + high for low, high, _ in map(span, numbers)]
+        if isinstance(self.label, Number | Count):
+            (low, high, _), (first, end) = span(self.label), self.loss.labels
+            shifts.append(low - first * (high - low) / (end - first))
+        return shifts
 
     def units(self) -> tuple[Floats, Floats]:
         """Return the matrix A and the shift b with which w becomes coefficients in the columns' own units, Aw + b.
@@ -191,6 +205,8 @@ class Design:
         labels, (low, high) = column_of(y), self.loss.labels
         if self.loss.binary:
             return np.where(labels == high, high, low)
+        if isinstance(self.label, Category):  # places of classes
+            labels = np.rint(np.where(np.isfinite(labels), labels, 0.0))
         return np.clip(np.where(np.isfinite(labels), labels, self.reading.neutral), low, high)
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,11 +14,13 @@ import numpy as np
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import is_secure
 from sottovoce.readings.rows import scale_down
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Loss, held
 from sottovoce.regression.placement import Placed, Placement, place
+from sottovoce.regression.rounding import CoupledNormals, ball_of, rounded_normals
 
 __all__ = ["check_range", "run_chains"]
 
@@ -42,7 +44,9 @@ def run_chains(
 ) -> Floats:
     """Return the last iterate of every chain, from U(w) = ρΣℓ(w·xᵢ, yᵢ) + (m/2)‖w − centre‖².
 
-    It is rounded to a public grid, fine beside the noise √(2h) of the last step.
+    The last step adds an exactly rounded normal, on cells that are fine beside its noise √(2h); what the steps before
+    it round off is part of the certificate. (Seeded chains, for experiments, take all steps in floating point and are
+    rounded to a grid.)
 
     Parameters
     ----------
@@ -66,11 +70,18 @@ def run_chains(
         numbers = _Numbers(design, len(y), chain, data_weight, placement.dtype)
         rows = place(design, X, y, placement, chains=centre.shape[0])
         # The constants hold inside the ball only, so that a chain starts there too.
-        start = jnp.asarray(scale_down(centre, design.radius), placement.dtype)
+        radius = ball_of(design, chain.convexity)
+        start = jnp.asarray(scale_down(centre, radius), placement.dtype)
         run = _stream if placement.stream else _resident
-        last = run(design, rows, numbers, start, chain.n_steps, rng, progress)
+        exact = is_secure(rng)
+        steps, source = (chain.n_steps - 1, CoupledNormals(rng)) if exact else (chain.n_steps, rng)
+        last = run(design, rows, numbers, start, steps, source, progress)
+        if exact:
+            last = _jit_mean(last, _total(design, rows, numbers, last), start, dict(numbers))
         if not np.all(np.isfinite(last)):
             raise InvalidValue("the chain left the range of its numbers; nothing is released. Use a finite radius")
+        if exact:
+            return scale_down(rounded_normals(np.asarray(last, dtype=np.float64), chain.step, rng), radius)
         return to_grid(last, math.sqrt(2 * chain.step))
 
 
@@ -90,7 +101,7 @@ def _scalars(design: Design, chain: Chain, data_weight: float) -> dict[str, floa
         "weight": data_weight,
         "pull": chain.convexity,
         "steepest": design.constants.lipschitz,
-        "radius": design.radius,
+        "radius": ball_of(design, chain.convexity),
     }
 
 
@@ -121,8 +132,12 @@ def _gradient(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: ja
     return _matmul(held(loss.slope(_matmul(X, W.T), y[:, None]), steepest).T, X)
 
 
+def _mean(W: jax.Array, gradient: jax.Array, centre: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
+    return W - n["step"] * (n["weight"] * gradient + n["pull"] * (W - centre))
+
+
 def _move(W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
-    W = W - n["step"] * (n["weight"] * gradient + n["pull"] * (W - centre)) + n["kick"] * noise
+    W = _mean(W, gradient, centre, n) + n["kick"] * noise
     norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
     return jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)
 
@@ -157,7 +172,15 @@ def _run_block(
 
 
 _chunk_gradient = jax.jit(_gradient, static_argnums=0)
-_jit_move = jax.jit(_move)
+_jit_move, _jit_mean = jax.jit(_move), jax.jit(_mean)
+
+
+def _total(design: Design, rows: Placed, numbers: _Numbers, W: jax.Array) -> jax.Array:
+    """Return Σ∇ℓ over all chunks, for each chain."""
+    gradient = jnp.zeros_like(W)
+    for X, y in rows.chunks():
+        gradient += _chunk_gradient(design.loss, X, y, W, numbers["steepest"])
+    return gradient
 
 
 def _resident(
@@ -166,10 +189,12 @@ def _resident(
     numbers: _Numbers,
     start: jax.Array,
     n_steps: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | CoupledNormals,
     progress: Any,
 ) -> jax.Array:
     W, dtype = start, start.dtype
+    if n_steps == 0:
+        return W
     # A power of two: chains of many lengths share a few compiled programs.
     block = max(1, min(1 << (n_steps - 1).bit_length(), _BLOCK // start.size))
     for first in range(0, n_steps, block):
@@ -187,14 +212,12 @@ def _stream(
     numbers: _Numbers,
     start: jax.Array,
     n_steps: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | CoupledNormals,
     progress: Any,
 ) -> jax.Array:
     W = start
     for k in range(n_steps):
-        gradient = jnp.zeros_like(W)
-        for X, y in rows.chunks():
-            gradient += _chunk_gradient(design.loss, X, y, W, numbers["steepest"])
+        gradient = _total(design, rows, numbers, W)
         noise = jnp.asarray(rng.standard_normal(start.shape), start.dtype)
         W = _jit_move(W, gradient, noise, start, dict(numbers))
         if progress:

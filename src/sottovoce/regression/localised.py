@@ -32,7 +32,7 @@ def plan_phases(
         raise InvalidValue("give at least one prior scale, such as (20, 10, 5)")
     share = GaussianDP(mu / math.sqrt(len(scales) * draws))
     return tuple(
-        DiffusedRegression.calibrate(design, n, share, prior_scale=R, n_steps=n_steps, precision=precision)
+        DiffusedRegression.calibrate(design, n, share, prior_scale=R, n_steps=n_steps, precision=precision, stride=1.0)
         for R in scales
     )
 

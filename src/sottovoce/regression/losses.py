@@ -47,7 +47,7 @@ LOSSES = Registry(
         name: f"{_HERE}.losses:{name}"
         for name in ("Logistic", "Probit", "ComplementaryLogLog", "Poisson", "SmoothedHinge", "Squared", "Huber")
     }
-    | {"CustomLoss": f"{_HERE}.custom_loss:CustomLoss"},
+    | {"CustomLoss": f"{_HERE}.custom_loss:CustomLoss", "Softmax": f"{_HERE}.softmax:Softmax"},
     "sottovoce.losses",
 )
 """Every kind of loss by its word."""

@@ -29,10 +29,9 @@ class Placement:
     devices
         The devices to spread the rows over; JAX's default device where empty.
     precision
-        ``"float64"``, or ``"float32"`` for speed. The certificate is a statement about real numbers. Rounding
-        moves the sum of n gradients by about n·1e-16 of one record's share in double precision, which is
-        nothing, and by n·1e-7 in single: a tenth of a record at n = 10⁶, and nobody has bounded what a chain makes
-        of it. A release in single precision is therefore unproven, and refused unless you accept that.
+        ``"float64"``, or ``"float32"`` for speed. The certificate counts what rounding can do, in any order of
+        summation; where single precision would add more than a tenth to μ, a release is unproven and refused
+        unless you accept that.
     chunk_rows
         At most this many rows are multiplied at once, so that the n × chains predictors fit in memory.
     stream

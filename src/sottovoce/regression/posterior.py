@@ -21,10 +21,14 @@ from sottovoce.regression.certificate import Chain, mixing_steps
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.langevin import check_range, run_chains
 from sottovoce.regression.losses import Logistic, positive
+from sottovoce.regression.old_states import renewed
 from sottovoce.regression.placement import Placement, Progress, current
+from sottovoce.regression.rounding import step_error
 
 __all__ = ["ConcentratedRegression", "DiffusedRegression", "RegressionMechanism", "default_precision", "prior_of"]
 
+_SLIGHT = 0.1
+"""Single precision is proven where its rounding adds at most this much to the sensitivity."""
 _LOT = 4096
 """Chains run at once for an attack: always as many, so that one compiled program serves all."""
 
@@ -52,10 +56,14 @@ class RegressionMechanism(Mechanism):
     """What the mechanisms of a regression share: the system is a `Design`, and chains see its rows."""
 
     forecasts: ClassVar[bool] = False
+    many_classes: ClassVar[bool] = False
+    """Whether it serves a softmax of several predictors."""
     system: Design
 
     def __post_init__(self) -> None:
         check_design(self.system)
+        if not self.many_classes and self.system.loss.word == "Softmax":
+            raise InvalidValue(f"a {self.word} has two classes; for more use 'filtered'")
         whole("n", self.n, 1)
         super().__post_init__()
 
@@ -75,6 +83,10 @@ class RegressionMechanism(Mechanism):
     def _statistics(self, records: Any) -> Any:
         return self.reading.read(records)
 
+    @classmethod
+    def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return renewed(state)
+
     def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
         """Return what so many independent releases let out, a row each."""
         lot = min(_LOT, draws)
@@ -83,11 +95,7 @@ class RegressionMechanism(Mechanism):
 
 
 def check_precision(precision: Any) -> Basis:
-    """Return what a certificate rests on at this precision.
-
-    Rounding moves the sum of n gradients by about n·1e-16 of one record's share in double precision, which is nothing,
-    and by n·1e-7 in single: a tenth of a record at n = 10⁶, and nobody has bounded what a chain makes of it.
-    """
+    """Return what a certificate rests on at this precision, where rounding has not been bounded for a chain."""
     return Basis.BOUND if Placement(precision=precision).precision == "float64" else Basis.CONVERGENCE
 
 
@@ -106,9 +114,15 @@ class _Chains(RegressionMechanism):
     draws
         How many samples a release holds; each comes from a chain of its own and they cost √draws·μ together.
     n_steps, step
-        t and h; a mixing rule and 1/M where None.
+        t and h; a mixing rule and `stride`/M where None.
+    stride
+        How long a step is by default, beside 1/M. An unadjusted chain is wider than its target, up to 2/(2 − stride)
+        times in variance, and piles mass on the sphere of a ball that is no longer than a step: a quarter where the
+        sample is what was asked for, 1 where it is a way to a prediction.
     precision
-        ``"float64"``, or ``"float32"`` for speed: then the claim is unproven, and a release refused unless accepted.
+        ``"float64"``, or ``"float32"`` for speed. What rounding can do is bounded and part of μ; in single precision
+        that bound is of use for few records or a small ball only. Where it would add more than a tenth, the claim
+        leaves it out and is unproven: a release is refused unless accepted.
     """
 
     prior_precision: float
@@ -117,10 +131,12 @@ class _Chains(RegressionMechanism):
     n_steps: int | None = None
     step: float | None = None
     precision: str = "float64"
+    stride: float = 0.25
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("prior_precision", self.prior_precision)
+        positive("stride", self.stride, high=1.0)
         positive("data_weight", self.data_weight)
         object.__setattr__(self, "draws", whole("draws", self.draws, 1))
         check_precision(self.precision)
@@ -131,14 +147,19 @@ class _Chains(RegressionMechanism):
         """The public numbers of the chain."""
         m, rho = self.prior_precision, self.data_weight
         M = self.design.smoothness(self.n, rho, m)
-        step = 1 / M if self.step is None else self.step
+        step = self.stride / M if self.step is None else self.step
         steps = mixing_steps(m, step) if self.n_steps is None else self.n_steps
-        return Chain(m, M, self.design.sensitivity(rho), step=step, n_steps=steps)
+        error = step_error(self.design, self.n, rho, m, step, self.precision)
+        moved = self.design.sensitivity(rho)
+        proven = self.precision == "float64" or 2 * error <= _SLIGHT * step * moved
+        return Chain(m, M, moved, step=step, n_steps=steps, rounding=error if proven else 0.0)
 
     @property
     def profile(self) -> GaussianProfile:
         """What all the samples together cost, whether the chains have converged or not."""
-        return GaussianProfile(self.chain.mu * math.sqrt(self.draws), basis=check_precision(self.precision))
+        chain = self.chain
+        basis = Basis.BOUND if chain.rounding else check_precision(self.precision)
+        return GaussianProfile(chain.mu * math.sqrt(self.draws), basis=basis)
 
     @property
     def exact_profile(self) -> GaussianProfile:
@@ -191,6 +212,14 @@ class _Chains(RegressionMechanism):
     def _parameters(self) -> dict[str, Any]:
         return self.numbers() | {"draws": int(self.draws), "precision": self.precision}
 
+    def describe(self) -> str:
+        """Return the mechanism in one line, with how far its chain is from the posterior it samples."""
+        found = f"{super().describe()}; converged, its variance is up to {self.chain.spread:.3g} times the posterior's"
+        if math.isfinite(self.design.radius):
+            part = math.sqrt(2 * self.chain.step * self.design.dimension) / self.design.radius
+            found += f", and a step's noise is {part:.2g} of the ball's radius, on whose sphere what leaves it is put"
+        return found
+
     def numbers(self) -> dict[str, Any]:
         """Return the numbers of one chain."""
         chain = self.chain
@@ -234,13 +263,15 @@ class DiffusedRegression(_Chains):
         n_steps: int | None = None,
         largest_weight: float = 1.0,
         precision: str = "float64",
+        stride: float = 0.25,
     ) -> Self:
         """Return the mechanism with the largest ρ ≤ `largest_weight` that keeps `target`.
 
         Give the prior as its precision m, or as the size ‖w‖ ≈ `prior_scale` it expects; 30/data_norm where neither.
         """
         check_design(design)
-        made = cls(design, n, prior_of(design, prior_precision, prior_scale), 1e-300, draws, n_steps, None, precision)
+        prior = prior_of(design, prior_precision, prior_scale)
+        made = cls(design, n, prior, 1e-300, draws, n_steps, None, precision, stride)
         rho = largest_keeping(
             lambda weight: replace(made, data_weight=weight).profile,
             target,
@@ -261,7 +292,7 @@ class ConcentratedRegression(_Chains):
     >>> design = Design(Logistic(), dimension=20, data_norm=1.0)
     >>> mechanism = ConcentratedRegression.calibrate(design, 10_000, GaussianDP(0.5), prior_precision=0.2)
     >>> mechanism.data_weight, round(mechanism.prior_precision, 3)
-    (1.0, 14.442)
+    (1.0, 14.468)
     """
 
     word: ClassVar[str] = "concentrated regression"
@@ -280,11 +311,12 @@ class ConcentratedRegression(_Chains):
         n_steps: int | None = None,
         data_weight: float = 1.0,
         precision: str = "float64",
+        stride: float = 0.25,
     ) -> Self:
         """Return the mechanism with the least m ≥ m₀ that keeps `target`, the prior as for the diffused."""
         check_design(design)
         least = prior_of(design, prior_precision, prior_scale)
-        made = cls(design, n, least, data_weight, draws, n_steps, None, precision)
+        made = cls(design, n, least, data_weight, draws, n_steps, None, precision, stride)
         variance = largest_keeping(
             lambda v: replace(made, prior_precision=1 / v).profile, target, high=1 / least, name="prior variance"
         )

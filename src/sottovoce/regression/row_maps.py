@@ -23,7 +23,7 @@ from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import positive
 from sottovoce.regression.noisy_moments import Perturbed
 
-__all__ = ["Flattening", "RowMap", "shape_by"]
+__all__ = ["Flattening", "RowMap", "flat_by", "shape_by"]
 
 _ROOM = 1.1
 """Rows up to this multiple of their private root-mean-square norm are left unclipped."""
@@ -83,15 +83,23 @@ class Flattening:
         noise = 2 * c / self.mu
         mean = to_grid(total + noise * rng.standard_normal(d), noise) / n
         mean_square = float(to_grid(square + noise * rng.standard_normal(), noise)) / n * c
-        blur = d * (noise / n) ** 2
-        length = float(mean @ mean)
-        true_length = max(length - blur, 0.0)
-        # Noise tilts the direction: a part blur/length of the mean escapes the shrinking and stays in the rows.
-        spread = max(mean_square - true_length, 0.01 * c * c) + true_length * blur / length
-        shrink = min(1.0, self.keep * math.sqrt(spread / max(true_length, 1e-12 * c * c)))
-        direction = mean / math.sqrt(length)
-        matrix = np.eye(d) - (1 - shrink) * np.outer(direction, direction)
-        return RowMap(matrix, _ROOM * math.sqrt(spread + shrink**2 * true_length))
+        matrix, size, _ = flat_by(mean, mean_square, d * (noise / n) ** 2, c, self.keep)
+        return RowMap(matrix, _ROOM * size)
+
+
+def flat_by(mean: Floats, mean_square: float, blur: float, c: float, keep: float) -> tuple[Floats, float, float]:
+    """Return the matrix that shrinks a noisy mean of rows, the length of a row after it, and what of it is no noise.
+
+    `mean_square` is that of the rows' norms, c their bound, and `blur` the expected square of the noise in `mean`.
+    """
+    length = max(float(mean @ mean), 1e-300)
+    true_length = max(length - blur, 0.0)
+    # Noise tilts the direction: a part blur/length of the mean escapes the shrinking and stays in the rows.
+    spread = max(mean_square - true_length, 0.01 * c * c) + true_length * blur / length
+    shrink = min(1.0, keep * math.sqrt(spread / max(true_length, 1e-12 * c * c)))
+    direction = mean / math.sqrt(length)
+    matrix = np.eye(mean.size) - (1 - shrink) * np.outer(direction, direction)
+    return matrix, math.sqrt(spread + shrink**2 * true_length), true_length / length
 
 
 def shape_by(posterior: GaussianPosterior, moments: Perturbed, n: int) -> RowMap:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
@@ -16,18 +16,24 @@ from sottovoce.server.schemas import (
     DatasetBody,
     HistoryBody,
     KeyBody,
+    LeftBody,
     PlanAnswer,
     PlanBody,
     ReceiptBody,
     RemainingBody,
+    VerbAnswerBody,
+    VerbBody,
 )
 from sottovoce.server.service import Caller, Service
 
-__all__ = ["api_router", "caller_of"]
+__all__ = ["Asking", "Name", "api_router", "caller_of"]
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `sottovoce tokens create`.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 Name = Annotated[str, Path(max_length=64, description="The name of a data set.")]
+Number = Annotated[int, Path(ge=1, le=2**53, description="The number of an entry.")]
+Rows = Annotated[int, Query(ge=0, le=10_000, description="How many records to make up.")]
+Seed = Annotated[int, Query(ge=0, le=2**53, description="The same seed, the same records.")]
 Key = Annotated[
     str | None,
     Header(
@@ -83,6 +89,22 @@ def api_router(service: Service) -> APIRouter:
     async def remaining(caller: Asking, dataset: Name) -> JSONResponse:
         return JSONResponse(await service.run(service.remaining, caller, dataset))
 
+    @router.get(
+        "/api/v1/datasets/{dataset}/left", summary="What is left, in words", responses={200: {"model": LeftBody}}
+    )
+    async def left(caller: Asking, dataset: Name) -> JSONResponse:
+        return JSONResponse(await service.run(service.left, caller, dataset))
+
+    @router.get(
+        "/api/v1/datasets/{dataset}/dummy",
+        summary="Made-up records of the same shape, to try code on: made from the public facts alone, free",
+        response_class=PlainTextResponse,
+        responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+    )
+    async def dummy(caller: Asking, dataset: Name, n: Rows = 100, seed: Seed = 0) -> PlainTextResponse:
+        text = await service.run(service.dummy, caller, dataset, n, seed)
+        return PlainTextResponse(text, media_type="text/csv; charset=utf-8")
+
     @router.get("/api/v1/datasets/{dataset}/history", summary="What was asked", responses={200: {"model": HistoryBody}})
     async def history(caller: Asking, dataset: Name) -> JSONResponse:
         return JSONResponse({"entries": await service.run(service.history, caller, dataset)})
@@ -92,7 +114,7 @@ def api_router(service: Service) -> APIRouter:
         summary="The signed receipt of an answer",
         responses={200: {"model": ReceiptBody}},
     )
-    async def receipt(caller: Asking, dataset: Name, entry: Annotated[int, Path(ge=1, le=2**53)]) -> JSONResponse:
+    async def receipt(caller: Asking, dataset: Name, entry: Number) -> JSONResponse:
         return JSONResponse(await service.run(service.receipt, caller, dataset, entry))
 
     @router.post(
@@ -112,5 +134,21 @@ def api_router(service: Service) -> APIRouter:
     async def ask(caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None) -> JSONResponse:
         answer: dict[str, Any] = await service.ask(caller, dataset, body.question(), idempotency_key)
         return JSONResponse(answer)
+
+    @router.post(
+        "/api/v1/datasets/{dataset}/answers",
+        summary="Ask by verb: a posterior with an interval in every row",
+        responses={200: {"model": VerbAnswerBody}},
+    )
+    async def answer(caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None) -> JSONResponse:
+        return JSONResponse(await service.ask(caller, dataset, body.question(), idempotency_key))
+
+    @router.get(
+        "/api/v1/datasets/{dataset}/answers/{entry}",
+        summary="An answer by verb once more, free",
+        responses={200: {"model": VerbAnswerBody}},
+    )
+    async def again(caller: Asking, dataset: Name, entry: Number) -> JSONResponse:
+        return JSONResponse(await service.again(caller, dataset, entry))
 
     return router

@@ -13,6 +13,7 @@ from sottovoce.server.api import api_router
 from sottovoce.server.config import Config, is_loopback, read_config
 from sottovoce.server.ending import stopping_within
 from sottovoce.server.guard import Guard
+from sottovoce.server.meaning_api import meaning_router
 from sottovoce.server.pacing import Bucket
 from sottovoce.server.page import install_page
 from sottovoce.server.problems import install_problems
@@ -53,6 +54,7 @@ def create_app(config: Config) -> FastAPI:
     )
     app.state.service = service
     app.include_router(api_router(service))
+    app.include_router(meaning_router(service))
     install_problems(app)
     app.state.turns = Bucket(config.limits.requests_per_minute)
     app.state.failures = Bucket(config.limits.failures_per_minute)

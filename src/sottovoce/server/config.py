@@ -12,6 +12,7 @@ from typing import Any
 from sottovoce.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.server.sections import Section
 from sottovoce.systems.naming import column_systems
@@ -54,7 +55,7 @@ class DatasetConfig:
     source: str
     budget: Promise
     columns: Mapping[str, ColumnConfig]
-    order: float | None = None
+    order: Order | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     description: str = ""
@@ -79,7 +80,8 @@ class AnalystConfig:
     """Someone who asks, with a budget for each data set that is open to them."""
 
     name: str
-    budgets: Mapping[str, Promise]
+    budgets: Mapping[str, Promise | float]
+    """A promise of their own, or a share of the whole."""
     title: str = ""
 
 
@@ -208,23 +210,37 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _promise(section: Section, name: str) -> Promise:
-    text = section.text(name)
+def _promise(section: Section, name: str, text: str | None = None) -> Promise:
+    text = section.text(name) if text is None else text
     try:
         return parse_promise(text)
     except InvalidValue as error:
         raise InvalidValue(f"{name} in [{section.where}]: {error}") from None
 
 
+def _part(section: Section, name: str) -> Promise | float:
+    """Return a share of the whole, such as ``"25%"``, or a promise."""
+    if "%" not in (text := section.text(name)):
+        return _promise(section, name, text)
+    try:
+        share = float(text.replace("%", "", 1)) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise section.fail(name, 'a share of the whole such as "25%", or a promise such as "approx:0.5,1e-6"', text)
+    return share
+
+
 def _dataset(name: str, section: Section) -> DatasetConfig:
     order = section.take("order")
-    if order is not None and (isinstance(order, bool) or not isinstance(order, int | float) or order <= 1):
-        raise section.fail("order", "a number > 1", order)
+    numbered = isinstance(order, int | float) and not isinstance(order, bool) and order > 1
+    if order is not None and order != GAUSSIAN and not numbered:
+        raise section.fail("order", f'a number > 1, or "{GAUSSIAN}"', order)
     dataset = DatasetConfig(
         name=name,
         source=section.address("source"),
         budget=_promise(section, "budget"),
-        order=None if order is None else float(order),
+        order=float(order) if numbered else order,
         types=_types(section),
         title=section.text("title", name),
         description=section.text("description", ""),
@@ -294,7 +310,7 @@ def _analyst(name: str, section: Section, datasets: Mapping[str, DatasetConfig])
         Section(section.take("budgets", {}), f"{section.where}.budgets", Path()),
     )
     section.finish()
-    found = {dataset: _promise(budgets, dataset) for dataset in datasets if budgets.has(dataset)}
+    found = {dataset: _part(budgets, dataset) for dataset in datasets if budgets.has(dataset)}
     budgets.finish()
     return AnalystConfig(name, found, title)
 

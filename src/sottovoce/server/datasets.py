@@ -15,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.readings import ClippedRows, Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
+from sottovoce.server.verbs import verbs_of
 from sottovoce.tables import open_table
 
 __all__ = ["Dataset"]
@@ -88,11 +89,13 @@ class Dataset:
         return self.curator.budget
 
     def _open_part(self, analyst: AnalystConfig) -> Budget:
-        promise, whole = analyst.budgets[self.config.name], self.curator.budget
-        # Counted at the order of the whole, so that one curve is read at one place.
-        shared = isinstance(promise, ApproxDP) and promise.delta > 0 and isinstance(whole.promise, ApproxDP)
+        given = analyst.budgets[self.config.name]
+        both = all(isinstance(one, ApproxDP) and one.delta > 0 for one in (given, self.config.budget))
+        if both and self.config.order is not None:  # one curve is then read at one place
+            with contextlib.suppress(InvalidValue):  # unless the part is too small for it
+                return self.curator.open_part(analyst.name, given, order=self.config.order)
         try:
-            return self.curator.open_part(analyst.name, promise, order=whole.filter["order"] if shared else None)
+            return self.curator.open_part(analyst.name, given)
         except InvalidValue as error:
             raise InvalidValue(f"{self.config.name} in [analysts.{analyst.name}.budgets]: {error}") from None
 
@@ -106,6 +109,10 @@ class Dataset:
             "budget": self.budget.promise.to_dict(),
             "mechanisms": list(self.config.mechanisms or CONJUGATE),
             "conditions": self.config.conditions,
+            "verbs": [
+                {"verb": verb.word, "title": verb.title, "schema": verb.schema(self.config.facts)}
+                for verb in verbs_of(self.config)
+            ],
             "columns": [
                 {
                     "name": column.name,

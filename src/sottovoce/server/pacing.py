@@ -57,7 +57,7 @@ class Bucket:
     >>> bucket.take("ada")
     Traceback (most recent call last):
         ...
-    sottovoce.server.errors.TooManyRequests: more than 2 requests a minute; wait 30 s
+    sottovoce.client.errors.TooManyRequests: more than 2 requests a minute; wait 30 s
     """
 
     def __init__(self, per_minute: float, clock: Callable[[], float] = time.monotonic, most: int = 10_000) -> None:

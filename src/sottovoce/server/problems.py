@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from sottovoce.client.errors import kind_of
 from sottovoce.ledger import EntryPending, KeyTaken
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import (
@@ -97,9 +97,9 @@ def install_problems(app: FastAPI) -> None:
             headers["Retry-After"] = "5"
         elif status >= 500:
             log_failure(error)
-        if isinstance(error, LedgerUnavailable | LedgerCorrupt):
+        if isinstance(error, LedgerUnavailable | LedgerCorrupt) and not isinstance(error, EntryPending):
             detail = "the ledger cannot be used now; if your question was charged, its entry is in the history"
-        return problem(status, _kind(error), detail, headers)
+        return problem(status, kind_of(error), detail, headers)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -112,7 +112,3 @@ def install_problems(app: FastAPI) -> None:
         del request
         kind = _TITLES.get(error.status_code, "refused").lower().replace(" ", "-")
         return problem(error.status_code, kind, str(error.detail), dict(error.headers or {}))
-
-
-def _kind(error: Exception) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()

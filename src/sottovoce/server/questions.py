@@ -9,22 +9,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sottovoce.curator import Curator
 from sottovoce.facts import Person, Vector
 from sottovoce.facts.conditions import columns_of, parse_predicate
+from sottovoce.ledger import Budget, Entry
 from sottovoce.ledger.chain import canonical
-from sottovoce.mechanisms import Mechanism, TemperedPosterior
+from sottovoce.mechanisms import Mechanism, Release, TemperedPosterior
 from sottovoce.mechanisms.choices import build_mechanism, usual_name
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise, parse_promise
+from sottovoce.server.answers import answering
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.errors import NotFound
+from sottovoce.server.orders import Order
 from sottovoce.server.queries import check_query, parse_query
 from sottovoce.server.queries.tree import Query
 from sottovoce.systems.conjugate import Conjugate
 from sottovoce.systems.naming import SYSTEMS, column_systems, system_from
 
-__all__ = ["Model", "Prepared", "Question", "build", "calibrated", "mechanism_name", "model_of", "target_of"]
+__all__ = [
+    "Model",
+    "Prepared",
+    "Question",
+    "build",
+    "calibrated",
+    "check_condition",
+    "mechanism_name",
+    "model_of",
+    "target_of",
+]
 
 _TARGETS = {
     "epsilon": (1e-6, 1e3),
@@ -32,6 +46,9 @@ _TARGETS = {
     "rho": (1e-6, 1e3),
     "mu": (1e-6, 1e3),
     "order": (1.0, 1e4),
+    "advantage": (1e-6, 1 - 1e-6),
+    "success": (1e-9, 1 - 1e-6),
+    "baseline": (1e-9, 1 - 1e-6),
 }
 _MOST_CELLS = 100_000
 """The most numbers that one answer may be made of."""
@@ -56,6 +73,8 @@ class Question:
         What to answer of the drawn parameter; see `sottovoce.server.queries`.
     draws
         How many answers at once; each costs as much as the first.
+    purpose
+        What the answer is for, in a sentence; recorded with it, and on the data set's privacy card.
     """
 
     system: Mapping[str, Any]
@@ -66,6 +85,27 @@ class Question:
     missing: str | float | bool | None = None
     query: str = "theta"
     draws: int = 1
+    purpose: str | None = None
+
+    def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
+        """Return the order, or raise what is wrong with the question. Reads no record."""
+        del curator
+        made = build(self, config, part.n, most_draws)
+        return Order(
+            made.mechanism,
+            made.columns,
+            where=self.where,
+            missing=self.missing,
+            draws=self.draws,
+            purpose=self.purpose,
+            about={"query": self.query, "target": str(target_of(self.target))},
+            then=None if made.query is None else answering(made.query, self.query, made.mechanism.system),
+        )
+
+    def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
+        """Return nothing more: the release holds what was asked for."""
+        del release, entry, part
+        return {}
 
 
 @dataclass(frozen=True)
@@ -125,7 +165,7 @@ def model_of(settings: Mapping[str, Any], column: str | None, where: str | None,
     if column is not None and column not in dataset.columns:
         raise NotFound(f"{dataset.name} has no column {column!r}; it has {', '.join(dataset.columns)}")
     if where is not None:
-        _check_condition(where, dataset)
+        check_condition(where, dataset)
     kind, found = settings.get("kind"), None if column is None else dataset.columns[column]
     if column is None and isinstance(kind, str) and kind in SYSTEMS and kind not in column_systems():
         return _several(kind, settings, dataset)
@@ -173,7 +213,8 @@ def target_of(text: str) -> Promise:
     return promise
 
 
-def _check_condition(where: str, dataset: DatasetConfig) -> None:
+def check_condition(where: str, dataset: DatasetConfig) -> None:
+    """Refuse a condition where none is answered, or one on a column that is not open."""
     if not dataset.conditions:
         raise InvalidValue(f"{dataset.name} answers no conditions; leave where out")
     facts = dataset.facts

@@ -23,7 +23,7 @@ from sottovoce.ledger import Budget, Entry
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["Signer", "receipt_of", "verify_receipt"]
+__all__ = ["Signer", "receipt_of", "verify_receipt", "verify_signed"]
 
 VERSION = 1
 
@@ -107,27 +107,35 @@ def verify_receipt(
     >>> verify_receipt(receipt, signer.public_key)["entry"]
     7
     """
+    statement = verify_signed(receipt, public_key, "receipt")
+    if statement.get("receipt") != VERSION:
+        raise InvalidValue(f"this is signed, and no receipt of version {VERSION}")
+    if release is not None and digest(canonical(release)) != statement.get("value_hash"):
+        raise InvalidValue("the receipt is good, and it is about another release: the hash of this one differs")
+    return statement
+
+
+def verify_signed(document: Mapping[str, Any], public_key: bytes, what: str) -> dict[str, Any]:
+    """Return the statement in what `Signer.sign` gave if its signature is good, else raise `InvalidValue`."""
     try:
         key = serialization.load_pem_public_key(public_key)
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise InvalidValue("a receipt is checked with an Ed25519 public key in PEM")
-    signed, signature = receipt.get("signed"), receipt.get("signature")
+        raise InvalidValue(f"a {what} is checked with an Ed25519 public key in PEM")
+    signed, signature = document.get("signed"), document.get("signature")
     if not isinstance(signed, str) or not isinstance(signature, str):
-        raise InvalidValue("a receipt has a text `signed` and a text `signature`")
+        raise InvalidValue(f"a {what} has a text `signed` and a text `signature`")
     try:
         key.verify(base64.b64decode(signature, validate=True), signed.encode())
         statement = json.loads(signed)
     except (InvalidSignature, ValueError):
         raise InvalidValue(
-            f"the signature does not fit: the receipt was altered, or another key made it "
-            f"(this key is {_fingerprint(key)}, the receipt names {receipt.get('key')!r})"
+            f"the signature does not fit: the {what} was altered, or another key made it "
+            f"(this key is {_fingerprint(key)}, the {what} names {document.get('key')!r})"
         ) from None
-    if not isinstance(statement, dict) or statement.get("receipt") != VERSION:
-        raise InvalidValue(f"this is signed, and no receipt of version {VERSION}")
-    if release is not None and digest(canonical(release)) != statement.get("value_hash"):
-        raise InvalidValue("the receipt is good, and it is about another release: the hash of this one differs")
+    if not isinstance(statement, dict):
+        raise InvalidValue(f"this is signed, and no {what}")
     return statement
 
 

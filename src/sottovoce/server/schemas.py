@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.server.queries.parsing import LONGEST
 from sottovoce.server.questions import Question
+from sottovoce.server.verbs import VerbQuestion
 from sottovoce.systems.naming import SYSTEMS, column_systems
 
 __all__ = [
@@ -17,11 +19,14 @@ __all__ = [
     "DatasetBody",
     "HistoryBody",
     "KeyBody",
+    "LeftBody",
     "PlanAnswer",
     "PlanBody",
     "Problem",
     "ReceiptBody",
     "RemainingBody",
+    "VerbAnswerBody",
+    "VerbBody",
 ]
 
 MOST = 1e6
@@ -76,10 +81,40 @@ class AskBody(BaseModel):
     missing: Real | bool | Annotated[str, Field(max_length=200)] | None = None
     query: Annotated[str, Field(max_length=LONGEST, examples=["theta", "probability(x > 3)"])] = "theta"
     draws: Annotated[int, Field(ge=1, le=100_000)] = 1
+    purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
 
     def question(self) -> Question:
         """Return the question asked."""
         return Question(**(self.model_dump() | {"system": self.system.model_dump(exclude_none=True)}))
+
+
+def _verbs(schema: dict[str, Any]) -> None:
+    """Write into the schema what the registered verbs take."""
+    schema["properties"]["verb"] |= {"enum": list(CATALOGUE), "title": "Verb"}
+    for word in CATALOGUE:
+        for name, one in CATALOGUE[word].schema()["properties"].items():
+            known = schema["properties"].setdefault(name, one)
+            if known is not one and known != one:
+                named = {key: one[key] for key in ("type", "maxLength", "enum") if key in one}
+                known |= {key: value for key, value in named.items() if key not in known}
+
+
+class VerbBody(BaseModel):
+    """A question by verb: the verb, what it takes, and the share of your budget that the answer may cost."""
+
+    model_config = ConfigDict(strict=True, extra="allow", json_schema_extra=_verbs)
+    verb: Annotated[str, Field(max_length=100)]
+    spend: Annotated[
+        Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(max_length=100)],
+        Field(examples=[0.05, "5%", "approx:0.1,1e-6"]),
+    ] = 0.05
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    table: bool = True
+    purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None
+
+    def question(self) -> VerbQuestion:
+        """Return the question asked."""
+        return VerbQuestion(self.verb, self.model_extra or {}, self.spend, self.level, self.table, self.purpose)
 
 
 class Problem(BaseModel):
@@ -111,6 +146,7 @@ class DatasetBody(BaseModel):
     budget: dict[str, Any]
     mechanisms: list[str]
     conditions: bool
+    verbs: list[dict[str, Any]]
     columns: list[ColumnBody]
 
 
@@ -118,6 +154,7 @@ class BudgetBody(BaseModel):
     """A budget, what is left of it, and the share that is spent."""
 
     budget: dict[str, Any]
+    filter: dict[str, Any]
     remaining: dict[str, Any]
     spent: float
 
@@ -127,6 +164,13 @@ class RemainingBody(BaseModel):
 
     yours: BudgetBody | None
     whole: BudgetBody
+
+
+class LeftBody(BaseModel):
+    """What is left in words, such as ``50 % left: about 10 more like the last``."""
+
+    yours: str | None
+    whole: str
 
 
 class PlanAnswer(BaseModel):
@@ -167,6 +211,16 @@ class AnswerBody(BaseModel):
     cost: CostBody
     remaining: RemainingBody
     receipt: ReceiptBody
+
+
+class VerbAnswerBody(AnswerBody):
+    """An answer by verb: one row a group, each with its interval, and the release from which the rows are made."""
+
+    verb: str
+    question: str
+    level: float
+    share: float
+    table: list[dict[str, Any]] | None
 
 
 class HistoryBody(BaseModel):

@@ -14,12 +14,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sottovoce.curator import Answer, Draft, Paid
+from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Budget, Entry, Ledger, State
 from sottovoce.ledger.chain import canonical
 from sottovoce.ledger.charging import what_is_left
+from sottovoce.mechanisms import Release
 from sottovoce.mechanisms.choices import imagined_mean
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
-from sottovoce.server.answers import answering
 from sottovoce.server.callers import Caller, caller_of
 from sottovoce.server.config import Config
 from sottovoce.server.datasets import Dataset
@@ -27,11 +28,13 @@ from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound
 from sottovoce.server.lines import Line
 from sottovoce.server.logs import log_failure
 from sottovoce.server.metrics import Metrics
+from sottovoce.server.orders import Asking, Order
 from sottovoce.server.pacing import Grid
 from sottovoce.server.plans import choice_of, priced, summary_of
-from sottovoce.server.questions import Prepared, Question, build, model_of, target_of
+from sottovoce.server.questions import Question, model_of, target_of
 from sottovoce.server.receipts import Signer, receipt_of
 from sottovoce.server.tokens import Tokens
+from sottovoce.server.verbs import told_of
 
 __all__ = ["Caller", "Service"]
 
@@ -69,6 +72,9 @@ class Service:
             opened.callback(self._readers.shutdown)
             self._clerks = ThreadPoolExecutor(min(threads, 8), thread_name_prefix="ledger")
             opened.callback(self._clerks.shutdown)
+            # What a released posterior says of every row may take a while; it is paid for and recorded by then.
+            self._tellers = ThreadPoolExecutor(min(threads, 4), thread_name_prefix="tell")
+            opened.callback(self._tellers.shutdown)
             # Calibration takes a processor for a while and must not keep answers waiting.
             self._builders, self._planners = Line(min(threads, 8), 4096), Line(2, config.limits.plans)
             opened.callback(self._builders.close)
@@ -124,9 +130,21 @@ class Service:
         spent = self.ledger.spent(budget)
         return {
             "budget": budget.promise.to_dict(),
+            "filter": dict(budget.filter),
             "remaining": what_is_left(budget, spent).to_dict(),
             "spent": float(spent) / budget.limit if budget.limit else 1.0,
         }
+
+    def left(self, caller: Caller, name: str) -> dict[str, str | None]:
+        """Return what is left in words: of the caller's own budget, where they have one, and of the whole."""
+        dataset = self._dataset(caller, "read", name)
+        own = dataset.parts.get(caller.analyst)
+        return {"yours": None if own is None else dataset.curator.left(own), "whole": dataset.curator.left()}
+
+    def dummy(self, caller: Caller, name: str, n: int, seed: int) -> str:
+        """Return made-up records with the shape that the facts say, as CSV: nothing of the data is in them."""
+        facts = self._dataset(caller, "read", name).config.facts
+        return dummy_csv(facts, n, seed)
 
     def history(self, caller: Caller, name: str) -> list[dict[str, Any]]:
         """Return the caller's own entries, newest first; everyone's for an administrator."""
@@ -141,12 +159,16 @@ class Service:
 
     def receipt(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
         """Return the signed receipt of one committed entry, the caller's own or, for an administrator, anyone's."""
+        dataset, owner, entry = self._committed(caller, name, number)
+        return self._signed(dataset, owner, entry)
+
+    def _committed(self, caller: Caller, name: str, number: int) -> tuple[Dataset, str, Entry]:
         dataset = self._dataset(caller, "read", name)
         owners = list(dataset.parts) if "admin" in caller.scopes else [caller.analyst]
         for owner in owners:
             entry = self.ledger.find_entry(dataset.parts[owner], number) if owner in dataset.parts else None
             if entry is not None and entry.state is State.COMMITTED:
-                return self._signed(dataset, owner, entry)
+                return dataset, owner, entry
         raise NotFound(f"there is no answer {number} of {name} for you")
 
     def _signed(self, dataset: Dataset, analyst: str, entry: Entry) -> dict[str, Any]:
@@ -192,7 +214,7 @@ class Service:
             "remaining": self._remaining(caller, dataset),
         }
 
-    async def ask(self, caller: Caller, name: str, question: Question, key: str | None = None) -> dict[str, Any]:
+    async def ask(self, caller: Caller, name: str, question: Asking, key: str | None = None) -> dict[str, Any]:
         """Answer a question: charge it durably, draw, wait for the next tick, record, and only then say so.
 
         What was made from the data is neither recorded nor told before a whole number of ticks after the question
@@ -204,21 +226,22 @@ class Service:
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    async def _ask(self, caller: Caller, name: str, question: Question, key: str | None) -> dict[str, Any]:
+    async def _ask(self, caller: Caller, name: str, question: Asking, key: str | None) -> dict[str, Any]:
         start = self.grid.now()
         dataset = self._dataset(caller, "ask", name)
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
         turn = f"{caller.token}:{secrets.token_hex(8)}"  # questions, unlike plans, do not take turns
-        prepared = await self._builders.run(turn, _quietly, self._build, dataset, question)
-        paid = await self._on(self._clerks, self._reserve, caller, dataset, part, question, key, prepared)
+        order = await self._builders.run(turn, _quietly, self._build, dataset, part, question)
+        paid = await self._on(self._clerks, self._reserve, caller, dataset, part, key, order)
         made: Draft | Answer | Exception = paid if isinstance(paid, Answer) else await self._make(dataset, paid, start)
         if isinstance(made, Exception):
             await self._on(self._clerks, self._lose, dataset, paid, made)
             raise AnswerLost(_LOST) from None
-        told: dict[str, Any] = await self._on(self._clerks, self._told, caller, dataset, part, made)
-        return told
+        entry, told = await self._on(self._clerks, self._told, caller, dataset, part, made)
+        said: dict[str, Any] = told | await self._on(self._tellers, question.told, made.release, entry, part)
+        return said
 
     async def _make(self, dataset: Dataset, paid: Paid, start: float) -> Draft | Exception:
         """Make a release, or return why it failed, at a tick; what it took is seen in nothing that happens before.
@@ -238,28 +261,26 @@ class Service:
     async def _on(self, threads: ThreadPoolExecutor, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(threads, _quietly, work, *arguments)
 
-    def _build(self, dataset: Dataset, question: Question) -> Prepared:
-        """Return the mechanism of a question that makes sense; raise what is wrong with another."""
-        prepared = build(question, dataset.config, dataset.budget.n, self.config.limits.draws)
-        asked: dict[str, Any] = {"where": question.where, "missing": question.missing}
-        dataset.curator.check(prepared.mechanism, prepared.columns, **asked)
-        return prepared
+    def _build(self, dataset: Dataset, part: Budget, question: Asking) -> Order:
+        """Return the order of a question that makes sense; raise what is wrong with another."""
+        order = question.order(dataset.config, dataset.curator, part, self.config.limits.draws)
+        columns = order.mechanism.columns if order.columns is None else order.columns
+        dataset.curator.check(order.mechanism, columns, where=order.where, missing=order.missing)
+        return order
 
-    def _reserve(
-        self, caller: Caller, dataset: Dataset, part: Budget, question: Question, key: str | None, prepared: Prepared
-    ) -> Paid | Answer:
-        query = prepared.query
+    def _reserve(self, caller: Caller, dataset: Dataset, part: Budget, key: str | None, order: Order) -> Paid | Answer:
         return dataset.curator.reserve(
-            prepared.mechanism,
-            prepared.columns,
-            where=question.where,
-            missing=question.missing,
-            draws=question.draws,
+            order.mechanism,
+            order.columns,
+            where=order.where,
+            missing=order.missing,
+            draws=order.draws,
+            purpose=order.purpose,
             idempotency_key=key,
             accept_unproven=dataset.config.accept_unproven,
             part=part,
-            about={"query": question.query, "target": str(target_of(question.target))},
-            then=None if query is None else answering(query, question.query, prepared.mechanism.system),
+            about=order.about,
+            then=order.then,
             who=caller.analyst,
         )
 
@@ -276,23 +297,40 @@ class Service:
             log_failure(error)
             raise AnswerLost(_LOST) from None
 
-    def _told(self, caller: Caller, dataset: Dataset, part: Budget, made: Draft | Answer) -> dict[str, Any]:
-        """Record an answer, where it is new, and return all that is said of it."""
+    def _told(
+        self, caller: Caller, dataset: Dataset, part: Budget, made: Draft | Answer
+    ) -> tuple[Entry, dict[str, Any]]:
+        """Record an answer, where it is new, and return its entry and all that is said of it."""
         made = self._record(dataset, made) if isinstance(made, Draft) else made
         entry = self.ledger.find_entry(part, made.entry)
         if entry is None:
             raise LedgerCorrupt(f"entry {made.entry} is not in the ledger")
         self.metrics.count("answers", dataset=dataset.config.name)
+        return entry, self._said(caller, dataset, entry, caller.analyst, made.release)
+
+    def _said(self, caller: Caller, dataset: Dataset, entry: Entry, analyst: str, release: Release) -> dict[str, Any]:
         return {
             "entry": entry.id,
             "dataset": dataset.config.name,
             "at": entry.at,
-            "release": made.release.to_dict(),
+            "release": release.to_dict(),
             "summary": json.loads(summary_of(canonical(entry.profile_state))),
             "cost": {"yours": entry.cost, "whole": entry.whole_cost},
             "remaining": self._remaining(caller, dataset),
-            "receipt": self._signed(dataset, caller.analyst, entry),
+            "receipt": self._signed(dataset, analyst, entry),
         }
+
+    async def again(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
+        """Return an answer by verb that was paid for before, the caller's own or, for an administrator, anyone's."""
+        return await self._on(self._tellers, self._again, caller, name, number)  # type: ignore[no-any-return]
+
+    def _again(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
+        dataset, owner, entry = self._committed(caller, name, number)
+        if entry.release is None or "verb" not in entry.request:
+            raise NotFound(f"answer {number} of {name} cannot be shown again; its entry is in the history")
+        release = Release.from_json(entry.release)
+        said = self._said(caller, dataset, entry, owner, release)
+        return said | told_of(release, entry, dataset.parts[owner])
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run a method that blocks for a moment on a thread of its own."""

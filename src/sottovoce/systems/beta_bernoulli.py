@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
 
 from sottovoce.facts import Column, Flag
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, floor_float, log_up, real
 from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
@@ -19,6 +20,7 @@ from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Beta
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
+from sottovoce.systems.laws import BetaLaw, exact_total, tempered_power
 
 __all__ = ["BetaBernoulli", "unit_floor"]
 
@@ -27,19 +29,17 @@ __all__ = ["BetaBernoulli", "unit_floor"]
 class BetaBernoulli(Conjugate):
     r"""A proportion θ with prior Beta(α, β); each record is 0 or 1.
 
-    With data weight w and prior weight v the posterior is Beta(vα + ws, vβ + w(n - s)), s = Σx. Replacing
-    one record
-    moves w from one parameter to the other; R_λ is finite exactly for λ < 1 + v·min(α, β)/w (Geumlek et al.
-    2017, Cor. 1).
+    With data weight w and prior weight v the posterior is Beta(vα + ws, vβ + w(n - s)), s = Σx. Replacing one record
+    moves w from one parameter to the other; R_λ is finite exactly for λ < 1 + v·min(α, β)/w (Geumlek et al. 2017, Cor.
+    1).
 
     Parameters
     ----------
     alpha, beta
         The prior, both > 0.
     whole
-        Whether records are 0 or 1 (others are clipped to [0, 1] and rounded down). False lets them be
-        fractions, such as
-        the answers of a statistical query.
+        Whether records are 0 or 1 (others are clipped to [0, 1] and rounded down). False lets them be fractions, such
+        as the answers of a statistical query.
 
     Examples
     --------
@@ -88,6 +88,12 @@ class BetaBernoulli(Conjugate):
         total = float(np.clip(statistics.total[0], 0.0, statistics.n))
         return self.posteriors(statistics.n, total, data_weight, prior_weight)
 
+    def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> BetaLaw:
+        """Return Beta(vα + ws, vβ + w(n - s)) in fractions."""
+        w, v = map(Fraction, check_weights(data_weight, prior_weight))
+        (total,) = exact_total(self.check(statistics))
+        return BetaLaw(v * Fraction(self.alpha) + w * total, v * Fraction(self.beta) + w * (statistics.n - total))
+
     def worst_pairs(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> tuple[tuple[Beta, Beta], ...]:
         """Return the four pairs that can happen: the other records all 0 or all 1, the one record 0→1 or
         1→0.
@@ -102,7 +108,8 @@ class BetaBernoulli(Conjugate):
         )
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
-        a, b = prior_weight * self.alpha, prior_weight * self.beta
+        # Less prior is worse, whatever the other records are: rounded down, the claim covers the numbers used.
+        a, b = (floor_float(Fraction(prior_weight) * Fraction(prior)) for prior in (self.alpha, self.beta))
         return LikelihoodRatioProfile((BetaPairs(a, b, data_weight, n - 1, self.whole),))
 
     def _with_prior(self, prior: Beta) -> Self:
@@ -120,13 +127,19 @@ class BetaBernoulli(Conjugate):
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of ±logit θ for θ in [a₀, 1 - a₀], with a₀ = `truncation`."""
         floor = self.check_truncation(truncation)
-        return float(2 * np.log((1 - floor) / floor))
+        return 2 * log_up(1 - Fraction(floor), Fraction(floor))
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T on [a₀, 1 - a₀]: a truncated Beta."""
         floor, plain = self.check_truncation(truncation), self.posterior(statistics)
         base = Beta((plain.alpha - 1) / temperature + 1, (plain.beta - 1) / temperature + 1)
         return Truncated(base, floor, 1 - floor)
+
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> BetaLaw:
+        """Return the truncated Beta in fractions."""
+        floor, plain = Fraction(self.check_truncation(truncation)), self.law(statistics)
+        alpha, beta = (tempered_power(parameter, temperature) for parameter in (plain.alpha, plain.beta))
+        return BetaLaw(alpha, beta, floor, 1 - floor)
 
 
 def unit_floor(value: Any, categories: int) -> float:

@@ -17,6 +17,7 @@ from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.base import checked_n, plain
 from sottovoce.systems.asking import Setting, checked_settings
 from sottovoce.systems.distributions import Distribution
+from sottovoce.systems.laws import law_of
 
 __all__ = ["Conjugate", "check_weights"]
 
@@ -34,10 +35,8 @@ def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float
 class Conjugate(ABC):
     """A conjugate system from a reading, a posterior, a profile and the worst pairs.
 
-    A subclass is a frozen dataclass of public numbers. It says how records are read (`reading`), what the
-    posterior
-    is (`posterior`), how a posterior becomes a prior again (`_with_prior`), which neighbouring posteriors
-    are worst
+    A subclass is a frozen dataclass of public numbers. It says how records are read (`reading`), what the posterior is
+    (`posterior`), how a posterior becomes a prior again (`_with_prior`), which neighbouring posteriors are worst
     (`worst_pairs`) and what follows for privacy (`_profile`, for n >= 1).
     """
 
@@ -53,6 +52,8 @@ class Conjugate(ABC):
     """The mechanisms that serve such a system, by their words."""
     default_mechanism: ClassVar[str] = "diffused"
     """The mechanism to take where nobody names one."""
+    whole_posterior: ClassVar[str] = "laplace"
+    """What releases a whole posterior: what a person at the command line gets who names no mechanism."""
     title: ClassVar[str] = ""
     """What the unknown is, in a few words for a form."""
     settings: ClassVar[Mapping[str, Setting]] = {}
@@ -66,6 +67,17 @@ class Conjugate(ABC):
     @abstractmethod
     def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Distribution:
         """Return the posterior with the data counted `data_weight` times, the prior `prior_weight` times."""
+
+    def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Any:
+        """Return the posterior in exact numbers, from which a release is drawn: the doubles of `posterior` as they are.
+
+        A system of ours says it in fractions, so that no rounding comes between the statistics and the law.
+        """
+        return law_of(self.posterior(statistics, data_weight, prior_weight))
+
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> Any:
+        """Return the truncated posterior at a temperature in exact numbers."""
+        return law_of(self.tempered(statistics, temperature, truncation))  # type: ignore[attr-defined]
 
     @abstractmethod
     def worst_pairs(
@@ -140,8 +152,7 @@ class Conjugate(ABC):
     def with_known_records(self, records: Any, data_weight: float = 1.0, prior_weight: float = 1.0) -> Self:
         """Return the system an attacker faces who knows these records of the table already.
 
-        The known records move into the prior with the weight that the mechanism gave them, beside the
-        prior's own; the
+        The known records move into the prior with the weight that the mechanism gave them, beside the prior's own; the
         new profile, at n less the known ones, is what still protects the others.
         """
         data_weight, prior_weight = check_weights(data_weight, prior_weight)

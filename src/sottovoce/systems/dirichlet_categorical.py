@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from sottovoce.facts import Category, Column
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import floor_float, log_up
 from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import CategoryCounts, Statistics
@@ -21,6 +23,7 @@ from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Dirichlet
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
+from sottovoce.systems.laws import DirichletLaw, exact_total, tempered_power
 
 __all__ = ["DirichletCategorical"]
 
@@ -29,17 +32,14 @@ __all__ = ["DirichletCategorical"]
 class DirichletCategorical(Conjugate):
     """Probabilities θ of d categories with prior Dirichlet(α).
 
-    The posterior is Dirichlet(vα + w·counts). Replacing one record moves w from one category to another;
-    only those two
-    enter a divergence, so for d >= 3 the supremum sits at the two smallest α and is free of n. d = 2 is one
-    proportion.
+    The posterior is Dirichlet(vα + w·counts). Replacing one record moves w from one category to another; only those two
+    enter a divergence, so for d >= 3 the supremum sits at the two smallest α and is free of n. d = 2 is one proportion.
 
     Parameters
     ----------
     alpha
-        The prior, one number > 0 a category; 1/d for each of d categories by default: one record's worth in all.
-        One a category would weigh as much as d records, which pulls a common category down
-        when the noise is large.
+        The prior, one number > 0 a category; 1/d for each of d categories by default: one record's worth in all. One a
+        category would weigh as much as d records, which pulls a common category down when the noise is large.
     categories
         What the records hold, in the order of `alpha`; 0, 1, …, d-1 by default.
 
@@ -108,6 +108,12 @@ class DirichletCategorical(Conjugate):
         w, v = check_weights(data_weight, prior_weight)
         return Dirichlet(v * self.alpha + w * self.check(statistics).total)
 
+    def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> DirichletLaw:
+        """Return Dirichlet(vα + w·counts) in fractions."""
+        w, v = map(Fraction, check_weights(data_weight, prior_weight))
+        counts = exact_total(self.check(statistics))
+        return DirichletLaw(tuple(v * Fraction(a) + w * c for a, c in zip(self.alpha.tolist(), counts, strict=True)))
+
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> tuple[tuple[Dirichlet, Dirichlet], ...]:
@@ -132,7 +138,7 @@ class DirichletCategorical(Conjugate):
         return tuple(pairs)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
-        a, b = (prior_weight * float(self.alpha[k]) for k in self._least)
+        a, b = (floor_float(Fraction(prior_weight) * Fraction(float(self.alpha[k]))) for k in self._least)
         others = n - 1 if self.alpha.size == 2 else 0
         return LikelihoodRatioProfile((BetaPairs(a, b, data_weight, others),))
 
@@ -152,10 +158,15 @@ class DirichletCategorical(Conjugate):
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of log θ_i - log θ_j where every θ_k >= a₀ = `truncation`."""
         size = self.alpha.size
-        floor = self.check_truncation(truncation)
-        return float(2 * np.log((1 - (size - 1) * floor) / floor))
+        floor = Fraction(self.check_truncation(truncation))
+        return 2 * log_up(1 - (size - 1) * floor, floor)
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> TruncatedDirichlet:
         """Return the joint density to the power 1/T where every θ_k >= a₀."""
         plain = self.posterior(statistics)
         return TruncatedDirichlet((plain.alpha - 1) / temperature + 1, self.check_truncation(truncation))
+
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> DirichletLaw:
+        """Return the truncated Dirichlet in fractions."""
+        powers = tuple(tempered_power(a, temperature) for a in self.law(statistics).alpha)
+        return DirichletLaw(powers, Fraction(self.check_truncation(truncation)))

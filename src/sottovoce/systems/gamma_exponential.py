@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Column, Number
-from sottovoce.privacy.numbers import Floats, ceil_float
+from sottovoce.privacy.numbers import Floats, ceil_float, floor_float
 from sottovoce.privacy.pairs import GammaRatePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.readings import ClippedSum, Statistics
@@ -22,6 +22,7 @@ from sottovoce.systems.distributions import Gamma
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
 from sottovoce.systems.gamma_poisson import log_rate_prior, log_rate_span, positive_interval
+from sottovoce.systems.laws import GammaLaw, exact_total, tempered_power
 
 __all__ = ["GammaExponential"]
 
@@ -30,8 +31,7 @@ __all__ = ["GammaExponential"]
 class GammaExponential(Conjugate):
     """A rate θ with prior Gamma(shape, rate); each record is a waiting time, clipped to [0, high].
 
-    The posterior is Gamma(v·shape + wn, v·rate + wΣx). Neighbours move the rate by at most w·high; the
-    supremum sits
+    The posterior is Gamma(v·shape + wn, v·rate + wΣx). Neighbours move the rate by at most w·high; the supremum sits
     where the other records are all zero, and depends on n through the shape.
 
     Parameters
@@ -90,6 +90,12 @@ class GammaExponential(Conjugate):
         total = max(float(self.check(statistics).total[0]), 0.0)
         return self.posteriors(statistics.n, total, data_weight, prior_weight)
 
+    def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> GammaLaw:
+        """Return Gamma(v·shape + wn, v·rate + wΣx) in fractions."""
+        w, v = map(Fraction, check_weights(data_weight, prior_weight))
+        (total,) = exact_total(self.check(statistics))
+        return GammaLaw(v * Fraction(self.shape) + w * statistics.n, v * Fraction(self.rate) + w * total)
+
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> tuple[tuple[Gamma, Gamma], ...]:
@@ -100,10 +106,10 @@ class GammaExponential(Conjugate):
         return (none, one), (one, none)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
-        shape, low = prior_weight * self.shape + data_weight * n, prior_weight * self.rate
-        # Two rates, each rounded, lie as far apart as they should and at most one last digit further.
-        exact = Fraction(low) + Fraction(data_weight) * Fraction(self.high)
-        high = math.nextafter(ceil_float(exact), math.inf)
+        # A larger shape, a smaller rate and a longer step are worse: rounded so, the claim covers the numbers used.
+        w, v = Fraction(data_weight), Fraction(prior_weight)
+        shape, low = ceil_float(v * Fraction(self.shape) + w * n), floor_float(v * Fraction(self.rate))
+        high = max(ceil_float(Fraction(low) + w * Fraction(self.high)), math.nextafter(low, math.inf))
         basis = Basis.EXACT if high - low > 1e-7 * low else Basis.BOUND
         return LikelihoodRatioProfile((GammaRatePairs(shape, low, high),), basis=basis)
 
@@ -152,10 +158,15 @@ class GammaExponential(Conjugate):
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of high·θ for θ in `truncation` = (low, high) of the rate."""
         low, high = self.check_truncation(truncation)
-        return self.high * (high - low)
+        return ceil_float(Fraction(self.high) * (Fraction(high) - Fraction(low)))
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Gamma."""
         plain = self.posterior(statistics)
         base = Gamma((plain.shape - 1) / temperature + 1, plain.rate / temperature)
         return Truncated(base, *self.check_truncation(truncation))
+
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> GammaLaw:
+        """Return the truncated Gamma in fractions."""
+        plain, ends = self.law(statistics), map(Fraction, self.check_truncation(truncation))
+        return GammaLaw(tempered_power(plain.shape, temperature), plain.rate / Fraction(temperature), *ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import special
 
 from sottovoce.facts import Column, Count
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, real, shown, whole
+from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, log_up, real, shown, whole
 from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
@@ -21,6 +22,7 @@ from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Gamma
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
+from sottovoce.systems.laws import GammaLaw, exact_total, tempered_power
 from sottovoce.systems.normal_mean import clipped_normal_characteristic
 
 __all__ = ["GammaPoisson", "log_rate_prior", "log_rate_span", "positive_interval"]
@@ -33,9 +35,8 @@ _MANY = 2.0**14
 class GammaPoisson(Conjugate):
     """A rate θ of events with prior Gamma(shape, rate); each record is a count, clipped to 0..high.
 
-    The posterior is Gamma(v·shape + wΣx, v·rate + wn). Neighbours move the shape by at most w·high, and a
-    common
-    rate changes no divergence: the supremum sits where the other records are all zero.
+    The posterior is Gamma(v·shape + wΣx, v·rate + wn). Neighbours move the shape by at most w·high, and a common rate
+    changes no divergence: the supremum sits where the other records are all zero.
 
     Parameters
     ----------
@@ -91,6 +92,12 @@ class GammaPoisson(Conjugate):
         """Return Gamma(v·shape + wΣx, v·rate + wn)."""
         return self.posteriors(statistics.n, float(self.check(statistics).total[0]), data_weight, prior_weight)
 
+    def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> GammaLaw:
+        """Return Gamma(v·shape + wΣx, v·rate + wn) in fractions."""
+        w, v = map(Fraction, check_weights(data_weight, prior_weight))
+        (total,) = exact_total(self.check(statistics))
+        return GammaLaw(v * Fraction(self.shape) + w * total, v * Fraction(self.rate) + w * statistics.n)
+
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
     ) -> tuple[tuple[Gamma, Gamma], ...]:
@@ -101,7 +108,9 @@ class GammaPoisson(Conjugate):
         return (none, one), (one, none)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
-        return LikelihoodRatioProfile((GammaShapePairs(prior_weight * self.shape, data_weight * self.high),))
+        # A smaller shape and a longer step are worse: rounded so, the claim covers the numbers used.
+        shape = floor_float(Fraction(prior_weight) * Fraction(self.shape))
+        return LikelihoodRatioProfile((GammaShapePairs(shape, ceil_float(Fraction(data_weight) * self.high)),))
 
     def _with_prior(self, prior: Gamma) -> Self:
         return replace(self, shape=prior.shape, rate=prior.rate)
@@ -155,13 +164,18 @@ class GammaPoisson(Conjugate):
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of high·log θ for θ in `truncation` = (low, high) of the rate."""
         low, high = self.check_truncation(truncation)
-        return float(self.high * np.log(high / low))
+        return ceil_float(self.high * Fraction(log_up(Fraction(high), Fraction(low))))
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Gamma."""
         plain = self.posterior(statistics)
         base = Gamma((plain.shape - 1) / temperature + 1, plain.rate / temperature)
         return Truncated(base, *self.check_truncation(truncation))
+
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> GammaLaw:
+        """Return the truncated Gamma in fractions."""
+        plain, ends = self.law(statistics), map(Fraction, self.check_truncation(truncation))
+        return GammaLaw(tempered_power(plain.shape, temperature), plain.rate / Fraction(temperature), *ends)
 
 
 def positive_interval(value: Any) -> tuple[float, float]:

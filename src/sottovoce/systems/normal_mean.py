@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import special
 from sottovoce.facts import Column, Count, Number, Vector
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats, real, whole
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, sqrt_up, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import BallSum, ClippedSum, Statistics
 from sottovoce.readings.base import checked_n
@@ -23,6 +24,7 @@ from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Normal, NormalVector
 from sottovoce.systems.distributions.base import frozen, positive
 from sottovoce.systems.distributions.truncated import Truncated
+from sottovoce.systems.laws import NormalLaw, exact_total
 
 __all__ = ["NormalMean", "clipped_normal_characteristic"]
 
@@ -31,9 +33,8 @@ __all__ = ["NormalMean", "clipped_normal_characteristic"]
 class NormalMean(Conjugate):
     r"""A mean θ with prior N(prior_mean, prior_variance), records N(θ, variance) clipped to public bounds.
 
-    The posterior has precision P = v/τ² + wn/σ² whatever the data, so neighbours differ in the mean alone
-    and one sample **is**
-    μ-Gaussian private:
+    The posterior has precision P = v/τ² + wn/σ² whatever the data, so neighbours differ in the mean alone and one
+    sample **is** μ-Gaussian private:
 
     .. math:: \mu = \frac{w\,D}{\sigma^2\sqrt{P}}, \qquad D = \text{high} - \text{low or } 2\,\text{radius}
 
@@ -134,12 +135,6 @@ class NormalMean(Conjugate):
         """Where the reading measures from: the lower bound, or the middle of the ball."""
         return self.bounds[0] if self.bounds is not None else 0.0
 
-    def from_origin(self) -> Self:
-        """Return the system in numbers measured from `origin`, so that none is large beside what a record moves."""
-        if self.bounds is None or self.origin == 0:
-            return self
-        return replace(self, bounds=(0.0, self.diameter), prior_mean=self.prior_mean - self.origin)
-
     def precision(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> float:
         """Return P = v/τ² + wn/σ², the same for every data set."""
         w, v = check_weights(data_weight, prior_weight)
@@ -168,6 +163,19 @@ class NormalMean(Conjugate):
         spread = 1 / self.precision(n, data_weight, prior_weight)
         return NormalVector(self._centre(n, total, data_weight, prior_weight), spread)
 
+    def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Any:
+        """Return the Gaussian posterior in fractions; of a vector, that of each coordinate."""
+        w, v = map(Fraction, check_weights(data_weight, prior_weight))
+        pull, push = v / Fraction(self.prior_variance), w / Fraction(self.variance)
+        precision, spread = pull + push * statistics.n, self.spread(statistics.n, data_weight, prior_weight)
+        priors = np.atleast_1d(self.prior_mean).tolist()
+        totals = exact_total(self.check(statistics))
+        laws = [
+            NormalLaw((pull * Fraction(prior) + push * total) / precision, 1 / precision, spread=spread)
+            for prior, total in zip(priors, totals, strict=True)
+        ]
+        return laws[0] if self.bounds is not None else laws
+
     def worst_pairs(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> tuple[tuple[Any, Any], ...]:
         """Return both orders of a pair whose one record sits at opposite ends of the bounds."""
         if checked_n(n) == 0:
@@ -181,8 +189,9 @@ class NormalMean(Conjugate):
         return (p, q), (q, p)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
-        root = np.sqrt(self.precision(n, data_weight, prior_weight))
-        return GaussianProfile(float(data_weight * self.diameter / (self.variance * root)))
+        w, v, variance = Fraction(data_weight), Fraction(prior_weight), Fraction(self.variance)
+        precision = v / Fraction(self.prior_variance) + w * n / variance
+        return GaussianProfile(sqrt_up((w * Fraction(self.diameter) / variance) ** 2 / precision))
 
     def _with_prior(self, prior: Normal | NormalVector) -> Self:
         return replace(self, prior_mean=prior.centre, prior_variance=prior.spread)
@@ -259,14 +268,22 @@ class NormalMean(Conjugate):
 
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of Dθ/σ² for θ in `truncation` = (low, high); records must be numbers."""
-        low, high = self.check_truncation(truncation)
-        return self.diameter * (high - low) / self.variance
+        low, high = map(Fraction, self.check_truncation(truncation))
+        return ceil_float(Fraction(self.diameter) * (high - low) / Fraction(self.variance))
 
     def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
         """Return the joint density to the power 1/T, truncated: a truncated Normal."""
         low, high = self.check_truncation(truncation)
         plain = self.posterior(statistics)
         return Truncated(Normal(plain.centre, plain.spread * temperature), low, high)
+
+    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> NormalLaw:
+        """Return the truncated Normal in fractions."""
+        low, high = self.check_truncation(truncation)
+        plain = self.law(statistics)
+        spread = min(plain.spread * math.sqrt(temperature), high - low)
+        hot = plain.variance * Fraction(temperature)
+        return NormalLaw(plain.centre, hot, Fraction(low), Fraction(high), spread)
 
     def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
         """Return the interval (low, high) of the mean, by default the bounds of a record."""

@@ -16,11 +16,9 @@ __all__ = ["ClippedSystem", "NoiseAwareSystem", "System", "TemperableSystem"]
 class System(Protocol):
     """A likelihood with its conjugate prior and the public bounds on a record.
 
-    Whatever has these members works with `DirectPosterior`, `DiffusedPosterior` and
-    `ConcentratedPosterior`. The
-    easiest way to a system of your own is to subclass `Conjugate`, which fills in the rest from three of
-    them.
-    All depend on public things alone, except `statistics`, which reads records and keeps nothing.
+    Whatever has these members works with `DirectPosterior`, `DiffusedPosterior` and `ConcentratedPosterior`. The
+    easiest way to a system of your own is to subclass `Conjugate`, which fills in the rest from three of them. All
+    depend on public things alone, except `statistics`, which reads records and keeps nothing.
     """
 
     @property

@@ -10,20 +10,20 @@ import ibis
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.readings import GroupMoments, Statistics
+from sottovoce.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.readings.group_moments import STEPS, Scale
 from sottovoce.tables.cross_counts import category_code
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.plans import Asked, Plan
 
-__all__ = ["group_moments"]
+__all__ = ["cell_counts", "group_moments"]
 
 
 def group_moments(asked: Asked, reading: GroupMoments) -> Plan:
     """Plan rows of (cell, records, sums), of which cell -1 holds the records that are in none, with sums of 0."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
-    engine, names = asked.engine, list(asked.names)
+    names = list(asked.names)
     groups, numbers = names[: len(reading.groups)], names[len(reading.groups) :]
     codes = [
         category_code(asked.value(name, categories, cut=False), categories, other)
@@ -31,12 +31,33 @@ def group_moments(asked: Asked, reading: GroupMoments) -> Plan:
     ]
     fillers = list(reading.fillers)
     if reading.edges:
-        codes.append(_bin(_double(asked, numbers.pop(0)), reading.edges, fillers.pop(0)))
+        inner, filler = reading.edges[1:-1], fillers.pop(0)
+        missing = -1 if filler is None else int(np.searchsorted(inner, filler, side="right"))
+        codes.append(_bin(_double(asked, numbers.pop(0)), inner, missing))
     values = [_double(asked, name) for name in numbers]
     steps = [
-        _steps(engine, value, scale, filler)
+        _steps(asked.engine, value, scale, filler)
         for value, scale, filler in zip(values, reading.scales, fillers, strict=True)
     ]
+    return _by_cell(asked, reading, codes, steps)
+
+
+def cell_counts(asked: Asked, reading: CellCounts) -> Plan:
+    """Plan rows of (cell, records), of which cell -1 holds the records that are in none."""
+    asked.no_missing("each column says itself what a missing value counts as")
+    asked.take(reading.columns)
+    codes = [
+        _bin(_double(asked, name), marks, other)
+        if numeric
+        else category_code(asked.value(name, marks, cut=False), marks, other)
+        for name, numeric, marks, other in zip(asked.names, reading.numeric, reading.marks, reading.others, strict=True)
+    ]
+    return _by_cell(asked, reading, codes, [])
+
+
+def _by_cell(asked: Asked, reading: GroupMoments | CellCounts, codes: list[Any], steps: list[Any]) -> Plan:
+    """Plan one row a cell from the place of each record in every column, -1 for none, and what it adds."""
+    engine = asked.engine
     columns = {f"c{i}": code.cast("int64") for i, code in enumerate(codes)}
     columns |= {f"t{i}": step for i, step in enumerate(steps)}
     kept = ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
@@ -88,8 +109,6 @@ def _steps(engine: Engine, value: Any, scale: Scale, filler: float | None) -> An
     ).cast("int64")
 
 
-def _bin(value: Any, edges: tuple[float, ...], filler: float | None) -> Any:
-    inner = edges[1:-1]
-    missing = -1 if filler is None else int(np.searchsorted(inner, filler, side="right"))
+def _bin(value: Any, inner: tuple[float, ...], missing: int) -> Any:
     below = [(value < number(edge), i) for i, edge in enumerate(inner)]
     return ibis.cases((value.isnan(), missing), *below, (value.notnull(), len(inner)), else_=missing)

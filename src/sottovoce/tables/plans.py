@@ -24,6 +24,7 @@ PLANS = Registry(
         "ball sum": "sottovoce.tables.sums:ball_sum",
         "cross counts": "sottovoce.tables.cross_counts:cross_counts",
         "group moments": "sottovoce.tables.group_moments:group_moments",
+        "cell counts": "sottovoce.tables.group_moments:cell_counts",
         "class moments": "sottovoce.tables.cross_counts:class_moments",
         "clipped rows": "sottovoce.tables.regressions:clipped_rows",
         "moments": "sottovoce.tables.regressions:moments",

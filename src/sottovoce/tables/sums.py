@@ -36,7 +36,7 @@ def clipped_sum(asked: Asked, reading: ClippedSum) -> Plan:
     def decode(row: tuple[int, ...]) -> Statistics:
         n, total = row
         above = float(total / grid.unit - n * Fraction(reading.low))
-        return Statistics(n, np.array([grid.value(total)]), above)
+        return Statistics(n, np.array([grid.value(total)]), above, (total / grid.unit,))
 
     return Plan(query, decode)
 
@@ -128,7 +128,7 @@ def _condition_count(asked: Asked, reading: ClippedSum | CategoryCounts) -> Plan
         if isinstance(reading, CategoryCounts):
             return Statistics(n, np.array([ones if category else n - ones for category in reading.categories]))
         total = ones * one + (n - ones) * zero
-        return Statistics(n, np.array([float(total)]), float(total - n * Fraction(reading.low)))
+        return Statistics(n, np.array([float(total)]), float(total - n * Fraction(reading.low)), (total,))
 
     return Plan(query, decode)
 
@@ -163,4 +163,9 @@ def ball_sum(asked: Asked, reading: BallSum) -> Plan:
     grid = Grid.covering(reading.radius)
     steps = [engine.integer(rows[f"w{i}"] * number(grid.scale)) for i in range(reading.dimension)]
     query = rows.aggregate(n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)})
-    return Plan(query, lambda row: Statistics(row[0], np.array([grid.value(s) for s in row[1:]])))
+
+    def decode(row: tuple[int, ...]) -> Statistics:
+        exact = tuple(steps / grid.unit for steps in row[1:])
+        return Statistics(row[0], np.array([float(entry) for entry in exact]), exact=exact)
+
+    return Plan(query, decode)

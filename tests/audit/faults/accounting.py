@@ -52,6 +52,13 @@ def _delta_twice(patch: Patch) -> None:
     )
 
 
+@fault("μ² turned into (ε, δ) by its mean loss alone", "filter", FILTERS)
+def _mean_loss(patch: Patch) -> None:
+    from sottovoce.privacy import filter as filters
+
+    patch.setattr(filters, "gaussian_allowance", lambda budget: 2 * budget.epsilon)
+
+
 @fault("earlier releases forgotten", "filter", FILTERS)
 def _forgetful(patch: Patch) -> None:
     honest = PrivacyFilter.fits

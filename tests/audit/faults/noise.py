@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from audit.faults import Patch, fault
@@ -11,7 +13,6 @@ from sottovoce.mechanisms import IntegerNoise, NoisyStatistics
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.readings import CategoryCounts, ClippedSum, Statistics
 from sottovoce.readings.base import Movement
-from sottovoce.systems import NormalMean
 
 MOMENTS = "bounded numbers move their moments no more than is claimed"
 HISTOGRAM = "audit of a noisy histogram"
@@ -106,7 +107,7 @@ def _one_node(patch: Patch) -> None:
 
 @fault("repair of the solver's matrices skipped", "profile graphs", "profile matrices keep every edge")
 def _unrepaired(patch: Patch) -> None:
-    for room in ("smooth_categorical", "smooth_one_bit"):
+    for room in ("smooth_categorical", "one_bit"):
         patch.setattr(f"sottovoce.local.{room}.repair", lambda graph, matrices, epsilon: (on_grid(matrices), 0.0))
     patch.setattr(ProfileMechanism, "_check", lambda self: None)
 
@@ -131,10 +132,12 @@ def _plain_sum(patch: Patch) -> None:
     patch.setattr(ClippedSum, "read", read)
 
 
-@fault("a sample drawn far from zero", "normal means", "one record moves a sum by no more than its width")
+@fault("a sample drawn from a sum in doubles", "normal means", "one record moves a sum by no more than its width")
 def _far_from_zero(patch: Patch) -> None:
-    patch.setattr(NormalMean, "from_origin", lambda self: self)
-    patch.setattr(NormalMean, "origin", 0.0)
+    def rounded(statistics):
+        return tuple(Fraction(entry) for entry in statistics.total.tolist())
+
+    patch.setattr("sottovoce.systems.normal_mean.exact_total", rounded)
 
 
 @fault("bounded numbers measured from their middle", "bounded numbers", MOMENTS)

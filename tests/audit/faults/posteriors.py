@@ -6,7 +6,8 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.mechanism import Mechanism, coarsen
+from sottovoce.mechanisms.exact_sampling import released
+from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.mechanisms.statistical_query import StatisticalQuery
 from sottovoce.mechanisms.tempered import TemperedPosterior
@@ -31,7 +32,7 @@ def _heavy_sampler(patch: Patch) -> None:
     def value(self, statistics, rng, draws):
         weight, prior = self._weights
         law = self.system.posterior(statistics, 1.05 * weight, prior)
-        return coarsen(law.sample(None if draws == 1 else draws, rng))
+        return released(self.law(statistics), lambda size: law.sample(size, rng), draws, rng)
 
     patch.setattr(PosteriorSample, "_value", value)
 
@@ -131,7 +132,8 @@ def _same_coordinate(patch: Patch) -> None:
 @fault("one draw handed out many times", "posterior sampling", SAMPLERS)
 def _same_draw(patch: Patch) -> None:
     def value(self, statistics, rng, draws):
-        one = coarsen(self.system.posterior(statistics, *self._weights).sample(None, rng))
+        law = self.system.posterior(statistics, *self._weights)
+        one = released(self.law(statistics), lambda size: law.sample(size, rng), 1, rng)
         return one if draws == 1 else np.stack([one] * draws)
 
     patch.setattr(PosteriorSample, "_value", value)
@@ -147,7 +149,7 @@ def _untruncated(patch: Patch) -> None:
 def _half_temperature(patch: Patch) -> None:
     def value(self, statistics, rng, draws):
         law = self.system.tempered(statistics, self.temperature / 2, self.truncation)
-        return coarsen(law.sample(None if draws == 1 else draws, rng))
+        return released(self.law(statistics), lambda size: law.sample(size, rng), draws, rng)
 
     patch.setattr(TemperedPosterior, "_value", value)
 
@@ -198,4 +200,65 @@ def _draws_free(patch: Patch) -> None:
 @fault("all 53 bits of a sample let out", "posterior sampling", "releases keep to a public grid")
 def _all_bits(patch: Patch) -> None:
     for room in ("posterior_sample", "tempered"):
-        patch.setattr(f"sottovoce.mechanisms.{room}.coarsen", lambda samples: samples)
+        patch.setattr(
+            f"sottovoce.mechanisms.{room}.released",
+            lambda law, quick, draws, rng: quick(None if draws == 1 else draws),
+        )
+
+
+CELLS, OFTEN, FAR = (
+    "exactly rounded laws keep their claim",
+    "exactly rounded samples come as often as they should",
+    "far tails are within reach",
+)
+
+
+@fault("a uniform number of 53 bits and no more", "exact sampling", FAR)
+def _short_uniform(patch: Patch) -> None:
+    from sottovoce.mechanisms.exact_sampling import LazyUniform
+
+    def beyond(self, threshold):
+        return float(threshold(200).mid()) <= (self.value >> (self.bits - 53)) * 2.0**-53
+
+    patch.setattr(LazyUniform, "beyond", beyond)
+
+
+@fault("a cell next to the right one", "exact sampling", OFTEN)
+def _next_cell(patch: Patch) -> None:
+    from sottovoce.mechanisms import exact_sampling
+    from sottovoce.mechanisms.cells import EvenCells, FloatingCells, UnitCells
+
+    honest = exact_sampling.find_cell
+    coarse = {UnitCells: UnitCells(4, -7), FloatingCells: FloatingCells(4, -7), EvenCells: EvenCells(-3)}
+
+    def shifted(function, cells, uniform):
+        wide = coarse.get(type(cells), EvenCells(-3))
+        k = honest(function, wide, uniform) + 1
+        return cells.index(wide.middle(k))
+
+    patch.setattr(exact_sampling, "find_cell", shifted)
+
+
+@fault("a series cut off before its end", "exact sampling", CELLS)
+def _short_series(patch: Patch) -> None:
+    from sottovoce.mechanisms import balls
+
+    honest = balls.beta_series
+    patch.setattr(balls, "beta_series", lambda a, b, x, bits: _cut(honest(a, b, x, bits)))
+
+
+def _cut(found):
+    low, high, exponent = found
+    return low * 9 // 10, high * 9 // 10, exponent
+
+
+@fault("parameters of a law doubled after the claim", "exact sampling", CELLS)
+def _sharper_law(patch: Patch) -> None:
+    from dataclasses import replace
+
+    honest = BetaBernoulli.law
+
+    def law(self, statistics, w=1.0, v=1.0):
+        return honest(replace(self, alpha=self.alpha / 4, beta=self.beta / 4), statistics, w, v)
+
+    patch.setattr(BetaBernoulli, "law", law)

@@ -9,13 +9,15 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.amplification.sgd import NoisyProjectedSGD
+from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.readings import ClippedRows, rows
-from sottovoce.regression import certificate, langevin, noisy_moments
+from sottovoce.regression import best_of, certificate, filtered, langevin, noisy_moments, sums
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.regression.refined import RefinedRegression
+from sottovoce.regression.residuals import Classes, Line
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
 ODD = "odd records move a chain no further than others"
@@ -164,3 +166,79 @@ def _all_bits_of_a_chain(patch: Patch) -> None:
 @fault("all 53 bits of the moments let out", "noisy moments", "regressions keep to a public grid")
 def _all_bits_of_moments(patch: Patch) -> None:
     patch.setattr(noisy_moments, "to_grid", lambda values, noise: np.asarray(values, dtype=float))
+
+
+LOOKS, LOOK_NOISE = "no record moves a look by more than one", "looks carry the noise they are charged for"
+TRIES, PARTS = "the best of several tries costs what is charged", "a try is scored on records that it left out"
+
+
+@fault("rows not weighed in a look", "filtered regression", LOOKS)
+def _unweighed(patch: Patch) -> None:
+    patch.setattr(filtered._Mapped, "weights", lambda self, seen: np.ones(seen.n))
+
+
+@fault("residuals of classes not held", "filtered regression", LOOKS)
+def _long_residuals(patch: Patch) -> None:
+    honest = Classes.residuals
+
+    def residuals(self, predictors, y, bound, *, consistent):
+        return honest(self, predictors, y, 2 * bound, consistent=consistent)
+
+    patch.setattr(Classes, "residuals", residuals)
+
+
+@fault("residuals of lines not held", "filtered regression", LOOKS)
+def _long_lines(patch: Patch) -> None:
+    patch.setattr(Line, "residuals", lambda self, predictors, y, bound, *, consistent: y[:, None] - predictors)
+
+
+@fault("the information not counted in a first look", "filtered regression", LOOKS)
+def _free_information(patch: Patch) -> None:
+    honest = filtered._first_look
+    patch.setattr(filtered, "_first_look", lambda seen, rows, family, share: honest(seen, rows, family, share) * 1.3)
+
+
+@fault("all looks charged as one", "filtered regression", LOOK_NOISE)
+def _one_look(patch: Patch) -> None:
+    patch.setattr(filtered, "total_mu", max)
+
+
+@fault("half the noise on a look", "looks", LOOK_NOISE)
+def _half_a_look(patch: Patch) -> None:
+    honest = sums.Sum
+
+    class Loud(honest):
+        def __init__(self, of, mu):
+            super().__init__(lambda seen: 2 * of(seen), 2 * mu)
+
+    patch.setattr(filtered, "Sum", lambda of, mu: Loud(lambda seen: of(seen) / 2, mu))
+    patch.setattr(filtered.FilteredRegression, "profile", property(lambda self: GaussianProfile(self.mu)))
+
+
+@fault("choosing between tries charged nothing", "private search", TRIES)
+def _free_choice(patch: Patch) -> None:
+    patch.setattr(BestOfProfile, "pure", lambda self: self.one.pure())
+
+
+@fault("more tries than the law says", "private search", TRIES)
+def _more_tries(patch: Patch) -> None:
+    honest = Tries.probability
+    patch.setattr(Tries, "probability", lambda self, k: honest(self, np.maximum(np.asarray(k) - 1, 1)))
+
+
+@fault("scored on the records it was fitted to", "private search", PARTS)
+def _same_records(patch: Patch) -> None:
+    honest = best_of.BestRegression._try
+
+    def once(self, seen, rng):
+        order = rng.permutation(40)  # ten of them twice
+        first = np.append(order, order[:10])
+        return honest(self, replace(seen, X=seen.X[first], y=seen.y[first]), rng)
+
+    patch.setattr(best_of.BestRegression, "_try", once)
+
+
+@fault("no noise on a score", "private search", PARTS)
+def _bare_score(patch: Patch) -> None:
+    honest = best_of.BestRegression._try
+    patch.setattr(best_of.BestRegression, "_try", lambda self, seen, rng: honest(replace(self, mu=1e3), seen, rng))

@@ -12,10 +12,16 @@ from sottovoce.privacy.errors import InvalidValue
 __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 
 _IDEAS = (
-    *("divergences", "samplers", "noise", "calibration", "accounting", "spending", "ledgers", "secrecy", "local"),
-    *("latent", "readings", "answers", "registered", "chains", "looks", "tables"),
+    *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
+    *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains"),
+    *("looks", "predictions", "tables"),
 )
-_NEEDS = {"chains": ("jax", "sklearn"), "looks": ("jax", "formulaic"), "tables": ("ibis", "pyarrow")}
+_NEEDS = {
+    "chains": ("jax", "sklearn"),
+    "looks": ("jax", "formulaic"),
+    "predictions": ("jax",),
+    "tables": ("ibis", "pyarrow"),
+}
 
 
 def known_checks() -> dict[str, Callable[[], CheckResult]]:

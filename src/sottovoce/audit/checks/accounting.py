@@ -18,7 +18,7 @@ from sottovoce.mechanisms import DirectPosterior
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.filter import GAUSSIAN, PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
@@ -173,16 +173,17 @@ def repeated_draws() -> tuple[bool, str]:
 @check("filters stop before the budget is broken")
 def filters() -> tuple[bool, str]:
     """Spend until refused; what was let through, composed exactly, must keep the budget and nearly use it."""
-    cases: list[tuple[Promise, Profile]] = [
-        (PureDP(1.0), PureProfile(0.3)),
-        (GaussianDP(1.0), GaussianProfile(0.3)),
-        (ZeroConcentratedDP(0.5), ZeroConcentratedProfile(0.06)),
-        (RenyiDP(3.0, 1.0), GaussianProfile(0.3)),
-        (ApproxDP(1.0, 1e-5), GaussianProfile(0.08)),
+    cases: list[tuple[PrivacyFilter, Profile]] = [
+        (PrivacyFilter(PureDP(1.0)), PureProfile(0.3)),
+        (PrivacyFilter(GaussianDP(1.0)), GaussianProfile(0.3)),
+        (PrivacyFilter(ZeroConcentratedDP(0.5)), ZeroConcentratedProfile(0.06)),
+        (PrivacyFilter(RenyiDP(3.0, 1.0)), GaussianProfile(0.3)),
+        (PrivacyFilter(ApproxDP(1.0, 1e-5)), GaussianProfile(0.08)),
+        (PrivacyFilter(ApproxDP(1.0, 1e-5), GAUSSIAN), GaussianProfile(0.08)),
     ]
     problems, used = [], []
-    for budget, profile in cases:
-        purse = PrivacyFilter(budget)
+    for purse, profile in cases:
+        budget = purse.budget
         count = next(k for k in itertools.count() if not _spend(purse, profile) or k > 100)
         used.append(count)
         total = GaussianProfile(profile.mu * math.sqrt(count)) if isinstance(profile, GaussianProfile) else None

@@ -15,7 +15,7 @@ from sottovoce.systems.distributions import Beta, Dirichlet, Gamma, Normal, Norm
 
 __all__ = ["Nodes", "hockey_stick", "nodes", "renyi"]
 
-_LEGENDRE = np.polynomial.legendre.leggauss(2000)
+_legendre = cache(special.roots_legendre)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def nodes(first: Any, second: Any) -> Nodes:
             return Nodes(points, np.full(points.shape, np.log(step)))
         case Truncated():
             half = (first.high - first.low) / 2
-            x, w = _LEGENDRE
+            x, w = _legendre(2000)
             return Nodes(first.low + half * (x + 1), np.log(half * w))
         case Dirichlet():
             return _simplex(first.alpha.size)

@@ -18,6 +18,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import ClassMoments
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+from sottovoce.systems.laws import exact_total
 
 __all__ = ["moments", "odd_records", "row_sums", "sums"]
 
@@ -36,22 +37,23 @@ def sums() -> tuple[bool, str]:
         ends = [system.statistics([x, *rest]) for x in (low, high)]
         if system.statistics([*rest[::-1], low]) != ends[0]:
             problems.append(f"within {low} and {high} a sum depends on the order of its records")
-        # A sum is rounded once, to the double next to it.
-        moved = abs(Fraction(ends[1].above or 0) - Fraction(ends[0].above or 0))
-        if moved > width * (1 + Fraction(_N, 2**52)):
+        one, other = (exact_total(end)[0] for end in ends)
+        moved = abs(one - other)
+        if moved > width:
             problems.append(f"within {low} and {high} a record moves the sum by {float(moved / width):.3g} widths")
         pairs += 1
-    low = 1e9
-    mechanism = DirectPosterior(NormalMean(1e-4, 1e6, prior_mean=low, bounds=(low, low + 1)), 1_000_000)
-    column = np.full(mechanism.n, low + 0.25)
-    steps = []
-    for x in np.linspace(low, low + 1, 9):
-        column[0] = x
-        steps.append(mechanism.release(column, seeded_rng(1)).value - low)
-    # Beside what the record moves: a step of the grid, and the double next to the mean.
-    most = 1 / mechanism.n + 2.0**-16 / math.sqrt(1e4 * mechanism.n) + math.ulp(low)
-    if max(steps) - min(steps) > most:
-        problems.append(f"near {low:g} a record moves a mean of {mechanism.n} by {max(steps) - min(steps):.3g}")
+    # The law of a mean near 10⁹, of which a double has no digits left: its centre moves by no more than 1/n of a width.
+    low, high = 1e9, 1e9 + 0.3
+    mechanism = DirectPosterior(NormalMean(1e-4, 1e6, prior_mean=low, bounds=(low, high)), 20_000)
+    most = (Fraction(high) - Fraction(low)) / mechanism.n
+    for rest in np.linspace(low, high, 7):
+        column = np.full(mechanism.n, rest)
+        centres = []
+        for column[0] in (low, high):
+            centres.append(mechanism.law(mechanism.see(column)).centre)
+        if not most / 2 < abs(centres[1] - centres[0]) <= most:
+            share = float(abs(centres[1] - centres[0]) / most)
+            problems.append(f"near {low:g} a record moves a mean of {mechanism.n} by {share:.4g} of its share")
     return verdict(problems, f"{pairs} pairs of neighbours within far-off bounds, none moved by more than its width")
 
 

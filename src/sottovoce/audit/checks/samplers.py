@@ -11,16 +11,18 @@ from sottovoce.audit.checks.fits import ALARM, independence, kolmogorov, uniform
 from sottovoce.audit.checks.quadrature import nodes
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.audit.low_bits import lowest_bit
+from sottovoce.mechanisms.exact_sampling import cells_of
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import ClippedSum
 from sottovoce.systems.distributions import Dirichlet, NormalVector
+from sottovoce.systems.laws import DirichletLaw
 
 __all__ = ["grids", "samplers"]
 
 _RECORDS = 40
 _DRAWS = 20_000
-_FEW, _SOME = 12, 500
+_FEW, _SOME, _RELEASES = 12, 500, 6
 
 
 @check("samplers follow their density")
@@ -61,12 +63,20 @@ def _uniforms(case: Small, draws: Floats) -> Floats:
 
 @check("releases keep to a public grid")
 def grids() -> tuple[bool, str]:
-    """Posterior samples have 24 significant bits at most, and diffused values are multiples of one power of two."""
+    """Posterior samples are middles of public cells, and diffused values are multiples of one power of two."""
     problems = []
     for case in small_cases(_FEW):
-        values = np.asarray(case.mechanism.release(case.large, seeded_rng(2), draws=_SOME).value)
-        if not np.array_equal(values, values.astype(np.float32)):  # a single holds exactly 24 bits
-            problems.append(f"{case.name}: samples carry more than 24 significant bits")
+        law = case.mechanism.law(case.mechanism.see(case.large))  # type: ignore[attr-defined]
+        if isinstance(law, DirichletLaw):  # products of sticks, each of which is such a middle
+            continue
+        cells = cells_of(law[0] if isinstance(law, list) else law)
+        ends = [getattr(law, end, None) for end in ("low", "high")]
+        for rng, draws in ((seeded_rng(2), _SOME), (secure_rng(), _RELEASES)):
+            values = np.ravel(case.mechanism.release(case.large, rng, draws=draws).value)
+            values = values[~np.isin(values, [float(end) for end in ends if end is not None])]
+            if not np.array_equal(values, cells.round(values)):
+                problems.append(f"{case.name}: samples lie off the middles of their cells")
+                break
     walk = OrnsteinUhlenbeck(BoundedMean(ClippedSum(0, 1)), 1, 1.0, 0.5, 1.0)
     path = walk.path(np.full(_SOME, 0.1), [1.0], seeded_rng(3))
     if lowest_bit(path).min() < np.log2(walk.noise) - 22:

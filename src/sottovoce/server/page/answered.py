@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
@@ -16,10 +17,12 @@ from sottovoce.server.queries import evaluate, parse_query
 from sottovoce.systems.conjugate import Conjugate
 from sottovoce.systems.distributions import ScalarDistribution
 
-__all__ = ["answer_view"]
+__all__ = ["answer_view", "posterior_view"]
 
 _DRAWS = 20_000
 _LOW, _HIGH = 0.05, 0.95
+_MOST = 60
+"""The most unknowns of a posterior that are drawn."""
 Points = list[tuple[float, float]]
 
 
@@ -39,6 +42,30 @@ def answer_view(value: Mapping[str, Any], system: Conjugate) -> dict[str, Any]:
     if "quantiles" in value:
         return _posterior(value, system)
     return _samples(value, system)
+
+
+def posterior_view(value: Any, system: Any) -> dict[str, Any]:
+    """Return words and a picture for a released value of any kind: its unknowns with intervals, or its summary."""
+    if isinstance(value, np.ndarray):
+        return {
+            "kind": "words",
+            "words": f"{value.size} numbers: {', '.join(map(number, value.ravel()[:8]))}",
+            "picture": None,
+        }
+    if not hasattr(value, "interval"):
+        told = value.summary() if hasattr(value, "summary") else value
+        words = "; ".join(f"{k}: {v}" for k, v in told.items()) if isinstance(told, Mapping) else str(told)
+        return {"kind": "words", "words": words, "picture": None}
+    means = np.ravel(value.mean)
+    names = [str(name) for name in getattr(system, "terms", ())]
+    names = names if len(names) == means.size else [f"θ[{index}]" for index in range(means.size)]
+    try:
+        ends = np.reshape(value.interval(0.95), (-1, 2))
+    except SottovoceError as error:  # it says why it gives none
+        told = ", ".join(f"{name} {number(float(mean))}" for name, mean in zip(names, means, strict=True))
+        return {"kind": "words", "words": f"{told}; {error}", "picture": None}
+    told = f"{means.size} unknown{'' if means.size == 1 else 's'}, each with its 95 % interval"
+    return {"kind": "vector", "words": told, "picture": _table(names[:_MOST], means[:_MOST], ends[:_MOST].T)}
 
 
 def _names(system: Conjugate, size: int) -> list[str]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 __all__ = ["Axis", "Chart", "bars", "count", "dots", "number", "percent", "rail"]
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 12.0, 12.0, 40.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 12.0, 40.0
 
 
 def number(value: float) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 from sottovoce.facts import Column
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.filter import GAUSSIAN, Order, PrivacyFilter
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.server.questions import Question
-from sottovoce.systems.naming import column_systems
+from sottovoce.systems.naming import SYSTEMS, column_systems
 
 __all__ = [
+    "SEVERAL",
     "first_values",
     "imagined_mean",
     "likely_system",
@@ -24,9 +27,12 @@ __all__ = [
     "question_of",
     "read_form",
     "scaled",
+    "several_systems",
     "share_target",
 ]
 
+SEVERAL = "*"
+"""What the form says for a column where a model names several itself."""
 _MOST_FIELDS = 60
 
 
@@ -41,7 +47,9 @@ def read_form(body: bytes) -> dict[str, str]:
 def purse_of(status: Mapping[str, Any]) -> PrivacyFilter:
     """Return the privacy filter of a budget, with what is spent of it, from what `Service.remaining` says."""
     budget, left = Promise.from_dict(status["budget"]), Promise.from_dict(status["remaining"])
-    order = left.order if isinstance(budget, ApproxDP) and isinstance(left, RenyiDP) else None
+    order: Order | None = None
+    if isinstance(budget, ApproxDP):
+        order = left.order if isinstance(left, RenyiDP) else GAUSSIAN if isinstance(left, GaussianDP) else None
     purse = PrivacyFilter(budget, order)
     spent = status["spent"] * purse.limit
     return PrivacyFilter(budget, order, [spent] if spent > 0 else [])
@@ -77,6 +85,9 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
     kind = form.get("system", "")
     settings: dict[str, Any] = {"kind": kind}
     known = column_systems()
+    column = form.get("column") or None
+    if column == SEVERAL:
+        settings, column = _settings(form.get("settings", "")) | {"kind": kind}, None
     for name in known[kind].settings if kind in known else ():
         text = form.get(name, "").strip()
         if text:
@@ -88,13 +99,34 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
     return Question(
         system=settings,
         target=str(_target(form, purse)),
-        mechanism=form.get("mechanism") or "diffused",
-        column=form.get("column") or None,
+        mechanism=form.get("mechanism") or None,
+        column=column,
         where=form.get("where", "").strip() or None,
         missing=_missing(form.get("missing", "").strip()),
         query=form.get("query", "").strip() or "theta",
         draws=int(draws),
     )
+
+
+def _settings(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidValue('the columns of a model are JSON such as {"label": "smoker", "features": ["age", "ward"]}')
+    return found
+
+
+def several_systems() -> list[dict[str, str]]:
+    """Return the systems that name several columns themselves, each with what it takes, as its code says."""
+    known, found = column_systems(), []
+    for word in SYSTEMS.kinds:
+        make = None if word in known else getattr(SYSTEMS[word], "from_facts", None)
+        if make is not None:
+            takes = (make.__doc__ or "").strip().partition("\n")[0].partition(": ")[2] or "``tables`` of columns."
+            found.append({"word": word, "takes": re.sub("`+", "", takes)})
+    return found
 
 
 def imagined_mean(form: Mapping[str, str]) -> float | list[float] | None:
@@ -156,9 +188,9 @@ def first_values(facts: Mapping[str, Any], *, share: bool) -> dict[str, str]:
     """Return what the form says before anyone typed: the first column and a modest share of the budget."""
     column = next((column for column in facts["columns"] if column["systems"]), None)
     values = {"column": "" if column is None else column["name"], "query": "theta", "draws": "1", "where": ""}
-    values |= {"system": likely_system(column), "missing": "", "imagined": ""}
+    values |= {"system": likely_system(column), "missing": "", "imagined": "", "settings": "", "mechanism": ""}
     values |= {"promise": "share", "strength": "5"} if share else {"promise": "approx", "strength": "0.5"}
-    values |= {"second": "", "mechanism": _gentlest(facts["mechanisms"])}
+    values |= {"second": ""}
     return dict.fromkeys((field["name"] for field in prior_fields()), "") | values | prior_values(column)
 
 
@@ -194,7 +226,3 @@ def likely_system(column: Mapping[str, Any] | None) -> str:
     fact = column["facts"]
     spread = fact["kind"] == "number" or fact.get("high", 0) > 30
     return "normal-mean" if spread and "normal-mean" in systems else next(iter(systems), "")
-
-
-def _gentlest(mechanisms: list[str]) -> str:
-    return "diffused" if "diffused" in mechanisms else mechanisms[0]

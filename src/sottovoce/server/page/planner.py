@@ -78,6 +78,7 @@ def _row(choice: Mapping[str, Any], kind: str, remaining: Mapping[str, Any]) -> 
         return {"name": choice["name"], "kind": kind, "pending": False, "unreachable": choice["unreachable"]}
     none = dict.fromkeys(("interval_width", "exact_width", "expected_kl"))
     forecast, prices = choice["forecast"] or none, choice["price"]
+    nothing = "∞" if choice["forecast"] else "not forecast"
     word = "yours" if remaining["yours"] else "whole"
     price = prices[word]
     limit = purse_of(remaining[word]).limit
@@ -87,9 +88,13 @@ def _row(choice: Mapping[str, Any], kind: str, remaining: Mapping[str, Any]) -> 
         "kind": kind,
         "pending": False,
         "unreachable": None,
-        "width": number(forecast["interval_width"]) if forecast["interval_width"] is not None else "∞",
-        "ratio": _ratio(forecast["interval_width"], forecast["exact_width"]),
-        "off": "∞" if forecast["expected_kl"] is None else number(forecast["expected_kl"]),
+        "width": number(forecast["interval_width"]) if forecast["interval_width"] is not None else nothing,
+        "ratio": _ratio(forecast["interval_width"], forecast["exact_width"]) if choice["forecast"] else "",
+        "off": f"{number(forecast['expected_kl'])} nats"
+        if forecast["expected_kl"] is not None
+        else "∞ nats"
+        if choice["forecast"]
+        else "",
         "cost": None if price["cost"] is None or limit == 0 else price["cost"] / limit,
         "answers": min(answers) if answers else None,
     }

@@ -20,6 +20,7 @@ __all__ = ["Rendering"]
 _STATIC = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "balance.js": "text/javascript; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }

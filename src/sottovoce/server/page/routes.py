@@ -10,13 +10,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.server.errors import NotAllowed, NotAuthenticated, NotFound
 from sottovoce.server.lines import while_there
-from sottovoce.server.page.dataset_page import DatasetPage
 from sottovoce.server.page.gate import Gate
+from sottovoce.server.page.meaning_page import MeaningPages
+from sottovoce.server.page.model_page import ModelPage
 from sottovoce.server.page.rendering import Rendering
 from sottovoce.server.page.sessions import Session
+from sottovoce.server.page.verb_page import VerbPage
 from sottovoce.server.page.views import gauges
 from sottovoce.server.service import Caller, Service
 
@@ -45,10 +48,15 @@ class _Page:
             ("POST", "/login", self.log_in),
             ("POST", "/logout", self.log_out),
             ("GET", "/", self.home),
+            ("GET", "/docs", self.docs),
             ("GET", "/data/{name}", self.dataset),
+            ("POST", "/data/{name}/answer", self.answer),
+            ("GET", "/data/{name}/answers/{entry}", self.table),
+            ("GET", "/data/{name}/models", self.models),
             ("POST", "/data/{name}/plan", self.plan),
             ("POST", "/data/{name}/ask", self.ask),
             ("GET", "/data/{name}/receipts/{entry}", self.receipt),
+            *MeaningPages(self._service, self._gate, self._rendering, self._head).routes(),
         ]
         return [self._route(method, path, handler) for method, path, handler in routes]
 
@@ -101,11 +109,38 @@ class _Page:
             {"facts": facts, "gauges": gauges(await self._service.run(self._service.remaining, caller, facts["name"]))}
             for facts in self._service.datasets(caller)
         ]
-        return self._rendering.page("home.html", datasets=found, **self._head(caller, session))
+        return self._rendering.page(
+            "home.html", datasets=found, admin="admin" in caller.scopes, **self._head(caller, session)
+        )
+
+    async def docs(self, request: Request) -> Response:
+        values = {"document": request.app.openapi(), "verbs": [CATALOGUE[word] for word in CATALOGUE]}
+        return self._rendering.page("docs.html", **values)
 
     async def dataset(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)
-        page = DatasetPage(self._service, caller, request.path_params["name"])
+        page = VerbPage(self._service, caller, request.path_params["name"])
+        number = request.query_params.get("answer")
+        outcome = None if number is None else await page.again(str(_entry(number, request)))
+        return await self._page(page, {}, self._head(caller, session), outcome)
+
+    async def answer(self, request: Request) -> Response:
+        caller, session = await self._gate.caller(request)
+        values = await self._gate.form(request, session)
+        page = VerbPage(self._service, caller, request.path_params["name"])
+        outcome, status = await page.ask(values)
+        return await self._page(page, values, self._head(caller, session), outcome, status)
+
+    async def table(self, request: Request) -> Response:
+        caller, _ = await self._gate.caller(request)
+        page, entry = VerbPage(self._service, caller, request.path_params["name"]), request.path_params["entry"]
+        number = _entry(entry, request)
+        headers = {"Content-Disposition": f'attachment; filename="answer-{number}.csv"'}
+        return Response(await page.table(number), media_type="text/csv; charset=utf-8", headers=headers)
+
+    async def models(self, request: Request) -> Response:
+        caller, session = await self._gate.caller(request)
+        page = ModelPage(self._service, caller, request.path_params["name"])
         return await self._while_there(request, self._shown(page, {}, self._head(caller, session), quick=True))
 
     @staticmethod
@@ -116,7 +151,7 @@ class _Page:
     async def plan(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)
         values = await self._gate.form(request, session)
-        page = DatasetPage(self._service, caller, request.path_params["name"])
+        page = ModelPage(self._service, caller, request.path_params["name"])
         pace = request.headers.get("x-plan")  # from the script, as one types: first what is quick, then the rest
         if pace in ("quick", "whole"):
             shown = await while_there(request.receive, page.values(values, quick=pace == "quick"))
@@ -126,13 +161,13 @@ class _Page:
     async def ask(self, request: Request) -> Response:
         caller, session = await self._gate.caller(request)
         values = await self._gate.form(request, session)
-        page = DatasetPage(self._service, caller, request.path_params["name"])
+        page = ModelPage(self._service, caller, request.path_params["name"])
         outcome, status = await page.ask(values)
-        return await self._shown(page, values, self._head(caller, session), outcome, status, quick=True)
+        return await self._shown(page, values, self._head(caller, session), outcome, status)
 
     async def _shown(
         self,
-        page: DatasetPage,
+        page: ModelPage,
         values: dict[str, str],
         head: dict[str, Any],
         outcome: dict[str, Any] | None = None,
@@ -141,13 +176,30 @@ class _Page:
         quick: bool = False,
     ) -> Response:
         shown = await page.values(values, outcome, quick=quick) | await page.history() | head
+        return self._rendering.page("models.html", status, **shown)
+
+    async def _page(
+        self,
+        page: VerbPage,
+        values: dict[str, str],
+        head: dict[str, Any],
+        outcome: dict[str, Any] | None = None,
+        status: int = 200,
+    ) -> Response:
+        shown = await page.values(values, outcome) | await page.history() | head
         return self._rendering.page("dataset.html", status, **shown)
 
     async def receipt(self, request: Request) -> Response:
         caller, _ = await self._gate.caller(request)
-        name, entry = request.path_params["name"], request.path_params["entry"]
-        if not (entry.isascii() and entry.isdecimal() and len(entry) <= 15):
-            raise NotFound(f"there is no answer {entry[:20]!r} of {name} for you")
-        receipt = await self._service.run(self._service.receipt, caller, name, int(entry))
-        headers = {"Content-Disposition": f'attachment; filename="receipt-{int(entry)}.json"'}
+        name = request.path_params["name"]
+        entry = _entry(request.path_params["entry"], request)
+        receipt = await self._service.run(self._service.receipt, caller, name, entry)
+        headers = {"Content-Disposition": f'attachment; filename="receipt-{entry}.json"'}
         return JSONResponse(receipt, headers=headers)
+
+
+def _entry(text: str, request: Request) -> int:
+    """Return the number of an entry in an address, or raise `NotFound`."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
+        raise NotFound(f"there is no answer {text[:20]!r} of {request.path_params['name']} for you")
+    return int(text)

@@ -9,8 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sottovoce.answers.notebook import asked_in_words
+from sottovoce.mechanisms import Release
 from sottovoce.privacy.errors import SottovoceError
-from sottovoce.server.page.answered import answer_view
+from sottovoce.server.page.answered import answer_view, posterior_view
 from sottovoce.server.page.charts import Axis, Chart, number, percent, rail
 from sottovoce.server.page.forms import purse_of
 from sottovoce.server.questions import Question
@@ -34,8 +36,8 @@ PROMISES = (
 )
 
 
-def gauges(remaining: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is left of the caller's own budget, where they have one, and of the whole."""
+def gauges(remaining: Mapping[str, Any], words: Mapping[str, str | None] | None = None) -> list[dict[str, Any]]:
+    """Return what is left of the caller's own budget, where they have one, and of the whole; `words` says it too."""
     shown = []
     for word, label in (("yours", "Your budget"), ("whole", "Everyone's together")):
         status = remaining[word]
@@ -47,8 +49,7 @@ def gauges(remaining: Mapping[str, Any]) -> list[dict[str, Any]]:
         shown.append(
             {
                 "label": label,
-                "left": percent(left),
-                "budget": str(purse_of(status).budget),
+                "left": (words or {}).get(word) or f"{percent(left)} left",
                 "picture": rail(left, (), label, about, kind=kind),
             }
         )
@@ -77,16 +78,26 @@ def history_rows(
                 "when": entry["at"][:16].replace("T", " "),
                 "who": entry["analyst"],
                 "state": entry["state"],
-                "query": request.get("query", "theta"),
-                "about": _about(request.get("column")),
-                "where": request.get("where"),
-                "mechanism": request["mechanism"]["mechanism"],
-                "answer": _short(entry["release"]),
-                "cost": percent(share),
+                "question": _question(request),
+                "again": "verb" in request and entry["release"] is not None,
+                "answer": _STATES.get(entry["state"]) or _short(entry["release"]),
+                "cost": percent(share) if entry["state"] != "void" else "nothing",
                 "share": share if entry["state"] != "void" else 0.0,
             }
         )
     return rows
+
+
+_STATES = {
+    "pending": "not answered yet; it counts as spent",
+    "void": "given up before any record was read",
+    "lost": "lost on the way; it counts as spent",
+}
+
+
+def _question(request: Mapping[str, Any]) -> str:
+    query = request.get("query", "theta")
+    return ("" if query == "theta" else f"{query}: ") + asked_in_words(request)
 
 
 def _short(release: Mapping[str, Any] | None) -> str:
@@ -112,19 +123,19 @@ def spending(rows: Sequence[Mapping[str, Any]]) -> Markup | None:
         return None
     total, points = 0.0, [(0.0, 0.0)]
     for index, share in enumerate(shares, start=1):
-        total += share
+        total += 100 * share
         points += [(float(index - 1), total), (float(index), total)]
     chart = Chart(
         Axis(0.0, float(len(shares)), "answers", whole=True),
-        Axis(0.0, 1.0, "share of the budget"),
+        Axis(0.0, 100.0, "% of the budget"),
         "Spent so far",
-        f"{percent(total)} of the budget in {len(shares)} answers",
+        f"{percent(total / 100)} of the budget in {len(shares)} answers",
         width=640.0,
         height=180.0,
     )
     chart.area(points, "one")
     chart.line(points, "one")
-    chart.line([(0.0, 1.0), (float(len(shares)), 1.0)], "mark")
+    chart.line([(0.0, 100.0), (float(len(shares)), 100.0)], "mark")
     return chart.svg()
 
 
@@ -133,10 +144,14 @@ def answered(answer: Mapping[str, Any], question: Question, remaining: Mapping[s
     release = answer["release"]
     system = system_from(release["mechanism"]["system"])
     purse = purse_of(remaining["yours"] or remaining["whole"])
+    value = release["value"]
     try:
-        view = answer_view(release["value"], system)
+        if isinstance(value, Mapping) and "query" in value:
+            view = answer_view(value, system)
+        else:
+            view = posterior_view(Release.from_dict(release).value, system)
     except (SottovoceError, ArithmeticError, ValueError):  # the answer is paid for: show it, if only in words
-        view = {"kind": "words", "words": json.dumps(release["value"]), "picture": None}
+        view = {"kind": "words", "words": json.dumps(value), "picture": None}
     return {
         "entry": answer["entry"],
         "view": {"legend": []} | view,

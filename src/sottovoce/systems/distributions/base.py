@@ -44,6 +44,7 @@ DISTRIBUTIONS = Registry(
         "tabulated": f"{_HERE}.tabulated:Tabulated",
         "mixture": f"{_HERE}.mixture:Mixture",
         "dirichlet mixture": f"{_HERE}.mixture:DirichletMixture",
+        "noisy histogram": "sottovoce.mechanisms.noisy_histogram:NoisyHistogram",
     },
     "sottovoce.distributions",
 )

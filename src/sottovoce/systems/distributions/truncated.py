@@ -31,10 +31,8 @@ _TINY = 1e-280
 class Truncated(ScalarDistribution):
     """A scalar distribution conditioned on low <= θ <= high.
 
-    Draws invert the distribution function, from whichever end keeps the digits. Where the interval lies so
-    far in a
-    tail that the mass underflows, they come by rejection under the tangent of the log-density: exact all
-    the same.
+    Draws invert the distribution function, from whichever end keeps the digits. Where the interval lies so far in a
+    tail that the mass underflows, they come by rejection under the tangent of the log-density: exact all the same.
 
     Examples
     --------

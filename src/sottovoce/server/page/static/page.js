@@ -24,7 +24,7 @@ const WORDS = {
 
 function fitSystems(reset) {
   const chosen = byId("column").selectedOptions[0];
-  const allowed = chosen.dataset.systems.split(" ");
+  const allowed = chosen.dataset.systems.split("|");
   const system = byId("system");
   for (const option of system.options) option.hidden = option.disabled = !allowed.includes(option.value);
   if (!allowed.includes(system.value)) system.value = allowed[0];
@@ -38,7 +38,7 @@ function fitSystems(reset) {
 
 function fitFields() {
   for (const field of form.querySelectorAll("[data-for]")) {
-    field.hidden = !field.dataset.for.split(" ").includes(byId("system").value);
+    field.hidden = !field.dataset.for.split("|").includes(byId("system").value);
   }
   const [strength, second, usual] = WORDS[byId("promise").value];
   byId("strength-label").textContent = strength;
@@ -55,7 +55,7 @@ function fitFields() {
 
 let turn = 0;
 let planning; // the plan under way: hung up on when something newer is sent, so that the server gives it up
-async function send(action, parts, headers = {}) {
+async function send(from, action, parts, headers = {}) {
   const mine = ++turn;
   planning?.abort();
   planning = parts.includes("result") ? undefined : new AbortController();
@@ -63,7 +63,7 @@ async function send(action, parts, headers = {}) {
   try {
     const response = await fetch(action, {
       method: "POST",
-      body: new URLSearchParams(new FormData(form)),
+      body: new URLSearchParams(new FormData(from)),
       headers,
       redirect: "error",
       signal: planning?.signal,
@@ -83,10 +83,19 @@ async function send(action, parts, headers = {}) {
   }
 }
 
+async function ask(from, action, button) {
+  button.disabled = true;
+  const done = await send(from, action, ["result", "budget", "history"]);
+  button.disabled = false;
+  if (!done) location.reload();
+  byId("result").focus({ preventScroll: true });
+  byId("result").scrollIntoView({ block: "start", behavior: "smooth" });
+}
+
 let waiting = 0;
 async function plan() {
   // First what has a closed form, then the mechanisms whose forecast takes a while.
-  if (await send(form.action, ["plan"], { "X-Plan": "quick" })) await send(form.action, ["plan"], { "X-Plan": "whole" });
+  if (await send(form, form.action, ["plan"], { "X-Plan": "quick" })) await send(form, form.action, ["plan"], { "X-Plan": "whole" });
 }
 function planSoon() {
   clearTimeout(waiting);
@@ -95,7 +104,7 @@ function planSoon() {
 
 if (form) {
   byId("slider-field").hidden = false;
-  if (byId("plan").querySelector(".pending")) send(form.action, ["plan"], { "X-Plan": "whole" });
+  if (byId("plan").querySelector(".pending")) send(form, form.action, ["plan"], { "X-Plan": "whole" });
   fitSystems(false);
   fitFields();
   form.addEventListener("input", (event) => {
@@ -115,13 +124,70 @@ if (form) {
     clearTimeout(waiting);
     const asking = event.submitter && event.submitter.id === "ask";
     if (!asking) return plan();
-    const button = byId("ask");
-    button.disabled = true;
-    const done = await send(event.submitter.formAction, ["result", "budget", "history", "plan"]);
-    button.disabled = false;
-    if (!done) location.reload();
-    byId("result").focus({ preventScroll: true });
-    byId("result").scrollIntoView({ block: "center", behavior: "smooth" });
-    send(form.action, ["plan"], { "X-Plan": "whole" });
+    await ask(form, event.submitter.formAction, byId("ask"));
+    send(form, form.action, ["plan"], { "X-Plan": "whole" });
+  });
+}
+
+// Questions by verb: only the fields of the chosen verb, and what the share would pay for.
+const asking = byId("asking");
+
+function goesWith(element, verb) {
+  return !element.dataset.verbs || element.dataset.verbs.split("|").includes(verb);
+}
+
+function fitVerb() {
+  const verb = byId("verb").value;
+  for (const element of asking.querySelectorAll("[data-verbs]")) {
+    const fits = goesWith(element, verb);
+    element.hidden = !fits;
+    if (element.tagName === "OPTION") element.disabled = !fits;
+  }
+  for (const select of asking.querySelectorAll("select[data-columns]")) {
+    if (select.selectedOptions[0]?.disabled) select.value = [...select.options].find((o) => !o.disabled)?.value ?? "";
+  }
+}
+
+function sayShare() {
+  const help = byId("spend-help");
+  const share = Number(byId("spend").value) / 100;
+  const many = Math.floor((Number(help.dataset.left) * (1 + 1e-9)) / share);
+  if (!(share > 0)) return;
+  help.textContent = many
+    ? `What is left pays for ${many === 1 ? "one such answer" : `about ${many} such answers`}. Paying twice as much narrows the ranges by about a third.`
+    : "More than what is left.";
+}
+
+function sayLeft() {
+  const left = document.querySelector("#budget [data-left]");
+  if (left && byId("spend-help")) byId("spend-help").dataset.left = left.dataset.left;
+}
+
+if (asking) {
+  fitVerb();
+  const slider = byId("spend-slider");
+  if (slider) {
+    slider.hidden = false;
+    slider.value = Math.log10(Number(byId("spend").value) || 5);
+    sayShare();
+  }
+  asking.addEventListener("input", (event) => {
+    if (event.target === slider) byId("spend").value = Number((10 ** slider.value).toPrecision(2));
+    if (event.target.id === "spend" && Number(event.target.value) > 0) slider.value = Math.log10(event.target.value);
+    if (event.target.id === "verb") fitVerb();
+    if (slider) sayShare();
+  });
+  asking.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    await ask(asking, asking.action, byId("ask"));
+    sayLeft();
+    if (slider) sayShare();
+  });
+  document.addEventListener("submit", async (event) => {
+    if (event.target === asking || !event.target.closest("#result")) return;
+    event.preventDefault();
+    await ask(event.target, event.target.action, event.submitter);
+    sayLeft();
+    if (slider) sayShare();
   });
 }

@@ -1,0 +1,1 @@
+"""The race of private regressions: its sets and the rivals."""

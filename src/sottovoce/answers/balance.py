@@ -1,0 +1,257 @@
+"""Share, accuracy and risk of a question: from any of the three to the other two, before anything is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sottovoce.answers.cells_posterior import CellsPosterior
+from sottovoce.answers.intervals import checked_level
+from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.answers.questions import Question, categories_of
+from sottovoce.facts import Flag
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import real
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.risk import advantage, success
+from sottovoce.readings.group_moments import STEPS
+
+__all__ = ["Balance", "Imagined", "Offer"]
+
+_LEAST = 1e-4
+"""The least share that is looked at."""
+_POINTS = 13
+
+
+@dataclass(frozen=True)
+class Imagined:
+    """What the records are imagined to be, for a forecast: a guess of yours, or of anyone's, never read off the data.
+
+    Attributes
+    ----------
+    share
+        How often a flag is set.
+    spread
+        The standard deviation of a number, as a part of the range between its bounds.
+    kept
+        The part of the records that the question is about: those its condition holds for.
+    smallest
+        The part of those that the smallest group has; all groups are as large unless it is given.
+    """
+
+    share: float = 0.5
+    spread: float = 0.25
+    kept: float = 1.0
+    smallest: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, most in (("share", 1.0), ("spread", 0.5), ("kept", 1.0), ("smallest", 1.0)):
+            value = getattr(self, name)
+            if value is not None and not 0 <= real(name, value) <= most:
+                raise InvalidValue(f"{name} must lie between 0 and {most:g}. Got {value!r}")
+
+    def sizes(self, n: int, groups: int) -> NDArray[np.float64]:
+        """Return how many records each group is imagined to have, the smallest first."""
+        first = 1 / groups if self.smallest is None else min(self.smallest, 1 / groups)
+        others = [(1 - first) / (groups - 1)] * (groups - 1) if groups > 1 else []
+        return n * self.kept * np.array([first, *others])
+
+    def cells(self, question: Question, n: int) -> NDArray[np.int64]:
+        """Return the counts and sums that the question would see, in whole steps."""
+        reading: Any = question.reading
+        groups = math.prod(len(categories_of(name, question.facts[name])) for name in question.by)
+        sizes = self.sizes(n, groups)
+        if question.verb in ("proportion", "counts"):
+            inside = np.outer(sizes, self._shares(question)).ravel()
+        elif question.verb == "quantiles":
+            inside = np.outer(sizes, self._bins(np.asarray(reading.edges))).ravel()
+        else:
+            inside = sizes
+        inside = np.rint(inside)
+        parts = [np.append(inside, max(n - inside.sum(), 0.0))] if reading.counted else []
+        parts += [np.zeros(reading.cells)] * len(reading.measures)
+        parts += [np.rint(inside * (2 * self.spread) ** 2 * STEPS)] * reading.squared
+        return np.concatenate(parts).astype(np.int64)
+
+    def _shares(self, question: Question) -> NDArray[np.float64]:
+        found = np.ones(1)
+        for name in question.columns_asked:
+            column = question.facts[name]
+            values = len(categories_of(name, column))
+            each = [1 - self.share, self.share] if isinstance(column, Flag) else [1 / values] * values
+            found = np.outer(found, each).ravel()
+        return found
+
+    def _bins(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        middle, sd = (edges[0] + edges[-1]) / 2, max(self.spread, 1e-3) * (edges[-1] - edges[0])
+        parts = np.diff(special.ndtr((edges - middle) / sd))
+        return np.asarray(parts / parts.sum())
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a share of the budget buys, and what it leaves to a guess.
+
+    Attributes
+    ----------
+    share
+        The share of the budget.
+    width
+        Half the width of the interval that is expected in the widest row: the answer is known to ± so much.
+    success
+        The largest chance of a guess that comes true with the baseline without the answer.
+    advantage
+        The largest advantage over chance of a guess between two data sets that differ in one record.
+    promise
+        What the answer keeps.
+    """
+
+    share: float
+    width: float
+    success: float
+    advantage: float
+    promise: Promise
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the offer as plain values."""
+        numbers = {"share": self.share, "width": self.width, "success": self.success, "advantage": self.advantage}
+        return numbers | {"promise": str(self.promise)}
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """How a question's share of the budget, its accuracy and its risk go together; made of public things alone.
+
+    Parameters
+    ----------
+    question, n
+        What would be asked, of how many records.
+    budget
+        The budget whose shares are spent.
+    baseline
+        How often a guess comes true without the answer.
+    imagined
+        What the records are imagined to be.
+    level
+        Of the intervals.
+
+    Examples
+    --------
+    >>> from sottovoce.facts import Category, Facts, Flag
+    >>> from sottovoce.privacy.promises import ApproxDP
+    >>> facts = Facts(smoker=Flag(), ward=Category(["A", "B", "C"]))
+    >>> balance = Balance(Question("proportion", ("smoker",), facts, by=("ward",)), 9000, ApproxDP(1.0, 1e-6))
+    >>> offer = balance.for_width(0.02)
+    >>> offer.share < 0.2, offer.width <= 0.02, offer.success < 0.02
+    (True, True, True)
+    """
+
+    question: Question
+    n: int
+    budget: Promise | PrivacyFilter
+    baseline: float = 0.01
+    imagined: Imagined = field(default_factory=Imagined)
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, Question):
+            raise InvalidValue(f"a balance is of a Question. Got a {type(self.question).__name__}")
+        purse = self.budget if isinstance(self.budget, PrivacyFilter) else PrivacyFilter(self.budget)
+        object.__setattr__(self, "budget", purse)
+        object.__setattr__(self, "level", checked_level(self.level))
+        if not 0 < real("baseline", self.baseline) < 1:
+            raise InvalidValue(f"baseline must lie between 0 and 1. Got {self.baseline:g}")
+
+    @cached_property
+    def _known(self) -> dict[float, Offer]:
+        return {}
+
+    def at(self, share: float) -> Offer:
+        """Return what a share of the budget buys."""
+        share = real("share", share)
+        if share not in self._known:
+            self._known[share] = self._offer(share)
+        return self._known[share]
+
+    def _offer(self, share: float) -> Offer:
+        purse: Any = self.budget
+        target = purse.share(share)
+        mechanism = NoisyCells.calibrate(self.question, self.n, target, price=purse.cost)
+        cells = self.imagined.cells(mechanism.system, self.n)
+        posterior = CellsPosterior(mechanism.system, self.n, mechanism.noise, mechanism.scale, cells)
+        ends = posterior.interval(self.level)
+        width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
+        return Offer(share, width, success(mechanism.profile, self.baseline), advantage(mechanism.profile), target)
+
+    def for_width(self, width: float) -> Offer:
+        """Return the least share with which the answer is expected to be known to ± `width`, or less."""
+        wanted = real("width", width)
+        if not wanted > 0:
+            raise InvalidValue(f"width must be > 0. Got {wanted:g}")
+        whole = self.at(1.0)
+        if whole.width > wanted:
+            raise PromiseUnreachable(
+                f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; "
+                "ask for less, or of fewer groups"
+            )
+        return self._least(lambda offer: offer.width <= wanted)
+
+    def for_risk(self, most: float) -> Offer:
+        """Return the largest share that leaves a guess which comes true with the baseline at most `most`."""
+        wanted = real("most", most)
+        if not self.baseline < wanted <= 1:
+            raise InvalidValue(f"most must lie above the baseline {self.baseline:g} and at most at 1. Got {wanted:g}")
+        if self.at(1.0).success <= wanted:
+            return self.at(1.0)
+        if self.at(_LEAST).success > wanted:
+            raise PromiseUnreachable(f"even {_LEAST:.2%} of the budget leaves more than {wanted:g} to a guess")
+        found = self._least(lambda offer: offer.success > wanted)
+        return max((o for o in self._known.values() if o.success <= wanted), key=lambda o: o.share, default=found)
+
+    def _least(self, holds: Callable[[Offer], bool]) -> Offer:
+        """Return about the least share at which something holds that holds of the whole budget: to half a percent."""
+        if holds(self.at(_LEAST)):
+            return self.at(_LEAST)
+        low, high = math.log(_LEAST), 0.0
+        while high - low > 0.005:
+            middle = (low + high) / 2
+            low, high = (low, middle) if holds(self.at(math.exp(middle))) else (middle, high)
+        return self.at(math.exp(high))
+
+    def curve(self, least: float = 1e-3, points: int = _POINTS) -> list[Offer]:
+        """Return offers from a small share to the whole budget, evenly spread in factors."""
+        return [self.at(float(share)) for share in np.append(np.geomspace(least, 1.0, points)[:-1], 1.0)]
+
+    def plot(self, offer: Offer | None = None) -> Any:
+        """Return a figure with both curves against the share: the accuracy it buys, and the risk it leaves."""
+        from sottovoce.answers.style import COLOURS, figure  # noqa: PLC0415 - plots are an extra
+
+        drawing, left = figure(width=6.4, height=3.8)
+        offers = self.curve()
+        shares = [100 * one.share for one in offers]
+        right = left.twinx()
+        left.plot(shares, [one.width for one in offers], color=COLOURS[0])
+        right.plot(shares, [1000 * one.success for one in offers], color=COLOURS[1], linestyle="--")
+        left.set(xscale="log", yscale="log", xlabel="share of the budget, %")
+        for axis in (left.xaxis, left.yaxis):
+            axis.set_major_formatter("{x:g}")
+        left.yaxis.set_minor_formatter("{x:g}")
+        left.set_ylabel(f"known to ± ({self.question.parameter})", color=COLOURS[0])
+        right.set_ylabel("of 1,000 people, guessed right at most", color=COLOURS[1])
+        right.set_ylim(0, None)
+        right.grid(visible=False)
+        right.axhline(1000 * self.baseline, color=COLOURS[1], linewidth=0.8, linestyle=":")
+        if offer is not None:
+            left.plot([100 * offer.share], [offer.width], "o", color=COLOURS[0])
+            right.plot([100 * offer.share], [1000 * offer.success], "o", color=COLOURS[1])
+            left.axvline(100 * offer.share, color="#888888", linewidth=0.8)
+        left.set_title(self.question.describe())
+        return drawing

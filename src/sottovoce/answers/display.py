@@ -1,0 +1,191 @@
+"""An answer as people see it: rows with their intervals drawn beside them, on one common scale, in HTML.
+
+Places are in percent, so that a picture is as wide as there is room and its words keep their size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Drawn", "Scale", "drawn_rows", "formatted", "html_table", "plain_words", "scale_of", "shown"]
+
+_NUMBERS = ("estimate", "low", "high")
+
+
+def shown(value: Any) -> str:
+    """Return the value of a group as a reader wants it.
+
+    >>> shown(True), shown(0.5), shown("A")
+    ('yes', '0.5', 'A')
+    """
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
+    """Return estimate, low and high with as many digits as the interval bears out.
+
+    >>> formatted({"estimate": 56.1032, "low": 40.6, "high": 71.9})
+    ['56', '41', '72']
+    """
+    numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
+    width = max(numbers[2] - numbers[1], 1e-12)
+    digits = 0 if counts or not math.isfinite(width) else int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
+    return [
+        "-∞"
+        if value == -math.inf
+        else "∞"
+        if math.isinf(value)
+        else "–"
+        if math.isnan(value)
+        else _written(value, digits)
+        for value in numbers
+    ]
+
+
+def _written(value: float, digits: int) -> str:
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A common scale for the intervals of all rows, with round numbers to write below it."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def place(self, value: float) -> float:
+        """Return where a value lies, in percent; beyond the ends it is kept at them.
+
+        >>> Scale(0.0, 2.0, (0.0, 1.0, 2.0)).place(0.5)
+        25.0
+        """
+        span = self.high - self.low
+        return float(np.clip(100 * (value - self.low) / span, 0.0, 100.0)) if span > 0 else 50.0
+
+    def axis(self) -> str:
+        """Return the numbers along the scale as a picture."""
+        words = []
+        for tick in self.ticks:
+            place = self.place(tick)
+            anchor = "start" if place < 8 else "end" if place > 92 else "middle"
+            words.append(f'<text class="tick" x="{place:.2f}%" y="14" text-anchor="{anchor}">{_tick(tick)}</text>')
+        return (
+            '<svg class="scale" width="100%" height="18" font-size="12" fill="currentColor" aria-hidden="true">'
+            f"{''.join(words)}</svg>"
+        )
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) and 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+def scale_of(rows: Iterable[Mapping[str, Any]]) -> Scale:
+    """Return the scale that holds the interval of every row; zero is on it where that costs little room."""
+    ends = [float(row[name]) for row in rows for name in _NUMBERS if row[name] is not None]
+    ends = [value for value in ends if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(ends), max(ends)
+    if low > 0 and low < 0.6 * high:
+        low = 0.0
+    if high < 0 and high > 0.6 * low:
+        high = 0.0
+    margin = 0.04 * (high - low) or max(abs(high), 1.0) * 0.1
+    low, high = low - (margin if low else 0.0), high + margin
+    step = _step((high - low) / 5)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return Scale(low, high, tuple(k * step for k in range(first, last + 1)))
+
+
+def _step(raw: float) -> float:
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= raw * 0.999)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One row: the words of its group, its numbers as written, and its interval as a picture."""
+
+    labels: tuple[str, ...]
+    estimate: str
+    low: str
+    high: str
+    privacy: str
+    picture: str
+
+
+def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tuple[list[str], list[Drawn], Scale]:
+    """Return the names of the groups, every row as it is shown, and the scale of their pictures.
+
+    The thick part of an interval is what would be there without the noise, the thin rest is the price of privacy.
+    """
+    names = list(itertools.takewhile(lambda name: name != _NUMBERS[0], rows[0] if rows else ()))
+    scale = scale_of(rows)
+    found = []
+    for row in rows:
+        (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
+        share = "" if noise is None else f"{noise:.0%}".replace("%", " %")
+        labels = tuple(shown(row[name]) for name in names)
+        found.append(Drawn(labels, estimate, low, high, share, _picture(row, scale, noise)))
+    return names, found, scale
+
+
+def _picture(row: Mapping[str, Any], scale: Scale, noise: float | None) -> str:
+    numbers = [row[name] for name in _NUMBERS]
+    if any(value is None or math.isnan(value) for value in numbers):
+        return ""
+    middle, low, high = (scale.place(float(value)) for value in numbers)
+    parts = [_line("rest", low, high, 2.5)]
+    if noise is not None and noise < 1:
+        inner = [middle + (end - middle) * (1 - noise) for end in (low, high)]
+        parts.append(_line("plain", inner[0], inner[1], 7))
+    parts.append(f'<circle class="dot" cx="{middle:.2f}%" cy="11" r="5" fill="#1f5f8b"/>')
+    return f'<svg class="interval" width="100%" height="22" aria-hidden="true">{"".join(parts)}</svg>'
+
+
+def _line(kind: str, start: float, end: float, width: float) -> str:
+    faint = "0.45" if kind == "plain" else "0.9"
+    return (
+        f'<line class="{kind}" x1="{start:.2f}%" x2="{end:.2f}%" y1="11" y2="11" stroke="#1f5f8b" '
+        f'stroke-width="{width}" stroke-linecap="round" stroke-opacity="{faint}"/>'
+    )
+
+
+def plain_words(level: float, rows: int, *, noisy: bool = True) -> str:
+    """Return what the intervals of an answer mean, for a reader who has never met one.
+
+    >>> plain_words(0.95, 1, noisy=False)
+    'In 95 of 100 answers like this one, the true number lies within the range.'
+    """
+    what = "the true number lies within the range" if rows == 1 else "the true number of a row lies within its range"
+    said = f"In {100 * level:.3g} of 100 answers like this one, {what}."
+    more = " Chance was added on purpose, so that nobody can tell from the answer whether any one person is in the data"
+    wider = "; the range is wider for it." if rows == 1 else "; the ranges are wider for it."
+    return said + (more + wider if noisy else "")
+
+
+def html_table(rows: Sequence[Mapping[str, Any]], title: str, foot: str, *, counts: bool = False) -> str:
+    """Return rows with their intervals as a table for a notebook; no style sheet is needed."""
+    names, found, scale = drawn_rows(rows, counts=counts)
+    left, right = 'style="text-align:left"', 'style="text-align:right"'
+    head = "".join(f"<th {left}>{escape(name)}</th>" for name in names)
+    head += f'<th {right}>estimate</th><th {left}>interval</th><th style="min-width:14em"></th><th {right}>privacy</th>'
+    body = []
+    for row in found:
+        cells = "".join(f"<td>{escape(label)}</td>" for label in row.labels)
+        cells += f"<td {right}><strong>{row.estimate}</strong></td><td {left}>{row.low} to {row.high}</td>"
+        body.append(f"<tr>{cells}<td>{row.picture}</td><td {right}>{row.privacy}</td></tr>")
+    axis = f'<tr><td colspan="{len(names) + 2}"></td><td>{scale.axis()}</td><td></td></tr>'
+    return (
+        f"<table><caption {left}><strong>{escape(title)}</strong></caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(body)}{axis}</tbody></table><p><small>{escape(foot)}</small></p>"
+    )

@@ -1,0 +1,130 @@
+"""Exactly rounded samples: every coarse cell's exact probability under both neighbours, and how often it comes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sottovoce.audit.cases_conjugate import small_cases
+from sottovoce.audit.checks.fits import ALARM, chi_square
+from sottovoce.audit.checks.result import check, verdict
+from sottovoce.mechanisms.balls import Ball, ball, ball_function, precision
+from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, UnitCells, exact
+from sottovoce.mechanisms.exact_sampling import draw
+from sottovoce.privacy.randomness import secure_rng
+from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
+
+__all__ = ["claims_of_cells", "discrete_delta", "far_tails", "frequencies"]
+
+_RECORDS = 6
+_EPSILONS = (0.0, 0.2, 0.7, 1.5)
+_BITS = 128
+_DRAWS = 600
+
+
+def _coarse(law: Any) -> Cells:
+    """Return cells so wide that a few dozen hold nearly everything."""
+    if isinstance(law, NormalLaw):
+        return EvenCells.beside(float(law.variance) ** 0.5, bits=1)
+    return FloatingCells(3, -6) if isinstance(law, GammaLaw) else UnitCells(3, -6)
+
+
+def _edges(law: Any, cells: Cells) -> list[Fraction]:
+    low, high = (ball_function(law).guess(*pair) for pair in ((1e-9, 1.0), (1.0, 1e-9)))
+    return [exact(cells.edge(k)) for k in range(cells.index(Fraction(low)), cells.index(Fraction(high)) + 2)]
+
+
+def discrete_delta(first: Any, second: Any, edges: list[Fraction], epsilons: Sequence[float]) -> list[Ball]:
+    """Return a ball around Σ (P - e^ε Q)₊ for each ε, over the cells that the edges cut out."""
+    at = [[function(edge, _BITS) for edge in edges] for function in map(ball_function, (first, second))]
+    with precision(_BITS):
+        both = [[b - a for a, b in itertools.pairwise([ball(0), *column, ball(1)])] for column in at]
+        lifts = [ball(Fraction(epsilon)).exp() for epsilon in epsilons]
+        return [sum(((p - lift * q).nonnegative_part() for p, q in zip(*both, strict=True)), ball(0)) for lift in lifts]
+
+
+def _pair(mechanism: Any, pair: tuple[Any, Any]) -> list[Any]:
+    """Return the laws of one number by which neighbours differ: of categories, the share of the two touched ones."""
+    laws = [mechanism.law(mechanism.see(seen)) for seen in pair]
+    if isinstance(laws[0], list):
+        return [law[0] for law in laws]
+    if not isinstance(laws[0], DirichletLaw):
+        return laws
+    touched = [k for k, (p, q) in enumerate(zip(laws[0].alpha, laws[1].alpha, strict=True)) if p != q]
+    return [BetaLaw(*(law.alpha[k] for k in touched)) for law in laws] if laws[0].floor == 0 else []
+
+
+@check("exactly rounded laws keep their claim")
+def claims_of_cells() -> tuple[bool, str]:
+    """Sum every coarse cell's exact (P - e^ε Q)₊ over real neighbours, in balls; none may exceed δ(ε)."""
+    problems, pairs = [], 0
+    for case in small_cases(_RECORDS):
+        claims = case.mechanism.profile.delta(np.array(_EPSILONS)).tolist()
+        for pair in case.mechanism.system.worst_data(case.mechanism.n):
+            laws = _pair(case.mechanism, pair)
+            for one, other in itertools.permutations(laws, 2):
+                pairs += 1
+                edges = _edges(one, _coarse(one))
+                found = discrete_delta(one, other, edges, _EPSILONS)
+                for epsilon, claim, delta in zip(_EPSILONS, claims, found, strict=True):
+                    if not delta.lower() <= ball(Fraction(claim)):
+                        problems.append(f"{case.name}: δ({epsilon}) is {float(delta.mid()):.6g}, claimed {claim:.6g}")
+    return verdict(problems, f"{pairs} ordered pairs of neighbours, cell by cell in balls, none above its claim")
+
+
+@check("exactly rounded samples come as often as they should")
+def frequencies() -> tuple[bool, str]:
+    """Chi-square of secure draws, one family after the other, against the exact probabilities of coarse cells."""
+    laws: list[Any] = [
+        BetaLaw(Fraction(5, 2), Fraction(9, 7)),
+        GammaLaw(Fraction(7, 3), Fraction(3, 2)),
+        NormalLaw(Fraction(1, 3), Fraction(2)),
+        BetaLaw(Fraction(5, 2), Fraction(9, 7), Fraction(1, 10), Fraction(9, 10)),
+        GammaLaw(Fraction(7, 3), Fraction(3, 2), Fraction(1, 2), Fraction(3)),
+    ]
+    problems, worst, rng = [], 1.0, secure_rng()
+    for law in laws:
+        edges, function = _edges(law, _coarse(law)), ball_function(law)
+        chances = np.diff([0.0, *(float(function(edge, _BITS).mid()) for edge in edges), 1.0])
+        drawn = np.array([draw(law, rng) for _ in range(_DRAWS)])
+        cells = np.searchsorted([float(edge) for edge in edges], drawn, side="right")
+        p = chi_square(cells, np.arange(chances.size), chances)
+        worst = min(worst, p)
+        if p < ALARM:
+            problems.append(f"{type(law).__name__}: p = {p:.2g} that draws follow the exact cells")
+    return verdict(problems, f"{_DRAWS} draws of {len(laws)} laws, least p = {worst:.2g}")
+
+
+class _Crafted:
+    """Bits that begin with 70 zeros, or ones."""
+
+    def __init__(self, bit: str) -> None:
+        self._bits = bit * 70 + ("1" if bit == "0" else "0")
+
+    def bytes(self, length: int) -> bytes:
+        """Return the next bits."""
+        head, self._bits = self._bits[: 8 * length], self._bits[8 * length :]
+        return int(head.ljust(8 * length, "0") or "0", 2).to_bytes(length, "big")
+
+
+@check("far tails are within reach")
+def far_tails() -> tuple[bool, str]:
+    """A crafted uniform number of 2⁻⁷⁰ must lead to where that much probability is left, on either side."""
+    problems = []
+    laws: list[Any] = [
+        BetaLaw(Fraction(7), Fraction(9)),
+        GammaLaw(Fraction(5), Fraction(2)),
+        NormalLaw(Fraction(0), Fraction(1), spread=1.0),
+    ]
+    for law, bit in itertools.product(laws, "01"):
+        value, function = Fraction(draw(law, _Crafted(bit))), ball_function(law)
+        below = function(value, 256)
+        with precision(256):
+            left = below if bit == "0" else 1 - below
+            if not (left > ball((1, -74)) and left < ball((1, -67))):
+                problems.append(f"{type(law).__name__}: 70 times {bit} leads to a probability of {left.str(3)}")
+    return verdict(problems, f"{2 * len(laws)} tails reached at 2⁻⁷⁰")

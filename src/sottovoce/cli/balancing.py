@@ -1,0 +1,88 @@
+"""`sottovoce balance`: how a question's accuracy, its share of the budget and its risk go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import parse_promise
+
+__all__ = ["balance"]
+
+
+def balance(
+    question: Annotated[str, typer.Argument(help="Such as 'proportion of smoker by ward'.")],
+    facts: Annotated[Path, typer.Option(help="The facts, a TOML file: bounds and categories.")],
+    n: Annotated[int, typer.Option(help="The number of records, which is public.")],
+    budget: Annotated[str, typer.Option(help="The whole budget, such as approx:1,1e-6.")],
+    width: Annotated[float | None, typer.Option(help="Wanted accuracy: ± so much, such as 0.02 for 2 points.")] = None,
+    risk: Annotated[
+        float | None, typer.Option(help="Wanted risk: a guess comes true at most so often, such as 0.015.")
+    ] = None,
+    spend: Annotated[str | None, typer.Option(help="A share of the budget, such as 5%.")] = None,
+    baseline: Annotated[float, typer.Option(help="How often a guess comes true without the answer.")] = 0.01,
+    share: Annotated[float, typer.Option(help="Imagined: how often a flag is set.")] = 0.5,
+    spread: Annotated[float, typer.Option(help="Imagined: standard deviation as a part of the range.")] = 0.25,
+    kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
+    smallest: Annotated[float | None, typer.Option(help="Imagined: the part that the smallest group has.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw both curves into this PNG or SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what share of a budget an accuracy or a risk takes, and what it brings. Reads nothing, spends nothing."""
+    from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
+    from sottovoce.answers.balance import Balance, Imagined  # noqa: PLC0415
+    from sottovoce.answers.questions import Question  # noqa: PLC0415
+    from sottovoce.facts import read_facts  # noqa: PLC0415
+
+    if sum(one is not None for one in (width, risk, spend)) > 1:
+        raise InvalidValue("say one of --width, --risk and --spend: each follows from the others")
+    asked = parse_question(question)
+    found = Balance(
+        Question(asked.pop("verb"), asked.pop("columns"), read_facts(facts), **asked),
+        n,
+        parse_promise(budget),
+        baseline=baseline,
+        imagined=Imagined(share, spread, kept, smallest),
+    )
+    chosen = None
+    if width is not None:
+        chosen = found.for_width(width)
+    elif risk is not None:
+        chosen = found.for_risk(risk)
+    elif spend is not None:
+        given = parse_spend(spend)
+        if isinstance(given, str):
+            raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
+        chosen = found.at(given)
+    if plot is not None:
+        try:
+            found.plot(chosen).savefig(plot)
+        except (OSError, ValueError) as error:
+            raise InvalidValue(f"cannot write {plot}: {error}") from None
+    offers = found.curve(points=7)
+    if as_json:
+        picked = None if chosen is None else chosen.to_dict()
+        emit({"question": found.question.describe(), "chosen": picked, "curve": [offer.to_dict() for offer in offers]})
+        return
+    marked = sorted([*offers, *([] if chosen is None or chosen in offers else [chosen])], key=lambda one: one.share)
+    people = _of(baseline)
+    rows = [
+        ("→" if one is chosen else "", f"{100 * one.share:.3g} %", f"± {number(one.width, 3)}", people(one.success))
+        for one in marked
+    ]
+    columns = ("", "share", "accuracy", f"guessed right at most ({people(baseline)} before)")
+    console.print(table(escape(found.question.describe()), columns, rows))
+    console.print(f"\nForecast for {n:,} records as imagined, 95 % intervals, the widest row. A budget of {budget}.")
+
+
+def _of(baseline: float) -> Callable[[float], str]:
+    """Return how a chance is said: of a thousand people, or of more where the baseline is rarer."""
+    people = 1000
+    while people * baseline < 1:
+        people *= 10
+    return lambda chance: f"{chance * people:.3g} of {people:,}"

@@ -1,0 +1,62 @@
+"""`sottovoce plan "mean of sbp by ward" --width 2`: what a question's answer will be worth, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sottovoce.answers import parse_question, parse_spend
+from sottovoce.answers.balance import Balance
+from sottovoce.answers.questions import Question
+from sottovoce.cli.console import console, emit, escape, number, table
+from sottovoce.facts import Facts
+from sottovoce.mechanisms.expected import cautions
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+
+__all__ = ["plan_question"]
+
+
+def plan_question(
+    text: str,
+    n: int | None,
+    facts: Facts | None,
+    budget: Promise,
+    width: float | None,
+    spend: str | None,
+    plot: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Say what shares of a budget buy, and which one an accuracy needs."""
+    if n is None or facts is None:
+        raise InvalidValue("to plan a question say --n and --facts FILE: how many records, and what is public of them")
+    if width is not None and spend is not None:
+        raise InvalidValue("say --width or --spend: each follows from the other")
+    asked = parse_question(text)
+    balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget)
+    share = None if spend is None else parse_spend(spend)
+    if isinstance(share, str):
+        raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
+    chosen = balance.for_width(width) if width is not None else balance.at(0.05 if share is None else share)
+    if plot is not None:
+        try:
+            balance.plot(chosen).savefig(plot)
+        except (OSError, ValueError) as error:
+            raise InvalidValue(f"cannot write {plot}: {error}") from None
+    beware = list(cautions(budget, n))
+    if as_json:
+        told = {"question": balance.question.describe(), "n": n, "budget": str(budget)}
+        emit(told | chosen.to_dict() | {"cautions": beware})
+        return
+    for caution in beware:
+        console.print(f"[yellow]beware:[/] {escape(caution)}")
+    offers = sorted([*(balance.at(s) for s in (0.01, 0.05, 0.2, 1.0)), chosen], key=lambda offer: offer.share)
+    rows = [
+        ("→" if one.share == chosen.share else "", f"{100 * one.share:.3g} %", f"± {number(one.width, 3)}")
+        for one in {offer.share: offer for offer in offers}.values()
+    ]
+    console.print(table(escape(balance.question.describe()), ("", "share of the budget", "known to"), rows))
+    console.print(
+        f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
+    )
+    console.print(f"{n:,} records in equal groups, numbers spread over a quarter of their bounds. Nothing was read.")

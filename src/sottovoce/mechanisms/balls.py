@@ -1,0 +1,225 @@
+"""Distribution functions in ball arithmetic: a number and a radius in which the truth provably lies.
+
+The balls are Arb's (Johansson 2017), by python-flint. Nothing here is trusted to be *narrow*: where a ball is too wide
+to decide, the caller asks again with more bits.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from scipy import special
+
+from sottovoce.mechanisms.positive_series import beta_series, expected_terms, gamma_series
+from sottovoce.systems.laws import BetaLaw, GammaLaw, NormalLaw
+
+__all__ = ["Ball", "BallFunction", "ball", "ball_function", "precision"]
+
+Ball = Any
+"""An `arb` of python-flint."""
+
+_LOCK = threading.RLock()
+_MANY = 30_000.0
+"""Terms beyond which Arb's own hypergeometric sums are faster than ours."""
+
+
+class precision:  # noqa: N801 - used like a function
+    """Work with so many bits. A ball holds whatever the precision is; the lock keeps it as wide as it was asked for."""
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+
+    def __enter__(self) -> None:
+        from flint import ctx  # noqa: PLC0415 - only a release needs it
+
+        _LOCK.acquire()
+        self._before, ctx.prec = ctx.prec, self._bits
+
+    def __exit__(self, *_: object) -> None:
+        from flint import ctx  # noqa: PLC0415 - only a release needs it
+
+        ctx.prec = self._before
+        _LOCK.release()
+
+
+def ball(x: Fraction | int | tuple[int, int]) -> Ball:
+    """Return the ball of a fraction, or of the dyadic number mantissa·2^exponent."""
+    from flint import arb, fmpq, fmpz  # noqa: PLC0415 - only a release needs it
+
+    if isinstance(x, tuple):
+        return arb((fmpz(x[0]), fmpz(x[1])))
+    return arb(fmpq(x.numerator, x.denominator))
+
+
+def _between(sum_: tuple[int, int, int]) -> Ball:
+    """Return the ball that holds low·2^exponent and high·2^exponent."""
+    low, high, exponent = sum_
+    return ball((low, exponent)).union(ball((high, exponent)))
+
+
+class _Norms:
+    """What a law needs at every point, computed once for each precision."""
+
+    def __init__(self, make: Callable[[], tuple[Ball, ...]]) -> None:
+        self._make = make
+        self._made: dict[int, tuple[Ball, ...]] = {}
+
+    def __call__(self, bits: int) -> tuple[Ball, ...]:
+        if bits not in self._made:
+            self._made[bits] = self._make()
+        return self._made[bits]
+
+
+class BallFunction:
+    """The distribution function of a law on [low, high], in balls, and a quick guess of its inverse in doubles.
+
+    It is built from the two tails of the law without ends: `lower` and `upper` keep their digits where they are small.
+    """
+
+    def __init__(
+        self,
+        ends: tuple[Fraction | None, Fraction | None],
+        natural: tuple[Fraction | None, Fraction | None],
+        lower: Callable[[Fraction, int], Ball],
+        upper: Callable[[Fraction, int], Ball],
+        inverse: Callable[[float, float], float],
+        middle: Fraction,
+    ) -> None:
+        self.low, self.high = ends
+        self._cut = tuple(end is not None and end != edge for end, edge in zip(ends, natural, strict=True))
+        self._lower, self._upper, self._inverse = lower, upper, inverse
+        self._above = self._cut[0] and self.low is not None and self.low > middle
+        self._known: tuple[int, Ball, Ball] | None = None
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether the law has no ends but its own."""
+        return not any(self._cut)
+
+    def _tail(self, x: Fraction, bits: int) -> Ball:
+        return self._upper(x, bits) if self._above else self._lower(x, bits)
+
+    def _ends(self, bits: int) -> tuple[Ball, Ball]:
+        """Return the tail at both ends, from the side on which the interval lies."""
+        if self._known is None or self._known[0] < bits:
+            first, last = ball(int(self._above)), ball(int(not self._above))
+            if self._cut[0]:
+                first = self._tail(self.low or Fraction(0), bits)
+            if self._cut[1]:
+                last = self._tail(self.high or Fraction(0), bits)
+            self._known = bits, first, last
+        return self._known[1:]
+
+    def __call__(self, x: Fraction, bits: int) -> Ball:
+        """Return a ball around Pr[θ <= x], computed with so many bits."""
+        with precision(bits):
+            if self.low is not None and x <= self.low:
+                return ball(0)
+            if self.high is not None and x >= self.high:
+                return ball(1)
+            if self.plain:
+                return self._lower(x, bits)
+            first, last = self._ends(bits)
+            return (self._tail(x, bits) - first) / (last - first)
+
+    def guess(self, u: float, complement: float) -> float:
+        """Return about where Pr[θ <= x] = u, u and 1 - u in doubles; nothing rests on it."""
+        if self.plain:
+            return self._inverse(u, complement)
+        with precision(64):
+            first, last = (float(end.mid()) for end in self._ends(64))
+        at = first + u * (last - first)
+        return self._inverse(1 - at, at) if self._above else self._inverse(at, 1 - at)
+
+
+def ball_function(law: BetaLaw | GammaLaw | NormalLaw) -> BallFunction:
+    """Return the distribution function of a law of one number."""
+    match law:
+        case BetaLaw():
+            return _beta(law)
+        case GammaLaw():
+            return _gamma(law)
+    return _normal(law)
+
+
+def _beta(law: BetaLaw) -> BallFunction:
+    a, b = float(law.alpha), float(law.beta)
+    total = law.alpha + law.beta
+    norms = _Norms(lambda: (ball(total).lgamma() - ball(law.alpha).lgamma() - ball(law.beta).lgamma(),))
+
+    def tail(x: Fraction, one: Fraction, other: Fraction, bits: int) -> Ball:
+        """Return the chance of Beta(one, other) below x, for x up to about its middle."""
+        if expected_terms(float(one), float(other), float(x), bits) > _MANY:
+            return ball(x).beta_lower(ball(one), ball(other), regularized=True)
+        logs = ball(one) * ball(x).log() + ball(other) * ball(1 - x).log()
+        return (logs + norms(bits)[0]).exp() / ball(one) * _between(beta_series(one, other, x, bits))
+
+    def low_side(x: Fraction) -> bool:
+        # One of the two series has factors below one; where both do, the one in the smaller of x and 1 - x is shorter.
+        from_below, from_above = x * total <= law.alpha + 1, (1 - x) * total <= law.beta + 1
+        return from_below and (2 * x <= 1 or not from_above)
+
+    def lower(x: Fraction, bits: int) -> Ball:
+        if low_side(x):
+            return tail(x, law.alpha, law.beta, bits)
+        return 1 - tail(1 - x, law.beta, law.alpha, bits)
+
+    def upper(x: Fraction, bits: int) -> Ball:
+        if low_side(x):
+            return 1 - tail(x, law.alpha, law.beta, bits)
+        return tail(1 - x, law.beta, law.alpha, bits)
+
+    def inverse(u: float, complement: float) -> float:
+        if u <= 0.5:
+            return float(special.betaincinv(a, b, u))
+        return 1 - float(special.betaincinv(b, a, complement))
+
+    natural = Fraction(0), Fraction(1)
+    return BallFunction((law.low, law.high), natural, lower, upper, inverse, law.alpha / total)
+
+
+def _gamma(law: GammaLaw) -> BallFunction:
+    shape, rate = float(law.shape), float(law.rate)
+
+    def upper(x: Fraction, bits: int) -> Ball:
+        del bits
+        return ball(x * law.rate).gamma_upper(ball(law.shape), regularized=1)
+
+    def lower(x: Fraction, bits: int) -> Ball:
+        z = x * law.rate
+        if float(z) >= shape - 8 * shape**0.5:
+            return 1 - upper(x, bits)
+        k = ball(law.shape)  # far below, where one less the upper tail has no digits left
+        lead = (k * ball(z).log() - ball(z) - (k + 1).lgamma()).exp()
+        return lead * _between(gamma_series(law.shape, z, bits))
+
+    def inverse(u: float, complement: float) -> float:
+        found = special.gammaincinv(shape, u) if u <= 0.5 else special.gammainccinv(shape, complement)
+        return float(found) / rate
+
+    natural = Fraction(0), None
+    return BallFunction((law.low, law.high), natural, lower, upper, inverse, law.shape / law.rate)
+
+
+def _normal(law: NormalLaw) -> BallFunction:
+    centre, root = float(law.centre), math.sqrt(law.variance)
+
+    def upper(x: Fraction, bits: int) -> Ball:
+        del bits
+        # Pr[Z > z] = Q(1/2, z²/2)/2 for z >= 0: of a fraction, where erfc of a ball would be wide.
+        far = ball((x - law.centre) ** 2 / (2 * law.variance)).gamma_upper(ball(Fraction(1, 2)), regularized=1) / 2
+        return far if x >= law.centre else 1 - far
+
+    def lower(x: Fraction, bits: int) -> Ball:
+        return upper(2 * law.centre - x, bits)
+
+    def inverse(u: float, complement: float) -> float:
+        z = special.ndtri(u) if u <= 0.5 else -special.ndtri(complement)
+        return centre + root * float(z)
+
+    return BallFunction((law.low, law.high), (None, None), lower, upper, inverse, law.centre)

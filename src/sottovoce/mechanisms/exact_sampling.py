@@ -1,0 +1,215 @@
+"""Samples rounded exactly: the cell that leaves is the cell in which a sample of the real law lies.
+
+A uniform number U is drawn bit by bit. The cell k with F(edge k) <= U < F(edge k+1) is found in ball arithmetic, with
+as many bits of U and of precision as certainty takes. So Pr[cell k] **is** F(edge k+1) - F(edge k): what leaves is a
+function of a real sample, and by data processing every claim about that sample, δ(ε) and pure ε alike, is a theorem
+about the bits that leave. No event of small probability is set aside, and no tail is out of reach.
+
+The time it takes depends on U and on the law. Let answers leave on a grid of time where that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function, precision
+from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells, exact
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import is_secure
+from sottovoce.systems.distributions.base import number
+from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, Law, NormalLaw
+
+__all__ = ["BitSource", "LazyUniform", "cells_of", "draw", "find_cell", "released", "samples"]
+
+_FIRST = 8
+"""Bytes of U that are drawn at once."""
+_GUARD = 40
+"""Bits of precision beyond those of U at first: what sums of a million records lose, and some."""
+
+
+class BitSource(Protocol):
+    """Where bits come from: a secure generator, or a test's own list."""
+
+    def bytes(self, length: int, /) -> bytes:
+        """Return so many random bytes."""
+
+
+class LazyUniform:
+    """A uniform number of which as many bits are known as were asked for: value·2^-bits <= U < (value+1)·2^-bits."""
+
+    def __init__(self, source: BitSource) -> None:
+        self._source = source
+        self.bits, self.value = 0, 0
+        self.refine()
+
+    def refine(self) -> None:
+        """Draw more bits."""
+        self.value = self.value << (8 * _FIRST) | int.from_bytes(self._source.bytes(_FIRST), "big")
+        self.bits += 8 * _FIRST
+
+    def beyond(self, threshold: Any) -> bool:
+        """Say whether threshold <= U, for sure; `threshold(precision)` returns a ball around a number."""
+        bits = self.bits + _GUARD
+        while True:
+            found: Ball = threshold(bits)
+            with precision(bits):
+                low, high = ball((self.value, -self.bits)), ball((self.value + 1, -self.bits))
+                if found <= low:
+                    return True
+                if found >= high:
+                    return False
+                narrow = found.rad() < ball((1, -self.bits))
+            if narrow:
+                self.refine()
+            bits = max(self.bits + _GUARD, bits + (0 if narrow else bits // 2))
+
+    @property
+    def double(self) -> tuple[float, float]:
+        """About U and 1 - U, neither of them zero."""
+        whole = 1 << (self.bits + 1)
+        odd = 2 * self.value + 1
+        return odd / whole, (whole - odd) / whole
+
+
+def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
+    """Return the cell k with F(edge k) <= U < F(edge k+1), for sure."""
+    first, last = cells.ends
+
+    def reached(k: int) -> bool:
+        if first is not None and k <= first:
+            return True
+        if last is not None and k >= last:
+            return False
+        return uniform.beyond(lambda bits: function(exact(cells.edge(k)), bits))
+
+    k = _start(function, cells, uniform)
+    step = 1
+    if reached(k):
+        low, high = k, k + 1
+        while reached(high):
+            step *= 2
+            low, high = high, high + step
+    else:
+        low, high = k - 1, k
+        while not reached(low):
+            step *= 2
+            low, high = low - step, low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if reached(middle) else (low, middle)
+    return low
+
+
+def _start(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
+    """Return about where the cell is, by the quantile in doubles."""
+    x = function.guess(*uniform.double)
+    at = Fraction(x) if np.isfinite(x) else function.low or Fraction(0)
+    at = at if function.low is None else max(at, function.low)
+    at = at if function.high is None else min(at, function.high)
+    return cells.index(at)
+
+
+def cells_of(law: Law) -> Cells:
+    """Return the public cells of a law; of a Dirichlet, those of its sticks."""
+    match law:
+        case NormalLaw(spread=None):
+            return SignedCells()
+        case NormalLaw(spread=float() as spread):
+            return EvenCells.beside(spread)
+        case GammaLaw():
+            return FloatingCells()
+    return UnitCells()
+
+
+def draw(law: Law, source: BitSource, cells: Cells | None = None) -> Any:
+    """Return one exactly rounded draw: the middle of its cell, as a double, or a vector of them.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.randomness import secure_rng
+    >>> theta = draw(BetaLaw(Fraction(3), Fraction(1, 2)), secure_rng())
+    >>> 0 < theta < 1
+    True
+    >>> sum(draw(DirichletLaw((Fraction(1), Fraction(5), Fraction(2))), secure_rng()).tolist()).__round__(9)
+    1.0
+    """
+    cells = cells_of(law) if cells is None else cells
+    if isinstance(law, DirichletLaw):
+        return _dirichlet(law, source, cells) if law.floor == 0 else _floored(law, source, cells)
+    value = cells.value(find_cell(ball_function(law), cells, LazyUniform(source)))
+    low, high = law.low, law.high
+    value = value if low is None else max(value, _inner(low, up=True))
+    return value if high is None else min(value, _inner(high, up=False))
+
+
+def released(law: Law | Sequence[Law] | None, quick: Any, draws: int, rng: np.random.Generator) -> Any:
+    """Return what a release lets out: exactly rounded draws, where the randomness is secure.
+
+    Seeded experiments take `quick(size)`, NumPy's samples of the same law, put into the same cells: a release made so
+    is marked as reproducible and never fit to publish. A law of no family that can be drawn exactly (a distribution
+    of somebody else's) is sampled quickly in any case, and its cells have 24 bits.
+    """
+    if law is not None and is_secure(rng):
+        return samples(law, draws, rng)
+    values = np.asarray(quick(None if draws == 1 else draws), dtype=np.float64)
+    first = law[0] if isinstance(law, Sequence) else law
+    values = (SignedCells(24) if first is None else cells_of(first)).round(values)
+    low, high = _ends(first)
+    return number(np.clip(values, low, high))
+
+
+def _ends(law: Law | None) -> tuple[float, float]:
+    if isinstance(law, DirichletLaw):
+        return (0.0, 1.0) if law.floor == 0 else (_clip(0.0, law), _clip(1.0, law))
+    low, high = getattr(law, "low", None), getattr(law, "high", None)
+    return -np.inf if low is None else _inner(low, up=True), np.inf if high is None else _inner(high, up=False)
+
+
+def samples(law: Law | Sequence[Law], draws: int, source: BitSource) -> Any:
+    """Return one draw, or an array of them, draws first; of several laws side by side, a vector each."""
+
+    def one() -> Any:
+        return draw(law, source) if not isinstance(law, Sequence) else np.array([draw(part, source) for part in law])
+
+    return one() if draws == 1 else np.array([one() for _ in range(draws)])
+
+
+def _inner(end: Fraction, *, up: bool) -> float:
+    """Return the double nearest to an end that lies on its inner side."""
+    nearest = float(end)
+    if up:
+        return nearest if Fraction(nearest) >= end else float(np.nextafter(nearest, np.inf))
+    return nearest if Fraction(nearest) <= end else float(np.nextafter(nearest, -np.inf))
+
+
+def _dirichlet(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
+    """Break a stick: θ₁ is Beta(α₁, α₂+…), then θ₂ of what is left, and so on. What is made of cells is free."""
+    out, rest, left = [], 1.0, sum(law.alpha, Fraction(0))
+    for alpha in law.alpha[:-1]:
+        left -= alpha
+        share = cells.middle(find_cell(ball_function(BetaLaw(alpha, left)), cells, LazyUniform(source)))
+        out.append(rest * float(share))
+        rest *= float(1 - share)
+    return np.array([*out, rest])
+
+
+def _floored(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
+    from sottovoce.mechanisms.exact_rejection import floored_dirichlet  # noqa: PLC0415 - the two need each other
+
+    size, floor = len(law.alpha), law.floor
+    if size < 2 or not 0 < floor * size < 1:
+        raise InvalidValue(f"the floor of {size} probabilities must lie between 0 and 1/{size}. Got {float(floor):g}")
+    if size == 2:
+        one = draw(BetaLaw(law.alpha[0], law.alpha[1], floor, 1 - floor), source, cells)
+        return np.array([one, _clip(1 - one, law)])
+    return np.array([_clip(value, law) for value in floored_dirichlet(law, source, cells)])
+
+
+def _clip(value: float, law: DirichletLaw) -> float:
+    most = 1 - (len(law.alpha) - 1) * law.floor
+    return min(max(value, _inner(law.floor, up=True)), _inner(most, up=False))

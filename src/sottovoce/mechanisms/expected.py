@@ -1,0 +1,114 @@
+"""How far from the truth a release will be, at means that the records may well have; and what to beware of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sottovoce.mechanisms.forecast import Forecast
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
+from sottovoce.readings import CategoryCounts, ClippedSum
+
+__all__ = ["Expected", "cautions", "expected", "plausible_means"]
+
+_MANY = 10**9
+"""So many records leave the prior no say: the posterior's mean is the truth."""
+_PULL = 0.5
+_FAR = 10.0
+"""An ε from which a promise says next to nothing."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is to be expected of a release, over some means.
+
+    Attributes
+    ----------
+    error
+        The root of the mean squared distance of what is released from the truth: noise, prior and sampling together.
+    pull
+        How far answers are drawn from the truth to what was believed before, at most: 0 not at all, 1 all the way.
+    """
+
+    error: float
+    pull: float
+
+
+def plausible_means(system: Any) -> list[Any]:
+    """Return means that the records may well have: in the middle of what they can be, and well away from it.
+
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> plausible_means(BetaBernoulli(1, 1))
+    [0.1, 0.5, 0.9]
+    """
+    reading = system.reading
+    if isinstance(reading, ClippedSum):
+        width = reading.high - reading.low
+        return [reading.low + part * width for part in (0.1, 0.5, 0.9)]
+    if isinstance(reading, CategoryCounts):
+        falling = 0.5 ** np.arange(reading.size)
+        return [reading.middle(), (falling / falling.sum()).tolist(), (falling[::-1] / falling.sum()).tolist()]
+    return [reading.middle()]
+
+
+def expected(mechanism: Mechanism, means: list[Any]) -> Expected | None:
+    """Return what to expect of a mechanism, averaged over means; None where nothing is known in closed form.
+
+    >>> from sottovoce.mechanisms import DirectPosterior
+    >>> from sottovoce.systems import BetaBernoulli
+    >>> told = expected(DirectPosterior(BetaBernoulli(1, 1), 98), [0.5])
+    >>> round(told.error, 3), told.pull
+    (0.05, 0.0)
+    """
+    squares, pulls = [], [0.0]
+    for mean in means:
+        told = mechanism.told(mean)
+        if told is None:
+            return None
+        system: Any = mechanism.system
+        truth, before = (np.atleast_1d(_centre(system, n, mean)) for n in (_MANY, 0))
+        centre, variance = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in told)
+        squares.append(float(np.mean((centre - truth) ** 2 + variance)))
+        apart = np.abs(before - truth)
+        if np.max(apart) > 1e-6 * (1 + np.max(np.abs(truth))):
+            pulls.append(float(np.max(np.abs(centre - truth)) / np.max(apart)))
+    return Expected(math.sqrt(float(np.mean(squares))), round(max(pulls), 9))
+
+
+def _centre(system: Any, n: int, mean: Any) -> Any:
+    try:
+        return system.posterior(system.reading.imagined(n, mean)).mean
+    except (ArithmeticError, ValueError):
+        return math.nan
+
+
+def cautions(
+    target: Promise, n: int, told: Expected | None = None, forecast: Forecast | None = None
+) -> tuple[str, ...]:
+    """Return what to beware of in a promise, or in a mechanism that keeps it; nothing, where all is well.
+
+    >>> cautions(ApproxDP(12.0, 0.01), 50)[0]
+    'ε = 12 lets an event become e^12 = 1.6e+05 times likelier: that protects nobody'
+    """
+    found = []
+    match target:
+        case PureDP(epsilon) | ApproxDP(epsilon, _) | RenyiDP(_, epsilon) if epsilon > _FAR:
+            factor = f"e^{epsilon:g} = {math.exp(min(epsilon, 700)):.2g}"
+            found.append(f"ε = {epsilon:g} lets an event become {factor} times likelier: that protects nobody")
+        case GaussianDP(number) | ZeroConcentratedDP(number) if number > _FAR / 2:
+            found.append(f"{target} leaves hardly any doubt about a record: that protects nobody")
+    if isinstance(target, ApproxDP) and n and target.delta > 1 / n:
+        found.append(
+            f"δ = {target.delta:g} is more than one in n = {n:,}: to publish a random record in full would keep it"
+        )
+    if told is not None and told.pull > _PULL:
+        found.append(
+            f"the prior outweighs the data: answers lie {told.pull:.0%} of the way to what was believed before"
+        )
+    if forecast is not None and forecast.interval_width < forecast.exact_width * (1 - 1e-3):
+        found.append("narrower than the truth allows: its interval is shorter than without privacy, around the prior")
+    return tuple(found)

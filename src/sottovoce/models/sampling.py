@@ -1,0 +1,161 @@
+"""NUTS over what is unknown in a model: one compiled program, run on one release or on many."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from numpyro.diagnostics import summary as _summary
+from numpyro.infer.hmc import hmc
+from numpyro.infer.util import constrain_fn, potential_energy
+
+from sottovoce.models.program import Program
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["Drawn", "Sampler", "judged"]
+
+_STEPS = 25
+"""Steps between two looks at the clock."""
+_DENSE = 40
+"""With at most so many unknowns, their correlations are learned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a sampler found: draws (chains, draws, ...) by site, and how many of them diverged."""
+
+    draws: Mapping[str, Floats]
+    diverged: int
+
+
+class Sampler:
+    """A program compiled once for NUTS (NumPyro's), whose noisy counts are given anew each time.
+
+    Parameters
+    ----------
+    program
+        What is sampled.
+    chains, warmup, draws
+        How many chains, and how long each.
+    target_accept
+        How often steps are to be accepted; nearer to one is slower and surer.
+    progress
+        Whether to show how far it is.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        chains: int = 4,
+        warmup: int = 500,
+        draws: int = 500,
+        target_accept: float = 0.9,
+        progress: bool = False,
+    ) -> None:
+        self.program, self.chains, self.progress = program, chains, progress
+        self.warmup, self.draws = (-(-steps // _STEPS) * _STEPS for steps in (warmup, draws))
+        self._kept = draws
+        self._accept = target_accept
+        with jax.enable_x64(True):
+            self._tries = program.starts()
+            first, self._back = ravel_pytree(jax.tree.map(lambda part: part[0], self._tries))
+            self._size = first.size
+        self._kernels = hmc(potential_fn_gen=self._potential, algo="NUTS")
+        self._begin, self._go, self._end = jax.jit(self._started), jax.jit(self._stepped), jax.jit(self._constrained)
+
+    def run(self, counts: Mapping[str, Any] | None = None, seed: int = 0) -> Drawn:
+        """Return draws given noisy counts, those of the program's own releases unless given."""
+        with jax.enable_x64(True), _bar(self.progress, self.warmup + self.draws) as advance:
+            given = {n: jnp.asarray(c, dtype=jnp.float64) for n, c in (counts or self.program.counts).items()}
+            states = self._begin(jax.random.PRNGKey(seed), given, self._tries)
+            found: list[Any] = []
+            for step in range(0, self.warmup + self.draws, _STEPS):
+                states, part = self._go(states, given)
+                found += [part] if step >= self.warmup else []
+                advance(_STEPS)
+            flat, diverged = (
+                np.concatenate([np.asarray(p[k]) for p in found], axis=1)[:, : self._kept] for k in (0, 1)
+            )
+            draws = jax.device_get(self._end(flat))
+        return Drawn({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
+
+    def _potential(self, counts: Any) -> Any:
+        return lambda z: potential_energy(self.program, (counts,), {}, z)
+
+    def _started(self, key: Any, counts: Any, tries: Any) -> Any:
+        begin, _ = self._kernels
+        heights = jax.lax.map(self._potential(counts), tries)
+        best = jnp.argsort(jnp.where(jnp.isfinite(heights), heights, jnp.inf))[: self.chains]
+        best = jnp.resize(best, (self.chains,))
+        dense = self._size <= _DENSE
+
+        def one(given: Any) -> Any:
+            place, k = given
+            start = jax.tree.map(lambda part: part[place], tries)
+            return begin(
+                start,
+                self.warmup,
+                step_size=0.1,
+                dense_mass=dense,
+                target_accept_prob=self._accept,
+                rng_key=k,
+                model_args=(counts,),
+            )
+
+        return jax.lax.map(one, (best, jax.random.split(key, self.chains)))
+
+    def _stepped(self, states: Any, counts: Any) -> Any:
+        _, sample = self._kernels
+
+        def step(state: Any, _: Any) -> Any:
+            state = sample(state, model_args=(counts,))
+            return state, (ravel_pytree(state.z)[0], state.diverging)
+
+        return jax.lax.map(lambda state: jax.lax.scan(step, state, None, length=_STEPS), states)
+
+    def _constrained(self, flat: Any) -> Any:
+        shape = partial(constrain_fn, self.program, (), {}, return_deterministic=True)
+        found = jax.lax.map(lambda x: shape(self._back(x)), flat.reshape(-1, flat.shape[-1]))
+        return jax.tree.map(lambda part: part.reshape(*flat.shape[:2], *part.shape[1:]), found)
+
+
+@contextlib.contextmanager
+def _bar(shown: bool, total: int) -> Iterator[Any]:
+    if not shown:
+        yield lambda steps: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("fitting", total=total)
+        yield lambda steps: bar.advance(task, steps)
+
+
+def judged(draws: Mapping[str, Floats], diverged: int) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Return R-hat and effective sizes by site, and in words what is wrong with the chains, if anything."""
+    chains, size = next(iter(draws.values())).shape[:2]
+    table = _summary(dict(draws), group_by_chain=True)
+    worst = {name: float(np.nanmax(np.asarray(part["r_hat"]))) for name, part in table.items()}
+    least = {name: float(np.nanmin(np.asarray(part["n_eff"]))) for name, part in table.items()}
+    words = []
+    name = max(worst, key=lambda k: worst[k])
+    if chains > 1 and worst[name] > 1.05:
+        words.append(f"the chains have not converged: R-hat of {name!r} is {worst[name]:.2f}; use more warmup or draws")
+    name = min(least, key=lambda k: least[k])
+    if least[name] < 100:
+        words.append(f"{name!r} has only {least[name]:.0f} effective draws: its interval is rough; use more draws")
+    if diverged > max(2, 0.005 * chains * size):
+        words.append(
+            f"{diverged} of {chains * size} steps diverged: some of the posterior may be missed; raise target_accept, "
+            "or write the model in other parameters"
+        )
+    return {n: {"r_hat": worst[n], "ess": least[n]} for n in worst}, words

@@ -1,0 +1,147 @@
+"""What a look at the score needs of a family: residuals of a public bound, and how curved the loss is there."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.regression.losses import Logistic, Loss, Squared
+from sottovoce.regression.softmax import Softmax, contrasts, softmax
+
+__all__ = ["Classes", "Family", "Line", "family_of"]
+
+_POINTS = 256
+_WIDE = 1.2
+"""Residuals are held to this many of their standard deviations."""
+
+
+class Family(ABC):
+    """A residual for each record, of `width` numbers, and what it says of the parameters."""
+
+    width: int
+    curvature: float
+    """How much of x·x′ the information at 0 is."""
+    square: float
+    """How much a residual's square weighs beside it in a look; 0 for none."""
+
+    @property
+    @abstractmethod
+    def bound(self) -> float:
+        """The largest norm of a residual at 0."""
+
+    @abstractmethod
+    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+        """Return residuals of norm at most `bound`, n × width."""
+
+    @abstractmethod
+    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+        """Return the curvature, beside that at 0, where predictors are N(centre, variance) over the records."""
+
+
+@dataclass(frozen=True)
+class Classes(Family):
+    """K classes in orthonormal contrasts Q of their predictors: the residual is Q′(e_y − p), the curvature at 0 I/K."""
+
+    classes: int = 2
+    square = 0.0
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """K − 1 contrasts."""
+        return self.classes - 1
+
+    @property
+    def curvature(self) -> float:  # type: ignore[override]
+        """1/K."""
+        return 1 / self.classes
+
+    @property
+    def bound(self) -> float:
+        """√(1 − 1/K): every ‖e_y − p‖ at p = 1/K."""
+        return math.sqrt(1 - 1 / self.classes)
+
+    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+        """Return residuals shortened to the bound; or weighed by what the predictors say alone, which leaves no bias.
+
+        The largest ‖e_y − p‖ of a record is that of its least likely class, so that weighing by it needs no label.
+        """
+        Q = contrasts(self.classes)
+        p = softmax(predictors @ Q.T)
+        left = -p
+        left[np.arange(len(left)), y.astype(np.intp)] += 1.0
+        if consistent:
+            longest = np.sqrt(1 - 2 * p.min(axis=1) + np.sum(p * p, axis=1))
+        else:
+            longest = np.sqrt(np.sum(left * left, axis=1))
+        return np.asarray((left * np.minimum(1.0, bound / np.maximum(longest, 1e-12))[:, None]) @ Q)
+
+    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+        """Return E[K·tr(Q′(diag p − pp′)Q)/(K−1)] of what is left of the residuals."""
+        Q = contrasts(self.classes)
+        p = softmax((centre + math.sqrt(max(variance, 0.0)) * _normals(self.width)) @ Q.T)
+        squares = np.sum(p * p, axis=1)
+        curved = self.classes / self.width * (1 - squares)
+        if consistent:
+            kept = np.minimum(1.0, self.bound / np.sqrt(1 - 2 * p.min(axis=1) + squares))
+        else:
+            # A shortened residual does not move: only those of likely classes do.
+            lengths = np.sqrt(np.maximum(1 - 2 * p + squares[:, None], 0.0))
+            kept = np.sum(p * (lengths <= self.bound * (1 + 1e-9)), axis=1)
+        return max(float(np.mean(curved * kept)), 1e-3)
+
+
+@dataclass(frozen=True)
+class Line(Family):
+    """A bounded response: the residual is y − t, and its square tells how wide the rest may be held."""
+
+    largest: float = 1.0
+    width = 1
+    curvature = 1.0
+    square = 0.5
+
+    @property
+    def bound(self) -> float:
+        """What the first residuals are held to: `_WIDE` times their guessed standard deviation."""
+        return self.held(self.guess)
+
+    @property
+    def guess(self) -> float:
+        """The residuals' variance as long as nothing is known: an sd of a quarter of the largest response."""
+        return (0.25 * self.largest) ** 2
+
+    def held(self, variance: float) -> float:
+        """Return what residuals of this variance are held to."""
+        return min(self.largest, _WIDE * math.sqrt(variance))
+
+    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+        """Return y − t held to the bound."""
+        del consistent
+        return np.clip(y[:, None] - predictors, -bound, bound)
+
+    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+        """Return the part of the residuals that is not held, about .8."""
+        del centre, variance, consistent
+        return 0.8
+
+
+@cache
+def _normals(width: int) -> Floats:
+    """Return the points by which expectations over the records' predictors are taken: always the same."""
+    points = seeded_rng(16).standard_normal((_POINTS // 2, width))
+    points = np.concatenate([points, -points])
+    return np.asarray(points / np.sqrt(np.mean(points * points, axis=0)))
+
+
+def family_of(loss: Loss) -> Family | None:
+    """Return the family of a loss, or None where there is none."""
+    if isinstance(loss, Logistic):
+        return Classes(2)
+    if isinstance(loss, Softmax):
+        return Classes(loss.classes)
+    return Line(loss.largest) if isinstance(loss, Squared) else None

@@ -1,0 +1,131 @@
+"""The form for questions by verb: made from the catalogue and the facts, and read back into a question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.answers.catalogue import CATALOGUE, Argument, Verb
+from sottovoce.facts import Category, Column, Count, Day, Flag, Number
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.server.config import DatasetConfig
+from sottovoce.server.verbs import VerbQuestion, verbs_of
+
+__all__ = ["column_words", "first_answers", "form_fields", "verb_question"]
+
+_FIRST = ("formula", "column", "columns", "by", "where")
+"""Arguments that every visitor sees; the others are under `More`."""
+
+
+def form_fields(config: DatasetConfig) -> dict[str, Any]:
+    """Return the verbs there are and the fields of the form, each with the verbs it goes with."""
+    facts, verbs = config.facts, verbs_of(config)
+    fields: dict[str, dict[str, Any]] = {}
+    for verb in verbs:
+        for argument in verb.arguments:
+            if argument.name == "where" and not config.conditions:
+                continue
+            field = fields.setdefault(argument.name, _field(argument))
+            field["verbs"].append(verb.word)
+            for name in argument.fitting(facts) if argument.columns else ():
+                field["options"].setdefault(name, {"title": config.columns[name].title, "verbs": []})
+                field["options"][name]["verbs"].append(verb.word)
+    shown = {"first": [f for n, f in fields.items() if n in _FIRST], "more": []}
+    shown["more"] = [field for name, field in fields.items() if name not in _FIRST]
+    shown["first"].sort(key=lambda field: _FIRST.index(field["name"]))
+    return shown | {"verbs": [{"word": verb.word, "title": verb.title} for verb in verbs], "example": _example(facts)}
+
+
+def _field(argument: Argument) -> dict[str, Any]:
+    shown = {"name": argument.name, "kind": argument.kind, "label": argument.label, "help": argument.help}
+    return shown | {"choices": argument.choices, "needed": argument.needed, "verbs": [], "options": {}}
+
+
+def _example(facts: Mapping[str, Column]) -> str:
+    """Return a condition on a column of this table, as an example of one."""
+    for name, column in facts.items():
+        quoted = name if name.isidentifier() else f"`{name}`"
+        if isinstance(column, Number):
+            return f"{quoted} >= {(column.low + column.high) / 2:g}"
+        if isinstance(column, Category) and isinstance(column.categories[0], str):
+            return f"{quoted} = '{column.categories[0]}'"
+    return ""
+
+
+def column_words(column: Column) -> str:
+    """Return what is public of a column, in words.
+
+    >>> column_words(Number(0, 110)), column_words(Category(["A", "B"]))
+    ('a number from 0 to 110', 'one of A, B')
+    """
+    match column:
+        case Number(low, high):
+            return f"a number from {low:g} to {high:g}"
+        case Count(high):
+            return f"a count from 0 to {high:,}"
+        case Category(categories):
+            some = ", ".join(map(str, categories[:12]))
+            return f"one of {some}" + (f" and {len(categories) - 12} more" if len(categories) > 12 else "")
+        case Flag():
+            return "yes or no"
+        case Day(first, last):
+            return f"a day from {first} to {last}"
+    return f"a {column.word}"
+
+
+def first_answers(config: DatasetConfig) -> dict[str, str]:
+    """Return what the form says before anyone typed: the first verb of the first column, and a modest share."""
+    verbs = verbs_of(config)
+    return {"verb": verbs[0].word if verbs else "", "spend": "5", "level": "95"}
+
+
+def verb_question(form: Mapping[str, str]) -> VerbQuestion:
+    """Return the question in a form, or raise `InvalidValue` naming the field that makes no sense.
+
+    Of several boxes that may be ticked, each is a field of its own, such as ``by:ward``.
+    """
+    verb: Verb = CATALOGUE[form.get("verb", "")]
+    arguments = {one.name: value for one in verb.arguments if (value := _value(one, form)) is not None}
+    return VerbQuestion(
+        verb.word,
+        arguments,
+        spend=_percent("the share of your budget", form.get("spend", "")),
+        level=_percent("the certainty", form.get("level") or "95"),
+        purpose=form.get("purpose", "").strip() or None,
+    )
+
+
+def _value(argument: Argument, form: Mapping[str, str]) -> Any:
+    if argument.kind == "columns":
+        prefix = f"{argument.name}:"
+        ticked = [name.removeprefix(prefix) for name in form if name.startswith(prefix)]
+        return ticked or None
+    text = form.get(argument.name, "").strip()
+    if not text:
+        return None
+    if argument.kind == "flag":
+        return True
+    if argument.kind in ("number", "numbers", "whole"):
+        numbers = [_number(argument.label, part) for part in text.split(",")]
+        if argument.kind == "whole" and numbers[0].is_integer():
+            return int(numbers[0])
+        return numbers if argument.kind == "numbers" else numbers[0]
+    return text
+
+
+def _percent(name: str, text: str) -> float:
+    share = _number(name, text.strip().removesuffix("%")) / 100
+    if not 0 < share <= 1:
+        raise InvalidValue(f"{name} lies above 0 and at most at 100 %. Got {100 * share:g}")
+    return share
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidValue(f"{name} must be a number. Got {text.strip()!r}") from None
+    if not math.isfinite(value):
+        raise InvalidValue(f"{name} must be finite. Got {text.strip()!r}")
+    return value

@@ -1,0 +1,106 @@
+"""The page of a data set: the answer first, then the form by verb, then what was asked before."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.answers.display import drawn_rows, plain_words
+from sottovoce.facts import Person
+from sottovoce.privacy.errors import BudgetExceeded, SottovoceError
+from sottovoce.server.page.charts import percent
+from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
+from sottovoce.server.page.verb_forms import column_words, first_answers, form_fields, verb_question
+
+__all__ = ["VerbPage", "answer_csv"]
+
+
+class VerbPage(DatasetPage):
+    """What one caller sees of one data set when asking by verb. No plan is made, so that none is waited for."""
+
+    async def values(self, values: Mapping[str, str], outcome: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return all that the page shows but the history."""
+        remaining = await self._remaining()
+        own = remaining["yours"]
+        return {
+            "facts": self._facts,
+            "values": first_answers(self._config) | dict(values),
+            "fields": form_fields(self._config),
+            "columns": [
+                {"name": one.name, "title": one.title, "words": column_words(one.fact)}
+                for one in self._config.columns.values()
+                if not isinstance(one.fact, Person)
+            ],
+            "key": f"page-{secrets.token_hex(16)}",
+            "may_ask": "ask" in self._caller.scopes and own is not None,
+            **NOTHING,
+            **(outcome or {}),
+            **await self._budgets(remaining),
+        }
+
+    async def ask(self, values: Mapping[str, str]) -> tuple[dict[str, Any], int]:
+        """Ask what the form says; return the answer or the refusal as the page shows it, and the status."""
+        try:
+            question, key = verb_question(values), key_of(values)
+            answer = await self._service.ask(self._caller, self._name, question, key)
+        except BudgetExceeded as error:
+            return {"refusal": await self._refusal(error, question.spend, values)}, 409
+        except SottovoceError as error:
+            return outcome_of(error)
+        return {"answer": await self._service.run(self._view, answer)}, 200
+
+    async def again(self, number: str) -> dict[str, Any]:
+        """Return an answer that was paid for before, as the page shows it."""
+        answer = await self._service.again(self._caller, self._name, int(number))
+        return {"answer": await self._service.run(self._view, answer) | {"again": True}}
+
+    async def table(self, number: int) -> str:
+        """Return the rows of an answer as CSV."""
+        return answer_csv((await self._service.again(self._caller, self._name, number))["table"])
+
+    async def _refusal(self, error: Exception, share: float, values: Mapping[str, str]) -> dict[str, Any]:
+        """Return why the budget does not cover a question, and what share it would cover instead."""
+        remaining = await self._remaining()
+        left = max(1.0 - remaining["yours"]["spent"], 0.0)
+        fits = math.floor(1000 * left) / 10
+        short = left < share
+        said = f"This asks for {percent(share)} of your budget, and {percent(left)} is left."
+        said = said if short else "Your own budget covers this; the one that everyone shares does not."
+        fields = {name: text for name, text in values.items() if name != "key"} | {"spend": f"{fits:g}"}
+        return {"said": said, "message": str(error), "weaker": fields if short and fits > 0 else None, "fits": fits}
+
+    def _view(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the page shows of an answer: a row a group, each with its interval."""
+        rows = answer["table"]
+        names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
+        titles = {one.name: one.title for one in self._config.columns.values()}
+        shares = [row.get("privacy_share") or 0.0 for row in rows]
+        return {
+            "entry": answer["entry"],
+            "question": answer["question"],
+            "names": [titles.get(name, name) for name in names],
+            "rows": found,
+            "axis": scale.axis(),
+            "level": percent(answer["level"]),
+            "thick": any(0 < share < 1 for share in shares),
+            "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
+            "share": answer["share"],
+            "again": False,
+        }
+
+
+def answer_csv(rows: list[dict[str, Any]]) -> str:
+    """Return the rows of an answer as the text of a CSV file.
+
+    >>> answer_csv([{"ward": "A", "estimate": 1.5, "low": 1.0, "high": 2.0}]).splitlines()
+    ['ward,estimate,low,high', 'A,1.5,1.0,2.0']
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

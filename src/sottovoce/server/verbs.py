@@ -1,0 +1,115 @@
+"""Questions by verb: what a curator is asked in the words of the question, over the wire."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sottovoce.answers.catalogue import CATALOGUE, Verb, spend_of
+from sottovoce.answers.intervals import checked_level
+from sottovoce.curator import Curator
+from sottovoce.facts import Category, Facts, Flag
+from sottovoce.ledger import Budget, Entry
+from sottovoce.mechanisms import Release
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
+from sottovoce.server.answers import plain
+from sottovoce.server.config import DatasetConfig
+from sottovoce.server.orders import Order
+from sottovoce.server.questions import check_condition, target_of
+
+__all__ = ["VerbQuestion", "rows_of", "told_of", "verbs_of"]
+
+_MOST_GROUPS = 2000
+"""The most combinations of values that one answer may have a row for."""
+
+
+@dataclass(frozen=True)
+class VerbQuestion:
+    """What is asked by verb, in plain values.
+
+    Attributes
+    ----------
+    verb, arguments
+        The word of a verb of the `CATALOGUE`, and what it is told.
+    spend
+        A share of the caller's own budget such as 0.05 or ``"5%"``, or a promise such as ``"approx:0.1,1e-6"``.
+    level
+        How often the intervals hold the truth.
+    table
+        Whether to say the rows; whoever reads the release can make them themselves.
+    purpose
+        What the answer is for; recorded.
+    """
+
+    verb: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    spend: Any = 0.05
+    level: float = 0.95
+    table: bool = True
+    purpose: str | None = None
+
+    def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
+        """Return the order, or raise what is wrong with the question. Reads no record."""
+        del most_draws
+        verb: Verb = CATALOGUE[self.verb]
+        checked_level(self.level)
+        spend = spend_of(self.spend)
+        if isinstance(spend, Promise):
+            target_of(str(spend))
+        arguments = verb.checked(self.arguments)
+        if arguments.get("where") is not None:
+            check_condition(arguments["where"], config)
+        facts = curator.facts or Facts({})
+        _check_groups(verb, arguments, facts)
+        question = verb.question(facts, arguments)
+        mechanism = verb.mechanism(curator, question, spend, part, config.mechanisms)
+        about = {"verb": verb.word, "asked": question.describe()}
+        return Order(mechanism, where=question.where, purpose=self.purpose, about=about)
+
+    def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
+        """Return the question in words, its rows with their intervals, and the share it cost."""
+        return told_of(release, entry, part, level=self.level, table=self.table)
+
+
+def told_of(release: Release, entry: Entry, part: Budget, *, level: float = 0.95, table: bool = True) -> dict[str, Any]:
+    """Return what is said of an entry that a verb made; made of the release alone, so that saying it again is free."""
+    share = part.share(entry.cost)
+    answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, share, level)
+    said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
+    return said | {"share": share, "table": rows_of(answer) if table else None}
+
+
+def rows_of(answer: Any) -> list[dict[str, Any]]:
+    """Return the rows of any answer as plain values for JSON."""
+    rows = answer.rows if hasattr(answer, "rows") else answer.table.to_dict("records")
+    return [{str(name): plain(value) for name, value in row.items()} for row in rows]
+
+
+def verbs_of(config: DatasetConfig) -> list[Verb]:
+    """Return the verbs that some column of a data set answers to, by a mechanism that is allowed."""
+    verbs: list[Verb] = [CATALOGUE[word] for word in CATALOGUE]
+    facts = config.facts
+    return [
+        verb
+        for verb in verbs
+        if verb.serves(config.mechanisms)
+        and all(one.fitting(facts) for one in verb.arguments if one.needed and one.columns)
+    ]
+
+
+def _check_groups(verb: Verb, arguments: Mapping[str, Any], facts: Facts) -> None:
+    """Refuse more groups than one answer has rows for, before any of them is made."""
+    named: list[str] = []
+    for argument in verb.arguments:
+        given = arguments.get(argument.name) if argument.kind in ("column", "columns") else None
+        named += [given] if isinstance(given, str) else list(given or ())
+    sizes = [len(c.categories) if isinstance(c, Category) else 2 for c in map(facts.get, named) if _grouping(c)]
+    if (groups := math.prod(sizes)) > _MOST_GROUPS:
+        raise InvalidValue(f"an answer has at most {_MOST_GROUPS} rows, and these groups are {groups}; name fewer")
+
+
+def _grouping(column: Any) -> bool:
+    return isinstance(column, Category | Flag)

@@ -1,0 +1,124 @@
+"""Posteriors in exact numbers: what a release is drawn from, to the last bit.
+
+The distributions beside this file compute in doubles, which is fine for summaries. A promise is about the law of what
+leaves, so that the parameters of that law are kept as fractions: vα + ws is then exactly that, for every data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sottovoce.readings import Statistics
+from sottovoce.systems.distributions import Beta, Dirichlet, Gamma, Normal, NormalVector
+from sottovoce.systems.distributions.truncated import Truncated
+
+__all__ = ["BetaLaw", "DirichletLaw", "GammaLaw", "Law", "NormalLaw", "exact_total", "law_of", "tempered_power"]
+
+
+@dataclass(frozen=True)
+class BetaLaw:
+    """Beta(alpha, beta) given that it lies in [low, high]."""
+
+    alpha: Fraction
+    beta: Fraction
+    low: Fraction = Fraction(0)
+    high: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True)
+class GammaLaw:
+    """Gamma(shape, rate) given that it lies in [low, high]; no end where `high` is None."""
+
+    shape: Fraction
+    rate: Fraction
+    low: Fraction = Fraction(0)
+    high: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class NormalLaw:
+    """N(centre, variance) given that it lies in [low, high]; no ends where they are None.
+
+    `spread` is a *public* number beside which the cells of a release are small, such as the standard deviation where
+    that is the same for every data set. Where it is None nothing public is known, and cells have 50 significant bits.
+    """
+
+    centre: Fraction
+    variance: Fraction
+    low: Fraction | None = None
+    high: Fraction | None = None
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class DirichletLaw:
+    """Dirichlet(alpha) given that every probability is at least `floor`."""
+
+    alpha: tuple[Fraction, ...]
+    floor: Fraction = Fraction(0)
+
+
+Law = BetaLaw | GammaLaw | NormalLaw | DirichletLaw
+
+
+def exact_total(statistics: Statistics) -> tuple[Fraction, ...]:
+    """Return ΣS(x) in exact numbers: as it was added, or the very doubles where only those are known.
+
+    >>> exact_total(Statistics(3, np.array([1.5])))
+    (Fraction(3, 2),)
+    """
+    if statistics.exact is not None:
+        return statistics.exact
+    return tuple(Fraction(entry) for entry in statistics.total.tolist())
+
+
+def tempered_power(parameter: Fraction, temperature: float) -> Fraction:
+    """Return (a - 1)/T + 1: the parameter of a density raised to the power 1/T.
+
+    >>> tempered_power(Fraction(9), 4.0)
+    Fraction(3, 1)
+    """
+    return (parameter - 1) / Fraction(temperature) + 1
+
+
+def law_of(distribution: Any) -> Law | Sequence[Law] | None:  # noqa: PLR0911 - one line a family
+    """Return the law whose parameters are the very doubles of a distribution, one for each of several numbers.
+
+    None where it is of no family that can be drawn exactly.
+
+    >>> law_of(Beta(2, 0.5))
+    BetaLaw(alpha=Fraction(2, 1), beta=Fraction(1, 2), low=Fraction(0, 1), high=Fraction(1, 1))
+    """
+    match distribution:
+        case Beta(alpha=float() as a, beta=float() as b):
+            return BetaLaw(Fraction(a), Fraction(b))
+        case Gamma(shape=float() as shape, rate=float() as rate):
+            return GammaLaw(Fraction(shape), Fraction(rate))
+        case Normal(centre=float() as centre, spread=float() as spread):
+            return NormalLaw(Fraction(centre), Fraction(spread))
+        case NormalVector(centre=centre, spread=spread) if np.ndim(centre) == 1 and np.ndim(spread) == 0:
+            return [NormalLaw(Fraction(c), Fraction(float(spread))) for c in centre.tolist()]
+        case Dirichlet(alpha=alpha) if alpha.ndim == 1:
+            return DirichletLaw(tuple(Fraction(a) for a in alpha.tolist()))
+        case Truncated(base=base, low=low, high=high):
+            return _cut(law_of(base), low, high)
+    return None
+
+
+def _cut(law: Law | Sequence[Law] | None, low: float, high: float) -> Law | None:
+    ends = [None if np.isinf(end) else Fraction(end) for end in (low, high)]
+    match law:
+        case BetaLaw(alpha, beta):
+            return BetaLaw(
+                alpha, beta, max(ends[0] or Fraction(0), Fraction(0)), min(ends[1] or Fraction(1), Fraction(1))
+            )
+        case GammaLaw(shape, rate):
+            return GammaLaw(shape, rate, max(ends[0] or Fraction(0), Fraction(0)), ends[1])
+        case NormalLaw(centre, variance):
+            return NormalLaw(centre, variance, ends[0], ends[1])
+    return None

@@ -1,0 +1,140 @@
+"""Share, accuracy and risk: each leads to the others, and the forecast is what answers then show."""
+
+import itertools
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.answers.answer import Answer
+from sottovoce.answers.balance import Balance, Imagined
+from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.answers.questions import Question
+from sottovoce.cli import main
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.risk import success
+
+FACTS = sv.Facts(smoker=sv.Flag(), ward=sv.Category(["A", "B", "C"]), sbp=sv.Number(60, 250), visits=sv.Count(10))
+BUDGET = sv.ApproxDP(1.0, 1e-6)
+
+
+def asked(verb, column, **rest):
+    return Question(verb, (column,), FACTS, **rest)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        asked("proportion", "smoker", by=("ward",)),
+        asked("mean", "sbp", by=("ward",)),
+        asked("mean", "sbp"),
+        asked("counts", "ward"),
+        asked("quantiles", "sbp", at=(0.5,)),
+        asked("rate", "visits"),
+    ],
+    ids=lambda question: question.describe(),
+)
+def test_answers_are_as_wide_as_forecast(question):
+    """Made-up records that are as imagined, answered by the very mechanism: the widest rows, over repeats."""
+    n, share, rng = 3000, 0.05, np.random.default_rng(3)
+    offer = Balance(question, n, BUDGET).at(share)
+    purse = PrivacyFilter(BUDGET)
+    mechanism = NoisyCells.calibrate(question, n, purse.share(share), price=purse.cost)
+    records = {
+        "ward": np.repeat(["A", "B", "C"], n // 3),
+        "smoker": np.tile([True, False], n // 2),
+        "sbp": np.clip(rng.normal(155, 47.5, n), 60, 250),
+        "visits": np.clip(np.rint(rng.normal(5, 2.5, n)), 0, 10),
+    }
+    seen = mechanism.system.statistics(records)
+    widths = []
+    for seed in range(6):
+        value = mechanism._value(seen, seeded_rng(seed), 1)
+        rows = Answer(Release(value, mechanism.profile, mechanism.to_dict())).rows
+        widths.append(max(row["high"] - row["low"] for row in rows) / 2)
+    assert offer.width == pytest.approx(np.mean(widths), rel=0.2)
+    assert offer.success == success(mechanism.profile, 0.01)
+
+
+def test_there_and_back():
+    balance = Balance(asked("proportion", "smoker", by=("ward",)), 9000, BUDGET)
+    offer = balance.for_width(0.025)
+    assert offer.width <= 0.025
+    assert balance.at(offer.share * 0.98).width > 0.0248  # no less would do
+    risky = balance.for_risk(0.012)
+    assert risky.success <= 0.012 < balance.at(min(1.0, risky.share * 1.02)).success
+    curve = balance.curve()
+    assert all(a.width >= b.width * 0.99 and a.success <= b.success for a, b in itertools.pairwise(curve))
+    assert curve[-1].share == 1
+    assert balance.for_width(1e6) == balance.at(1e-4)
+    assert balance.for_risk(1.0) == balance.at(1.0)
+    drawn = balance.plot(offer)
+    assert len(drawn.axes) == 2
+
+
+def test_smaller_groups_are_known_less_well():
+    question = asked("proportion", "smoker", by=("ward",))
+    even = Balance(question, 9000, BUDGET).at(0.05)
+    small = Balance(question, 9000, BUDGET, imagined=Imagined(smallest=0.02)).at(0.05)
+    few = Balance(question, 9000, BUDGET, imagined=Imagined(kept=0.1)).at(0.05)
+    assert small.width > 2 * even.width and few.width > 2 * even.width
+    assert small.success == even.success == few.success  # nobody's data, nobody's risk
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda b: b.for_width(0.0),
+        lambda b: b.for_width(-1),
+        lambda b: b.for_width(float("nan")),
+        lambda b: b.for_risk(0.01),
+        lambda b: b.for_risk(1.5),
+        lambda b: b.at(0.0),
+        lambda b: b.at(1.5),
+        lambda b: Balance(b.question, 900, BUDGET, baseline=0.0),
+        lambda b: Balance("mean of x", 900, BUDGET),
+        lambda b: Imagined(share=2.0),
+        lambda b: Imagined(smallest=-0.1),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong):
+    with pytest.raises(InvalidValue):
+        wrong(Balance(asked("mean", "sbp"), 900, BUDGET))
+
+
+def test_what_the_whole_budget_does_not_buy_is_out_of_reach():
+    balance = Balance(asked("proportion", "smoker"), 100, sv.PureDP(0.1))
+    with pytest.raises(PromiseUnreachable, match="the whole budget gives"):
+        balance.for_width(0.001)
+    with pytest.raises(PromiseUnreachable, match="of the budget leaves"):
+        Balance(asked("proportion", "smoker"), 100, sv.PureDP(300.0)).for_risk(0.01 + 1e-9)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_hardly_any_records(n):
+    assert Balance(asked("proportion", "smoker", by=("ward",)), n, BUDGET).at(0.5).width <= 0.5
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    facts = tmp_path / "f.toml"
+    facts.write_text('[smoker]\nkind = "flag"\n[ward]\nkind = "category"\ncategories = ["A", "B"]\n')
+    words = ["balance", "proportion of smoker by ward", "--facts", facts, "--n", "5000", "--budget", "approx:1,1e-6"]
+
+    def run(*more):
+        monkeypatch.setattr(sys, "argv", ["sottovoce", *map(str, [*words, *more])])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, capsys.readouterr().out
+
+    code, said = run("--width", "0.03", "--plot", tmp_path / "b.svg", "--json")
+    found = json.loads(said)
+    assert code == 0 and found["chosen"]["width"] <= 0.03 and len(found["curve"]) == 7
+    assert (tmp_path / "b.svg").stat().st_size > 5000
+    assert run("--width", "0.03", "--risk", "0.02")[0] == 2
+    assert run("--width", "0.0001")[0] == 7
+    assert "→" in run("--risk", "0.012")[1]

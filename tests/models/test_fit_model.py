@@ -1,0 +1,263 @@
+"""Fitting models of one's own: posteriors against enumeration, evidence, checks, and errors in words."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import betaln, gammaln
+
+pytest.importorskip("jax")
+pytest.importorskip("numpyro")
+
+import jax
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from papers.own_models import WORKED
+
+import sottovoce as sv
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.models import ModelFit, Observed, compare_models, masses, observed
+from sottovoce.models.likelihood import log_normaliser
+from sottovoce.models.program import program_for
+from sottovoce.privacy.errors import InvalidValue
+
+SEEN = Observed([70, 134], n=200, noise="laplace", scale=4.0)
+QUICK: Mapping[str, Any] = {"chains": 2, "warmup": 200, "draws": 500}
+
+
+def two(p: Any) -> Any:
+    return jnp.stack([p, 1 - p])
+
+
+def known(a: float, b: float) -> tuple[float, np.ndarray]:
+    """log p(ñ) under a Beta(a, b) prior, and the posterior of the true count, by enumeration."""
+    s, law = np.arange(201), IntegerNoise("laplace", 4.0)
+    logs = gammaln(201) - gammaln(s + 1) - gammaln(201 - s) + betaln(a + s, b + 200 - s) - betaln(a, b)
+    logs = logs + law.log_weight(70 - s) + law.log_weight(134 - (200 - s)) - 2 * log_normaliser(law)
+    return float(np.log(np.exp(logs).sum())), np.exp(logs) / np.exp(logs).sum()
+
+
+@pytest.fixture(scope="module")
+def flat() -> ModelFit:
+    return sv.fit_model(two, SEEN, prior={"p": dist.Beta(1, 1)}, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def sure() -> ModelFit:
+    return sv.fit_model(two, SEEN, prior={"p": dist.Beta(300, 100)}, **QUICK)
+
+
+def test_the_posterior_is_that_of_enumeration(flat: ModelFit) -> None:
+    _, weights = known(1, 1)
+    s = np.arange(201)
+    mean = float(weights @ ((1 + s) / 202))
+    square = float(weights @ ((1 + s) * (2 + s) / (202 * 203)))
+    assert flat["p"].mean() == pytest.approx(mean, abs=0.006)
+    assert flat["p"].std() == pytest.approx((square - mean**2) ** 0.5, rel=0.12)
+    low, high = flat.interval("p")
+    assert low < mean < high
+    assert flat.diagnostics["p"]["r_hat"] < 1.05
+    assert flat.warnings == ()
+
+
+def test_bayes_factors_are_those_of_enumeration(flat: ModelFit, sure: ModelFit) -> None:
+    for fit, prior in ((flat, (1, 1)), (sure, (300, 100))):
+        assert fit.evidence.log == pytest.approx(known(*prior)[0], abs=max(5 * fit.evidence.error, 0.02))
+        assert fit.evidence.error < 0.1
+    factor = flat.evidence.factor(sure.evidence)
+    assert factor.log == pytest.approx(known(1, 1)[0] - known(300, 100)[0], abs=0.1)
+    assert " to 1" in repr(factor)
+
+
+def test_a_wrong_model_is_found_by_the_check_and_by_the_comparison(flat: ModelFit, sure: ModelFit) -> None:
+    assert flat.check().passed
+    assert not sure.check().passed
+    assert "NOT" in repr(sure.check())
+    table = compare_models({"sure": sure, "flat": flat})
+    assert table["model"].tolist() == ["flat", "sure"]
+    assert table["probability"][0] > 0.99
+    assert table["stacking"][0] > 0.5
+    assert table["check"].tolist() == [True, False]
+
+
+def test_what_a_fit_shows(flat: ModelFit) -> None:
+    assert "exact likelihood" in flat.summary()
+    assert flat.table["unknown"].tolist() == ["p"]
+    data = flat.to_arviz()
+    assert data.posterior["p"].shape == (2, 500)
+    assert data.log_likelihood["noisy counts"].shape == (2, 500, 2)
+    made = flat.predictive()
+    assert made.shape == (1000, 2)
+    assert made.sum(axis=1).std() > flat.predictive(noise=False).sum(axis=1).std() == 0
+    drawing = flat.plot()
+    assert "noise" in drawing.axes[0].get_legend().get_texts()[-1].get_text()
+    with pytest.raises(InvalidValue, match="has no"):
+        flat["q"]
+
+
+def test_one_model_for_several_releases_a_sum_and_public_data() -> None:
+    from sottovoce.models import NoisySum
+
+    rng = np.random.default_rng(3)
+    sites = {
+        name: Observed(rng.multinomial(n, [0.3, 0.7]) + rng.integers(-3, 4, 2), n, "laplace", b)
+        for name, n, b in (("north", 3000, 2.0), ("south", 500, 6.0))
+    }
+
+    def model() -> Any:
+        p = numpyro.sample("p", dist.Beta(1, 1))
+        numpyro.sample("public", dist.Binomial(400, p), obs=125)
+        numpyro.sample("sum", NoisySum(p, jnp.sqrt(p * (1 - p)), 1000, 20.0), obs=310.0)
+        return {name: two(p) for name in sites}
+
+    fit = sv.fit_model(model, sites, **QUICK)
+    assert fit["p"].mean() == pytest.approx(0.3, abs=0.025)
+    assert fit["p"].std() < 0.012  # less than of the larger release alone
+    assert fit.probabilities("south").shape == (1000, 2)
+    assert fit.form == "normal, exact"
+    with pytest.raises(InvalidValue, match="name one of"):
+        fit.probabilities()
+
+
+def mistakes() -> list[tuple[Any, str]]:
+    def three(p: Any) -> Any:
+        return jnp.stack([p, 1 - p, 0.0])
+
+    def much(p: Any) -> Any:
+        return jnp.stack([p, p])
+
+    def nothing(p: Any) -> Any:
+        return jnp.stack([p, 1 - p]) * jnp.log(-1.0)
+
+    def below(p: Any) -> Any:
+        return jnp.stack([p + 1, -p])
+
+    def silent(p: Any) -> None:
+        del p
+
+    def law(p: Any) -> Any:
+        return dist.Normal(p, 1.0)
+
+    return [
+        (three, "the release has 2 cells"),
+        (much, "sum to .*, not to 1"),
+        (nothing, "NaN"),
+        (below, "below zero"),
+        (silent, "yields nothing"),
+        (law, "one column of numbers"),
+    ]
+
+
+@pytest.mark.parametrize(("model", "words"), mistakes(), ids=lambda value: getattr(value, "__name__", None))
+def test_a_model_with_a_mistake_is_told_so(model: Any, words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
+        sv.fit_model(model, SEEN, prior={"p": dist.Uniform(0, 1)})
+
+
+def test_other_mistakes_are_told_too() -> None:
+    def fixed() -> Any:
+        return jnp.array([0.4, 0.6])
+
+    def discrete() -> Any:
+        k = numpyro.sample("k", dist.Binomial(3, 0.5))
+        return two(k / 3)
+
+    for model, given, words in (
+        (fixed, {}, "no sites"),
+        (two, {"prior": {}}, "no sites"),
+        (discrete, {}, "discrete unknowns"),
+        ([0.4, 0.6], {}, "a function"),
+        (two, {"prior": {"p": 0.5}}, "NumPyro distribution"),
+        (two, {"prior": {"p": dist.Uniform(0, 1)}, "form": "fast"}, "form must be"),
+        (two, {"prior": {"p": dist.Uniform(0, 1)}, "chains": 0}, "chains"),
+        (lambda a, b: two(a), {}, "takes its cells"),
+    ):
+        with pytest.raises(InvalidValue, match=words):
+            sv.fit_model(model, SEEN, **given)
+    with pytest.raises(InvalidValue, match="for each of a, b"):
+        sv.fit_model(two, {"a": SEEN, "b": SEEN}, prior={"p": dist.Uniform(0, 1)})
+
+
+def test_an_answer_of_another_kind_is_refused(tmp_path: Path) -> None:
+    facts = sv.Facts(age=sv.Number(0, 110))
+    with sv.Curator(
+        pd.DataFrame({"age": [1.0, 50.0, 70.0] * 30}), tmp_path / "l", sv.PureDP(5), facts=facts, dataset="d"
+    ) as curator:
+        answer = curator.mean("age", spend=0.5)
+    with pytest.raises(InvalidValue, match="Got an answer of mean"):
+        sv.fit_model(two, answer, prior={"p": dist.Uniform(0, 1)})
+    with pytest.raises(InvalidValue, match="Got a int"):
+        sv.fit_model(two, 3, prior={"p": dist.Uniform(0, 1)})
+    with pytest.raises(InvalidValue, match="no answer that was saved"):
+        observed(tmp_path / "nowhere.json")
+    for counts in ([1.5, 2], [3], [[1, 2], [3, 4]], ["a", "b"]):
+        with pytest.raises(InvalidValue, match="noisy counts"):
+            Observed(counts, 10, "laplace", 1.0)  # type: ignore[arg-type]
+
+
+def test_records_in_no_cell_are_left_out_of_the_model(tmp_path: Path) -> None:
+    facts = sv.Facts(age=sv.Number(0, 100))
+    ages = [10.0] * 300 + [70.0] * 100 + [None] * 100
+    with sv.Curator(pd.DataFrame({"age": ages}), tmp_path / "l", sv.PureDP(5.0), facts=facts, dataset="d") as curator:
+        answer = curator.counts(sv.Cells(facts, {"age": 2}), spend=sv.PureDP(2.0))
+    seen = observed(answer)
+    assert (seen.size, seen.n) == (2, 500)
+    assert seen.outside == pytest.approx(100, abs=15)
+    fit = sv.fit_model(two, json.loads(json.dumps(answer.to_dict())), prior={"p": dist.Uniform(0, 1)}, **QUICK)
+    assert fit["p"].mean() == pytest.approx(0.75, abs=0.05)  # of the 400, not of the 500
+    assert fit["outside"].mean() == pytest.approx(0.2, abs=0.05)
+    assert fit.evidence.error < 0.2
+
+
+def test_a_missing_extra_is_named_in_one_line() -> None:
+    code = (
+        "import sys; sys.modules['numpyro'] = None\n"
+        "import sottovoce as sv\n"
+        "try:\n    sv.fit_model\nexcept sv.SottovoceError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("pip install 'sottovoce[models]'")
+
+
+@pytest.mark.parametrize("name", list(WORKED))
+def test_the_worked_models_yield_probabilities_and_slopes(name: str) -> None:
+    worked = WORKED[name]
+    counts = np.full(worked.cells.size, 2000 // worked.cells.size)
+    with jax.enable_x64(True):
+        seen = Observed(counts, 2000, "laplace", 2.0, cells=worked.cells)
+        program = program_for(worked.model, {"cells": seen}, single=True, form="normal")
+        names = program.check()
+        with numpyro.handlers.seed(rng_seed=1):
+            draw = numpyro.handlers.trace(program).get_trace()
+        start = {n: dist.biject_to(draw[n]["fn"].support).inv(draw[n]["value"]) for n in names}
+        potential = jax.jit(jax.grad(lambda z: numpyro.infer.util.potential_energy(program, (program.counts,), {}, z)))
+        slopes = jax.tree.leaves(potential(start))
+    assert all(np.all(np.isfinite(slope)) for slope in slopes)
+
+
+def test_masses_by_three_roads_agree() -> None:
+    edges = [0.0, 1.0, 2.5, 4.0, 8.0, 12.0]
+    with jax.enable_x64(True):
+        gamma = dist.Gamma(2.0, 0.7)
+
+        class Bare:
+            log_prob, batch_shape, support = staticmethod(gamma.log_prob), (), gamma.support
+
+        by_cdf, by_rule = masses(gamma, edges), masses(Bare(), edges)
+        assert np.allclose(by_cdf, by_rule, atol=1e-6)
+        assert float(by_cdf.sum()) == pytest.approx(1.0)
+        batch = masses(dist.Normal(jnp.array([1.0, 5.0]), 2.0), edges)
+        assert batch.shape == (2, 5)
+        assert np.allclose(batch[1], masses(dist.Normal(5.0, 2.0), edges))
+        counts = masses(dist.Poisson(3.0), [0, 1, 2, 5, float("inf")])
+        terms = np.exp(dist.Poisson(3.0).log_prob(jnp.arange(60)))
+        assert np.allclose(counts, [terms[0], terms[1], terms[2:5].sum(), terms[5:].sum()])
+        with pytest.raises(InvalidValue, match="cdf or log_prob"):
+            masses(3.0, edges)

@@ -1,0 +1,151 @@
+"""The likelihood of noisy counts: the sum over true counts, against brute force and against convolution."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("numpyro")
+
+from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
+from sottovoce.models.comparing import cell_log_likelihood  # noqa: E402
+from sottovoce.models.likelihood import Plan, choose_form, exact, log_normaliser, normal, plan_for  # noqa: E402
+from sottovoce.models.observation import Observed  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _double() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def shared(n: int, cells: int) -> Iterator[tuple[int, ...]]:
+    if cells == 1:
+        yield (n,)
+        return
+    for first in range(n + 1):
+        for rest in shared(n - first, cells - 1):
+            yield (first, *rest)
+
+
+def brute(pi: np.ndarray, noisy: np.ndarray, n: int, noise: IntegerNoise) -> float:
+    """Every way in which n records can lie, one by one."""
+    counts = np.array(list(shared(n, len(pi))))
+    around = np.exp(noise.log_weight(np.arange(-3000, 3001))).sum()
+    logs = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(pi)
+    return float(logsumexp(logs + noise.log_weight(noisy - counts).sum(axis=1)) - len(pi) * np.log(around))
+
+
+def convolved(pi: np.ndarray, noisy: np.ndarray, n: int, noise: IntegerNoise) -> float:
+    """The cells one after the other, by the sum so far."""
+    values, law, off = np.arange(n + 1), np.ones(1), 0.0
+    for p, count in zip(pi, noisy, strict=True):
+        logs = noise.log_weight(count - values) - gammaln(values + 1) + values * np.log(n * p)
+        law = np.convolve(law, np.exp(logs - logs.max()))[: n + 1]
+        off += logs.max() + np.log(law.max())
+        law = law / law.max()
+    return float(np.log(law[n]) + off + gammaln(n + 1) - n * np.log(n) - len(pi) * log_normaliser(noise))
+
+
+def drawn(seed: int, n: int, cells: int, noise: IntegerNoise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    pi, other = rng.dirichlet(np.ones(cells)), rng.dirichlet(np.ones(cells))
+    return pi, other, rng.multinomial(n, pi) + noise.add(np.zeros(cells, dtype=np.int64), rng)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize(("scale", "n", "cells"), [(0.3, 3, 3), (2.0, 12, 3), (20.0, 8, 4), (2.0, 1, 2)])
+def test_the_exact_form_is_the_sum_over_all_counts(kind: str, scale: float, n: int, cells: int) -> None:
+    noise = IntegerNoise(kind, scale)  # type: ignore[arg-type]
+    pi, other, noisy = drawn(n, n, cells, noise)
+    plan = plan_for(noisy, n, noise)
+    found = jax.jit(jax.vmap(lambda p: exact(p, noisy, n, noise, plan)))(np.stack([pi, other]))
+    assert found.tolist() == pytest.approx([brute(p, noisy, n, noise) for p in (pi, other)], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_the_exact_form_and_its_slope_where_brute_force_cannot_go(kind: str, scale: float) -> None:
+    noise, n = IntegerNoise(kind, scale), 1500  # type: ignore[arg-type]
+    pi, _, noisy = drawn(5, n, 12, noise)
+    plan = plan_for(noisy, n, noise)
+    value, slope = jax.jit(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan)))(pi)
+    assert float(value) == pytest.approx(convolved(pi, noisy, n, noise), abs=1e-8)
+    step = np.random.default_rng(1).normal(size=12)
+    step = (step - step.mean()) * 1e-3 * pi.min()
+    difference = convolved(pi + step, noisy, n, noise) - convolved(pi - step, noisy, n, noise)
+    assert float(np.asarray(slope) @ step) * 2 == pytest.approx(difference, rel=1e-3)
+
+
+def test_probabilities_of_noisy_counts_sum_to_one() -> None:
+    noise, pi = IntegerNoise("laplace", 0.7), np.array([0.3, 0.7])
+    plan = Plan(4, 7, 3)
+    around = np.arange(-14, 18)
+    pairs = np.array([(a, b) for a in around for b in around], dtype=float)
+    logs = jax.vmap(lambda x: exact(pi, x, 3, noise, plan))(pairs)
+    assert float(np.exp(logs).sum()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_extremes_stay_finite() -> None:
+    noise = IntegerNoise("laplace", 2.0)
+    for pi, noisy, n in (
+        ([1e-300, 1.0], [500, 500], 1000),
+        ([0.5, 0.5], [-400, 5000], 1000),
+        ([0.5, 0.5], [3, -2], 0),
+        ([0.5, 0.5], [1, 0], 1),
+        ([0.2, 0.8], [200_000, 800_000], 1_000_000),
+    ):
+        plan = plan_for(noisy, n, noise)
+        value, slope = jax.jit(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan)))(np.array(pi))
+        assert math.isfinite(float(value))
+        assert np.all(np.isfinite(slope))
+
+
+def test_no_record_at_all_leaves_the_noise() -> None:
+    noise = IntegerNoise("laplace", 2.0)
+    expected = float(noise.log_weight([3, -2]).sum() - 2 * log_normaliser(noise))
+    assert float(exact([0.4, 0.6], [3, -2], 0, noise, plan_for([3, -2], 0, noise))) == pytest.approx(expected)
+
+
+def test_the_normal_form_is_the_multivariate_normal() -> None:
+    from scipy.stats import multivariate_normal
+
+    rng = np.random.default_rng(3)
+    pi, noisy, n, variance = rng.dirichlet(np.ones(9)), rng.integers(0, 400, 9), 900, 30.0
+    law = multivariate_normal(n * pi, n * (np.diag(pi) - np.outer(pi, pi)) + variance * np.eye(9))
+    assert float(normal(pi, noisy, n, variance)) == pytest.approx(law.logpdf(noisy), rel=1e-10)
+
+
+def test_the_forms_agree_where_the_normal_one_is_chosen() -> None:
+    noise, n, cells = IntegerNoise("gaussian", 12.0), 20_000, 10
+    pi, _, noisy = drawn(2, n, cells, noise)
+    assert choose_form(noisy, n, noise)[0] == "normal"
+    plan = plan_for(noisy, n, noise)
+    rng = np.random.default_rng(4)
+    near = rng.dirichlet(n * pi, 20)
+    both = jax.jit(jax.vmap(lambda p: exact(p, noisy, n, noise, plan) - normal(p, noisy, n, noise.variance)))
+    assert float(np.std(both(near))) < 0.15  # what differs between draws of π is what a posterior sees
+
+
+def test_near_empty_cells_under_little_noise_get_the_exact_form() -> None:
+    counts = [1, 0, 3, 2, 1994]
+    assert choose_form(counts, 2000, IntegerNoise("laplace", 2.0))[0] == "exact"
+    assert choose_form(counts, 2000, IntegerNoise("gaussian", 2.0))[0] == "exact"
+    assert choose_form([5000] * 4, 20_000, IntegerNoise("laplace", 2.0))[0] == "normal"
+    assert choose_form([5000] * 4, 20_000, IntegerNoise("laplace", 40.0))[0] == "exact"
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_the_likelihood_of_one_cell_is_a_binomial_and_its_noise(kind: str) -> None:
+    from scipy.stats import binom
+
+    seen = Observed([40, 75], n=100, noise=kind, scale=6.0)  # type: ignore[arg-type]
+    found = cell_log_likelihood(np.array([[0.3, 0.7], [0.9, 0.1]]), seen)
+    k = np.arange(101)
+    for row, pi in enumerate(((0.3, 0.7), (0.9, 0.1))):
+        for cell in (0, 1):
+            logs = binom.logpmf(k, 100, pi[cell]) + seen.law.log_weight(seen.counts[cell] - k)
+            assert found[row, cell] == pytest.approx(logsumexp(logs) - log_normaliser(seen.law), abs=1e-5)

@@ -1,0 +1,269 @@
+"""Filtered regressions: every sum moves by at most 1, the belief is right, and predictions are worth having."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from sottovoce.estimators import LinearRegression, LogisticRegression
+from sottovoce.facts import Category, Facts, Number
+from sottovoce.mechanisms.mechanism import Mechanism
+from sottovoce.mechanisms.release import Release
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, RenyiDP
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import Rows
+from sottovoce.regression import (
+    Design,
+    DiffusedRegression,
+    FilteredRegression,
+    Logistic,
+    Poisson,
+    Softmax,
+    SoftmaxPosterior,
+    Squared,
+)
+from sottovoce.regression.filtered import denoised, public_shares
+from sottovoce.regression.residuals import Classes, Line
+from sottovoce.regression.softmax import contrasts, softmax
+
+DESIGNS = {
+    "two classes": Design(Logistic(), 3, 2.0),
+    "five classes": Design(Softmax(5), 3, 2.0),
+    "a line": Design(Squared(1.0), 3, 2.0, radius=3.0),
+}
+
+
+def records(design, n, rng):
+    X = rng.standard_normal((n, 3)) * rng.choice([0.0, 1e-6, 0.5, 2.0, 1e9], (n, 1))
+    low, high = design.loss.labels
+    return X, rng.integers(0, round(high - low) + 1, n) + low
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("room", [0.0, 1.2])
+def test_no_replaced_record_moves_any_sum_by_more_than_one(name, room):
+    """Brute force over replaced records, odd ones among them, with answers that lead anywhere."""
+    design, rng = DESIGNS[name], seeded_rng(5)
+    mechanism = FilteredRegression(design, 6, 1.0, looks=4, unbiased=2, shape_room=room)
+    farthest = 0.0
+    for _ in range(25):
+        X, y = records(design, 6, rng)
+        Z, t = records(design, 6, rng)
+        Z[:-1], t[:-1] = X[:-1], y[:-1]
+        if rng.random() < 0.5:
+            Z[-1], t[-1] = -X[-1], y[-1]
+        pair = [mechanism._within(mechanism.see((rows, labels))) for rows, labels in ((X, y), (Z, t))]
+        steps = mechanism.steps()
+        question = next(steps)
+        try:
+            while True:
+                first, second = (question.of(seen) for seen in pair)
+                farthest = max(farthest, float(np.linalg.norm(first - second)))
+                answer = first + rng.standard_normal(first.shape) * rng.choice([0.1, 10.0, 1e6])
+                question = steps.send(answer)
+        except StopIteration as end:
+            assert np.all(np.isfinite(end.value.mean))
+    assert 0.9 < farthest <= 1 + 1e-9
+
+
+def test_the_log_ratio_is_that_of_the_answers():
+    """A sum of Gaussian log-densities, taken apart here by hand for a mechanism of one look."""
+    mechanism = replace(FilteredRegression.example(), looks=1)
+    pair = mechanism.worst_pair()
+    heard = mechanism.outputs(pair[0], seeded_rng(2), 4)
+    expected = []
+    for answers in heard:
+        total = 0.0
+        for sign, seen in zip((1, -1), pair, strict=True):
+            steps, place = mechanism.steps(), 0
+            question = next(steps)
+            while True:
+                exact = question.of(mechanism._within(seen))
+                answer = answers[place : place + exact.size]
+                place += exact.size
+                total += sign * stats.norm.logpdf(answer, exact, 1 / question.mu).sum()
+                try:
+                    question = steps.send(answer)
+                except StopIteration:
+                    break
+        expected.append(total)
+    assert mechanism.log_ratio(pair)(heard) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_worst_pair_comes_near_the_claim():
+    mechanism = FilteredRegression(Design(Squared(1.0), 2, 1.0, radius=3.0), 200, 1.0)
+    pair = mechanism.worst_pair()
+    found = mechanism.log_ratio(pair)(mechanism.outputs(pair[0], seeded_rng(3), 400))
+    assert found.std() > 0.9 * mechanism.profile.mu
+    assert found.mean() < 0.5 * mechanism.profile.mu**2 + 4 * found.std() / 20
+
+
+@pytest.mark.parametrize("target", [ApproxDP(1.0, 1e-6), GaussianDP(0.3), RenyiDP(8.0, 0.5), ApproxDP(1e-3, 1e-9)])
+def test_it_keeps_its_promise_and_reads_back(target):
+    mechanism = FilteredRegression.calibrate(DESIGNS["five classes"], 500, target)
+    assert mechanism.profile.satisfies(target)
+    assert math.hypot(mechanism.mus[0], mechanism.mus[1], *[mechanism.mus[2]] * 8) == pytest.approx(mechanism.mu)
+    again = Mechanism.from_dict(json.loads(json.dumps(mechanism.to_dict())))
+    assert again.to_dict() == mechanism.to_dict()
+    X, y = records(DESIGNS["five classes"], 500, seeded_rng(1))
+    release = mechanism.release((X, y), seeded_rng(1))
+    assert Release.from_json(release.to_json()).value.mean.shape == (5, 3)
+
+
+def test_shares_are_by_public_numbers_and_shaping_starts_where_the_information_shows():
+    few, many = public_shares(300, 30, 0.1, Classes(2)), public_shares(30_000, 10, 0.5, Classes(2))
+    assert few["flatten"] == 0.4
+    assert few["shape_room"] == few["unbiased"] == 0
+    assert many["flatten"] == 0.05
+    assert many["shape_room"] > 1
+    assert many["unbiased"] > 0
+    assert (
+        public_shares(1000, 10, 0.1, Line())["shape_room"] > 0 == public_shares(1000, 10, 0.1, Classes(2))["shape_room"]
+    )
+
+
+def test_noise_passes_for_nothing_and_spikes_stand():
+    rng, d, noise = seeded_rng(4), 120, 2.0
+    rough = np.triu(rng.standard_normal((d, d)), 1) / math.sqrt(2)
+    rough = noise * (rough + rough.T + np.diag(rng.standard_normal(d)))
+    values, _ = denoised(rough, noise)
+    assert np.sum(values != values[0]) <= 2  # all but the edge's own wobble is given the common mean
+    assert values[0] == pytest.approx(0.0, abs=1.5)
+    spiked = rough + np.diag([200.0, *[0.0] * (d - 1)])
+    values, vectors = denoised(spiked, noise)
+    assert values[-1] == pytest.approx(200.0, rel=0.05)
+    assert abs(vectors[0, -1]) > 0.9
+    assert np.median(values) == pytest.approx(0.0, abs=1.5)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_residuals_never_exceed_their_bound_and_weighing_leaves_no_bias(classes):
+    family, rng = Classes(classes), seeded_rng(6)
+    t = 3 * rng.standard_normal((2000, family.width))
+    p = softmax(t @ contrasts(classes).T)
+    mean = np.zeros((2000, family.width))
+    for label in range(classes):
+        for consistent in (False, True):
+            found = family.residuals(t, np.full(2000, float(label)), family.bound, consistent=consistent)
+            assert np.linalg.norm(found, axis=1).max() <= family.bound * (1 + 1e-12)
+        mean += p[:, [label]] * found
+    assert np.abs(mean).max() < 1e-12
+    assert family.factor(np.zeros(family.width), 0.0, consistent=True) == pytest.approx(1.0)
+    assert family.factor(np.zeros(family.width), 50.0, consistent=True) < 0.4
+
+
+def test_contrasts_are_orthonormal_and_draws_have_the_stated_spread():
+    Q = contrasts(6)
+    assert pytest.approx(np.eye(5), abs=1e-12) == Q.T @ Q
+    assert pytest.approx(np.zeros(5), abs=1e-12) == Q.sum(axis=0)
+    posterior = SoftmaxPosterior(np.arange(12.0).reshape(4, 3), np.diag([1.0, 4.0, 9.0]))
+    drawn = posterior.sample(40_000, seeded_rng(1))
+    assert drawn.mean(axis=0) == pytest.approx(posterior.mean, abs=0.08)
+    assert drawn.std(axis=0) == pytest.approx(posterior.sd, rel=0.03)
+    with pytest.raises(InvalidValue, match="no interval"):
+        posterior.interval()
+    assert SoftmaxPosterior.from_dict(posterior.to_dict()).mean.tolist() == posterior.mean.tolist()
+
+
+def made(n, rng, slopes=(6.0, -6.0), base=0.0):
+    X = rng.uniform(-0.5, 0.5, (n, 2))
+    return X, (rng.random(n) < 1 / (1 + np.exp(-(X @ slopes) - base))).astype(int)
+
+
+def loss_of(model, X, y):
+    return -np.mean(np.log(model.predict_proba(X)[np.arange(len(y)), y]))
+
+
+def test_with_much_data_it_finds_the_coefficients():
+    rng = seeded_rng(8)
+    X, y = made(60_000, rng, base=-1.0)
+    model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], random_state=1).fit(X, y)
+    assert model.coef_[0] == pytest.approx([6.0, -6.0], rel=0.12)
+    assert model.intercept_[0] == pytest.approx(-1.0, abs=0.15)
+    assert model.samples_.shape == (256, 3)
+    with pytest.raises(InvalidValue, match="no interval"):
+        model.release_.value.interval()
+
+
+@pytest.mark.parametrize(("epsilon", "base"), [(0.1, -3.5), (1.0, -3.5), (0.1, 0.0)])
+def test_rare_classes_and_weak_promises_do_not_lose_to_the_base_rate(epsilon, base):
+    rng = seeded_rng(9)
+    X, y = made(8000, rng, base=base)
+    Z, t = made(8000, rng, base=base)
+    rate = y.mean()
+    bare = -np.mean(np.where(t == 1, np.log(rate), np.log(1 - rate)))
+    fits = [
+        LogisticRegression(epsilon, 1e-5, data_norm=0.8, classes=[0, 1], random_state=seed).fit(X, y)
+        for seed in range(4)
+    ]
+    assert np.mean([loss_of(model, Z, t) for model in fits]) < bare + 0.005
+
+
+def test_several_classes_in_memory_and_through_facts():
+    rng = seeded_rng(10)
+    centres = np.array([[0.3, 0.0], [-0.3, 0.2], [0.0, -0.3]])
+    y = rng.integers(0, 3, 6000)
+    X = centres[y] + 0.12 * rng.standard_normal((6000, 2))
+    names = np.array(["ash", "elm", "oak"])
+    model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=names, random_state=3).fit(X, names[y])
+    assert model.score(X, names[y]) > 0.9
+    assert model.coef_.shape == (3, 2)
+    assert model.samples_.shape == (256, 3, 3)
+    p = model.predict_proba(X)
+    assert p.sum(axis=1) == pytest.approx(np.ones(6000))
+    assert np.array_equal(model.decision_function(X).argmax(axis=1), p.argmax(axis=1))
+    assert model.to_arviz().posterior["w"].shape[-1] == 9
+    facts = Facts(a=Number(-1, 1), b=Number(-1, 1), tree=Category(["ash", "elm", "oak"]))
+    mechanism = LogisticRegression().mechanism_for(6000, ApproxDP(1.0, 1e-6), facts, ["a", "b"], "tree")
+    assert mechanism.system.loss == Softmax(3)
+    kept = LogisticRegression().keep(mechanism.release((X, names[y]), seeded_rng(4)))
+    assert kept.score(pd.DataFrame(X, columns=["a", "b"]), names[y]) > 0.9
+
+
+def test_odd_class_labels_count_as_the_first():
+    X = np.tile(np.linspace(-0.5, 0.5, 60)[:, None], (1, 2))
+    model = LogisticRegression(1.0, 1e-6, data_norm=1.0, classes=["a", "b", "c"], random_state=3)
+    odd = np.array([None, 3.5, "?", math.nan, "a", "b"] * 10, dtype=object)
+    plain = np.array(["a", "a", "a", "a", "a", "b"] * 10, dtype=object)
+    assert np.array_equal(model.fit(X, odd).coef_, LogisticRegression(**model.get_params()).fit(X, plain).coef_)
+
+
+def test_lines_are_found_and_their_residuals_held_closer():
+    rng = seeded_rng(11)
+    X = rng.uniform(-0.5, 0.5, (20_000, 2))
+    y = 3 + X @ [2.0, -1.0] + 0.2 * rng.standard_normal(20_000)
+    model = LinearRegression(1.0, 1e-6, data_norm=1.0, response_bound=(0, 10), random_state=1).fit(X, y)
+    assert model.coef_ == pytest.approx([2.0, -1.0], abs=0.1)
+    assert model.intercept_ == pytest.approx(3.0, abs=0.05)
+
+
+def test_other_losses_and_other_mechanisms_refuse():
+    with pytest.raises(InvalidValue, match="refined"):
+        FilteredRegression(Design(Poisson(3.0), 2, 1.0, radius=1.0), 10, 1.0)
+    with pytest.raises(InvalidValue, match="filtered"):
+        DiffusedRegression(Design(Softmax(3), 2, 1.0), 10, 1.0, 0.5)
+    with pytest.raises(InvalidValue, match="share"):
+        FilteredRegression(DESIGNS["a line"], 10, 1.0, flatten=1.0)
+    with pytest.raises(InvalidValue, match="prior"):
+        FilteredRegression.calibrate(DESIGNS["a line"], 10, GaussianDP(1.0), prior_scale=1.0, prior_precision=1.0)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("mu", [1e-6, 1.0, 1e6])
+def test_one_record_and_any_budget(n, mu):
+    for design in DESIGNS.values():
+        value = FilteredRegression(design, n, mu).release((np.zeros((n, 3)), np.zeros(n)), seeded_rng(1)).value
+        assert np.all(np.isfinite(value.mean))
+        assert np.all(np.isfinite(value.covariance))
+
+
+def test_rows_seen_are_cut_to_their_bound_whoever_hands_them_in():
+    mechanism = FilteredRegression.example()
+    wild = Rows(100, np.full((100, 2), 1e300), np.full(100, 7.0))
+    assert np.linalg.norm(mechanism._within(wild).X, axis=1).max() <= 1
+    assert set(mechanism._within(wild).y) == {0.0}

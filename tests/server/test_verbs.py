@@ -1,0 +1,270 @@
+"""Questions by verb over HTTP: the same answers as a curator's, one price, refusals in words, whatever comes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sottovoce.answers import Answer, Regression
+from sottovoce.answers.catalogue import CATALOGUE, Argument, Verb
+from sottovoce.facts import Count, Facts
+from sottovoce.ledger import Ledger
+from sottovoce.mechanisms import Release
+from sottovoce.server.config import Config
+from sottovoce.server.receipts import verify_receipt
+from support.offices import N, bearer, served, token_for, write_office
+
+HERE = "/api/v1/datasets/patients"
+VERBS: list[dict[str, Any]] = [
+    {"verb": "proportion", "column": "smoker"},
+    {"verb": "proportion", "column": "ward", "pool": True, "by": "smoker"},
+    {"verb": "mean", "column": "age", "by": ["ward"], "where": "age >= 40"},
+    {"verb": "rate", "column": "visits", "exposure": "wait", "by": "ward"},
+    {"verb": "counts", "columns": ["ward", "smoker"]},
+    {"verb": "quantiles", "column": "age", "at": [0.1, 0.9], "by": "ward"},
+    {"verb": "quantiles", "column": "wait"},
+    {"verb": "regress", "formula": "smoker ~ age + C(ward)", "where": "age >= 30"},
+]
+
+
+def ask(client: httpx.Client, who: dict[str, str], key: str | None = None, **body: Any) -> httpx.Response:
+    headers = who if key is None else who | {"Idempotency-Key": key}
+    return client.post(f"{HERE}/answers", headers=headers, json={"spend": "renyi:8,5"} | body)
+
+
+@pytest.mark.parametrize("body", VERBS, ids=lambda body: body["verb"])
+def test_every_verb_answers_with_a_posterior_whose_rows_are_those_of_its_release(
+    client: httpx.Client, ada: dict[str, str], body: dict[str, Any]
+) -> None:
+    told = ask(client, ada, **body).json()
+    answer = CATALOGUE[body["verb"]].read(told)
+    assert isinstance(answer, Regression if body["verb"] == "regress" else Answer)
+    assert told["question"] == answer.question.describe()
+    for said, made in zip(told["table"], answer.rows, strict=True):
+        assert said == pytest.approx(made)
+        assert said["low"] <= said["estimate"] <= said["high"]
+    assert 0 < told["share"] == told["cost"]["yours"] / 500 <= 5 / 500
+
+
+def test_the_numbers_are_near_the_truth(client: httpx.Client, ada: dict[str, str]) -> None:
+    ages = np.array([20 + (37 * i) % 61 for i in range(N)])
+    wards = np.array([("N", "S", "E")[i % 3] for i in range(N)])
+    table = ask(client, ada, verb="mean", column="age", by="ward", where="age >= 40", spend="renyi:8,60").json()[
+        "table"
+    ]
+    for row in table:
+        truth = ages[(wards == row["ward"]) & (ages >= 40)].mean()
+        assert row["estimate"] == pytest.approx(truth, abs=4)
+    counted = ask(client, ada, verb="counts", columns=["ward", "smoker"], spend="renyi:8,60").json()["table"]
+    assert {(row["ward"], row["smoker"]) for row in counted} == {(w, s) for w in "NSE" for s in (False, True)}
+    assert sum(row["estimate"] for row in counted) == pytest.approx(N, abs=10)
+
+
+def test_a_retry_under_its_key_is_charged_once_and_seeing_it_again_is_free(
+    client: httpx.Client, bob: dict[str, str]
+) -> None:
+    first = ask(client, bob, "tuesday", verb="mean", column="age").json()
+    again = ask(client, bob, "tuesday", verb="mean", column="age").json()
+    later = client.get(f"{HERE}/answers/{first['entry']}", headers=bob).json()
+    assert first["release"] == again["release"] == later["release"]
+    assert first["table"] == again["table"] == later["table"]
+    assert first["remaining"]["yours"] == again["remaining"]["yours"] == later["remaining"]["yours"]
+    other = ask(client, bob, "tuesday", verb="mean", column="wait")
+    assert other.status_code == 409 and other.json()["type"] == "urn:sottovoce:key-taken"
+
+
+def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
+    client: httpx.Client, ada: dict[str, str]
+) -> None:
+    told = ask(client, ada, verb="proportion", column="smoker", by="ward").json()
+    entry = client.get(f"{HERE}/history", headers=ada).json()["entries"][0]
+    assert entry["entry"] == told["entry"]
+    assert entry["request"]["asked"] == "proportion of smoker by ward"
+    key = client.get("/api/v1/key").json()["key"].encode()
+    assert verify_receipt(told["receipt"], key, told["release"])["question"]["verb"] == "proportion"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"verb": "magic"}, 422, "no verb is called 'magic'"),
+        ({"verb": "mean"}, 422, "mean needs column"),
+        ({"verb": "mean", "column": "ward"}, 422, "needs a column of numbers"),
+        ({"verb": "mean", "column": "secret"}, 422, "no column 'secret'"),
+        ({"verb": "mean", "column": 7}, 422, "column must be the name of a column"),
+        ({"verb": "mean", "column": "age", "by": "age"}, 422, "once"),
+        ({"verb": "mean", "column": "age", "by": "place"}, 422, "no public list"),
+        ({"verb": "mean", "column": "age", "frobnicate": 1}, 422, "mean takes column, by"),
+        ({"verb": "mean", "column": "age", "pool": "yes"}, 422, "pool must be true or false"),
+        ({"verb": "mean", "column": "age", "where": "secret = 'Smith-7'"}, 404, "no column 'secret'"),
+        ({"verb": "mean", "column": "age", "where": "age >"}, 422, "age >"),
+        ({"verb": "mean", "column": "age", "spend": 0}, 422, "above 0 and at most 1"),
+        ({"verb": "mean", "column": "age", "spend": 1.5}, 422, "above 0 and at most 1"),
+        ({"verb": "mean", "column": "age", "spend": "lots"}, 422, "say a share"),
+        ({"verb": "mean", "column": "age", "spend": "pure:1e9"}, 422, "must lie between"),
+        ({"verb": "mean", "column": "age", "spend": "200%"}, 422, "above 0 and at most 1"),
+        ({"verb": "mean", "column": "age", "level": 1.0}, 422, "less than 1"),
+        ({"verb": "quantiles", "column": "age", "at": [0.5, 2]}, 422, "between 0 and 1"),
+        ({"verb": "quantiles", "column": "age", "bins": 10**9}, 422, "from 2 to 4096"),
+        ({"verb": "counts", "columns": ["ward"] * 40}, 422, "at most 16"),
+        ({"verb": "rate", "column": "visits", "exposure": "ward"}, 422, "needs a column of numbers"),
+        ({"verb": "regress"}, 422, "regress needs formula"),
+        ({"verb": "regress", "formula": "smoker ~ secret"}, 422, "no column 'secret'"),
+        ({"verb": "regress", "formula": "smoker ~ age", "family": "magic"}, 422, "family must be one of logistic"),
+        ({"verb": "regress", "formula": "smoker ~ age", "by": "ward"}, 422, "regress takes formula, where"),
+        ({"verb": "regress", "formula": "age ~ " + "x" * 3000}, 422, "at most 2000 characters"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence_and_costs_nothing(
+    client: httpx.Client, ada: dict[str, str], body: dict[str, Any], status: int, said: str
+) -> None:
+    before = client.get(f"{HERE}/remaining", headers=ada).json()
+    refused = ask(client, ada, **body)
+    assert (refused.status_code, said in refused.json()["detail"]) == (status, True), refused.text
+    assert client.get(f"{HERE}/remaining", headers=ada).json() == before
+
+
+def test_the_budget_ends_and_a_token_without_a_part_cannot_ask(own_office: Config) -> None:
+    with served(own_office) as client:
+        ada, body = bearer(token_for(own_office)), {"verb": "mean", "column": "age", "by": "ward"}
+        assert ask(client, ada, **body, spend=0.8).status_code == 200
+        refused = ask(client, ada, **body, spend="30%")
+        assert refused.status_code == 409 and "nothing was spent" in refused.json()["detail"]
+        assert client.get(f"{HERE}/left", headers=ada).json()["yours"].startswith("20 % left: too little")
+        for scopes, said in ((("read",), "scope 'ask'"), (("ask",), "scope 'read'")):
+            who = bearer(token_for(own_office, "ada", *scopes))
+            response = ask(client, who, **body) if "ask" not in scopes else client.get(f"{HERE}/left", headers=who)
+            assert response.status_code == 403 and said in response.text
+        whole = bearer(token_for(own_office, "bob", "read", "ask", "admin"))
+        nobody = client.post("/api/v1/datasets/staff/answers", headers=whole, json={"verb": "mean", "column": "age"})
+        assert nobody.status_code == 403 and "no budget on staff" in nobody.text
+
+
+def test_only_mechanisms_and_conditions_that_are_allowed_answer(own_office: Config) -> None:
+    with served(own_office) as client:
+        ada = bearer(token_for(own_office))
+        there = "/api/v1/datasets/staff/answers"  # tempered and laplace alone, and no conditions
+        told = client.post(there, headers=ada, json={"verb": "proportion", "column": "smoker"}).json()
+        assert told["release"]["mechanism"]["noise"] == "laplace"
+        body = {"verb": "proportion", "column": "smoker", "where": "smoker"}
+        assert "answers no conditions" in client.post(there, headers=ada, json=body).text
+
+
+def test_more_groups_than_rows_are_refused_before_any_is_made(tmp_path: Path) -> None:
+    config = write_office(tmp_path)
+    text = config.path.read_text(encoding="utf-8")
+    many = ", ".join(f'"c{i}"' for i in range(60))
+    for name in ("x", "y", "secret"):
+        text = text.replace(
+            "[datasets.staff]",
+            f'[datasets.patients.columns.{name}]\nkind = "category"\ncategories = [{many}]\n[datasets.staff]',
+        )
+    text = text.replace('[datasets.patients.columns.place]\nkind = "vector"\nof = ["x", "y"]\nradius = 1.0\n', "")
+    config.path.write_text(text, encoding="utf-8")
+    from sottovoce.server.config import read_config
+
+    with served(read_config(config.path)) as client:
+        who = bearer(token_for(config))
+        refused = ask(client, who, verb="counts", columns=["x", "y", "secret"])
+        assert refused.status_code == 422 and "at most 2000 rows, and these groups are 216000" in refused.text
+        for terms in ("C(x)*C(y)*C(secret)", "(C(x) + C(y) + C(secret))**3", "C(x):C(y):C(secret)"):
+            refused = ask(client, who, verb="regress", formula=f"smoker ~ {terms}")
+            assert refused.status_code == 422 and "has far more" in refused.text
+
+
+def test_the_schema_is_made_from_the_catalogue_and_the_facts(client: httpx.Client, ada: dict[str, str]) -> None:
+    facts = client.get(HERE, headers=ada).json()
+    verbs = {verb["verb"]: verb["schema"]["properties"] for verb in facts["verbs"]}
+    assert list(verbs) == list(CATALOGUE)
+    assert verbs["mean"]["column"]["enum"] == ["age", "visits", "wait"]
+    assert verbs["counts"]["columns"]["anyOf"][0]["enum"] == ["smoker", "ward"]
+    body = client.get("/openapi.json").json()["components"]["schemas"]["VerbBody"]["properties"]
+    assert set(body["verb"]["enum"]) == set(CATALOGUE)
+    assert {"column", "columns", "by", "where", "exposure", "at", "pool", "spend", "level"} <= set(body)
+
+
+class _Most(Verb):
+    """A stranger's verb: the mean, under another name and with one argument."""
+
+    def question(self, facts: Facts, given: Any) -> Any:
+        return CATALOGUE["mean"].question(facts, {"column": self.checked(given)["of"]})
+
+
+def test_a_strangers_verb_is_asked_shown_and_read_back(own_office: Config) -> None:
+    verb = _Most("typical", "What is typical", (Argument("of", "column", "Of", "", (Count,), needed=True),))
+    CATALOGUE.add(verb)
+    try:
+        with served(own_office) as client:
+            who = bearer(token_for(own_office))
+            told = ask(client, who, verb="typical", of="visits", spend=0.1).json()
+            assert told["question"] == "mean of visits" and len(told["table"]) == 1
+            assert client.get(HERE, headers=who).json()["verbs"][-1]["verb"] == "typical"
+            assert "typical" in client.get("/docs").text and "typical" in client.get("/openapi.json").text
+    finally:
+        CATALOGUE._found.pop("typical")
+
+
+def test_dummy_records_have_the_shape_of_the_facts_and_nothing_of_the_data(
+    client: httpx.Client, ada: dict[str, str], office: Config
+) -> None:
+    reply = client.get(f"{HERE}/dummy", params={"n": 200, "seed": 3}, headers=ada)
+    rows = list(csv.DictReader(io.StringIO(reply.text)))
+    assert reply.headers["content-type"].startswith("text/csv") and len(rows) == 200
+    assert set(rows[0]) == {
+        "smoker",
+        "age",
+        "visits",
+        "wait",
+        "ward",
+        "x",
+        "y",
+    }  # columns that are not open are not there
+    assert {row["ward"] for row in rows} == {"N", "S", "E"} and {row["smoker"] for row in rows} == {"true", "false"}
+    assert all(0 <= float(row["age"]) <= 100 and 0 <= int(row["visits"]) <= 10 for row in rows)
+    assert client.get(f"{HERE}/dummy", params={"n": 200, "seed": 3}, headers=ada).text == reply.text
+    assert client.get(f"{HERE}/dummy", params={"n": 10**9}, headers=ada).status_code == 422
+    assert client.get(f"{HERE}/dummy").status_code == 401
+    with Ledger(office.ledger) as ledger:
+        assert all("dummy" not in str(entry.request) for entry in ledger.entries())
+
+
+PIECES: dict[str, st.SearchStrategy[Any]] = {
+    "verb": st.sampled_from([*CATALOGUE, "", "mean "]),
+    "column": st.sampled_from(["age", "smoker", "ward", "visits", "place", "secret", "", 3, None, ["age"]]),
+    "columns": st.sampled_from(["ward", ["ward", "smoker"], [], [1], None, {"a": 1}]),
+    "by": st.sampled_from([None, "ward", ["ward", "smoker"], ["age"], [], [["ward"]], 1e6]),
+    "where": st.sampled_from([None, "age > 40", "age > 1e400", "ward = 'N'", "';--", "(" * 300, 5]),
+    "spend": st.sampled_from([0.01, 1e-12, 1, "1%", "pure:1e-6", "gaussian:0.1", "renyi:8,1", "approx:0.1,0.6", True]),
+    "level": st.sampled_from([0.95, 0.5, 1e-9, 1 - 1e-12]),
+    "at": st.sampled_from([None, 0.5, [0.5], [], [1e-9, 1 - 1e-9], ["x"], [0.9, 0.1]]),
+    "bins": st.sampled_from([None, 0, 2, -1, 2.5]),
+    "exposure": st.sampled_from([None, "wait", "age", "ward"]),
+    "prior": st.sampled_from([None, 2, 1e-6, 1e6, 0, -1]),
+    "pool": st.sampled_from([None, True, False]),
+    "formula": st.sampled_from(
+        [None, "smoker ~ age", "~", "age ~ ward", "smoker ~ `x`", "smoker ~ age + (1 | ward)", 1]
+    ),
+}
+
+
+@settings(
+    max_examples=60, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+@given(st.fixed_dictionaries({"verb": PIECES["verb"]}, optional={k: v for k, v in PIECES.items() if k != "verb"}))
+def test_odd_questions_are_answered_or_refused_and_nothing_private_is_said(
+    client: httpx.Client, ada: dict[str, str], body: dict[str, Any]
+) -> None:
+    reply = client.post(f"{HERE}/answers", headers=ada, json=body)
+    assert reply.status_code in (200, 404, 409, 422), (body, reply.text)
+    if reply.status_code == 200:
+        assert Release.from_dict(reply.json()["release"]).value.mean.size
+    assert not any(word in reply.text for word in ("Smith-", "Traceback", "patients.parquet", "sqlite"))
