@@ -50,6 +50,7 @@ _TITLES = {
     "tables": "Statistics of tables",
     "glm": "Generalized linear models: speed",
     "glm_error": "Generalized linear models: error",
+    "race": "The race of private regressions",
     "profiles": "Linear programs for local privacy",
 }
 """The titles of areas whose name is not title enough, in the order of the page; the others follow by name."""

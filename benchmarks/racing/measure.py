@@ -51,7 +51,7 @@ def measure(work: Sequence[Job], processes: int | None = None) -> Found:
         done: Iterable[Any] = map(_scores, work)
         return _gathered(found, done)
     for name in {job[1] for job in work}:  # children share what the parent has read
-        sets.load(name) if name in sets.SETS or name == "digits" else None
+        sets.load(name)
     with get_context("fork").Pool(count) as pool:
         return _gathered(found, pool.imap_unordered(_scores, work, chunksize=1))
 
