@@ -14,13 +14,16 @@ import itertools
 import math
 import multiprocessing
 import os
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import special
 
+from benchmarks.timing import show
 from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -168,7 +171,19 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     return found
 
 
-def main() -> None:
+def main(quick: bool = False) -> None:
+    """Fit regressions of every kind, and show how often their intervals hold."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "coverage.csv"
+        some = ["--fits", "4", "--sizes", "2000"] if quick else ["--seconds", "7200"]
+        command(["--out", str(path), *some])
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [[row[name] for name in _FIELDS] for row in csv.DictReader(file)]
+    show("Regression tables", _FIELDS, rows)
+
+
+def command(words: Sequence[str] | None = None) -> None:
+    """Run what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("regression_coverage.csv"))
     parser.add_argument("--fits", type=int, default=300)
@@ -176,7 +191,7 @@ def main() -> None:
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--seconds", type=float, default=280.0)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     sizes, families = [int(n) for n in given.sizes.split(",")], given.families.split(",")
     lot = 10 if max(sizes) > 20_000 else 25
     kinds = list(itertools.product(sizes, families, DIMENSIONS, ROWS))
@@ -214,4 +229,4 @@ def write(path: Path, cells: dict[Any, list[Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command()

@@ -12,6 +12,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
 
+import hypothesis
 import numpy as np
 import pytest
 from randomgen import ChaCha
@@ -23,6 +24,15 @@ from sottovoce.privacy import randomness
 from support.postgres import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url"]
+
+# What is tried is the same in every run, and a busy machine is no failure; SOTTOVOCE_REAL_NOISE=1 tries new things.
+hypothesis.settings.register_profile(
+    "fixed",
+    derandomize=not os.environ.get("SOTTOVOCE_REAL_NOISE"),
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("fixed")
 
 # Rooms whose subject is the operating system's entropy or OpenDP's noise: nothing is fixed there.
 _REAL = ("tests/audit/", "tests/mechanisms/", "tests/privacy/", "src/sottovoce/audit/")

@@ -97,7 +97,7 @@ def test_a_ball_shorter_than_a_step_breaks_what_only_an_exact_sample_keeps() -> 
         design = Design(Logistic(), dimension=2, data_norm=1.0, radius=radius)
         return audit(tempered_subject("tempered", TemperedRegression(design, 4, 1.0, 1.0)), draws=50_000)
 
-    short, long = attack(0.2), attack(4.0)
+    short, long = attack(0.05), attack(4.0)
     assert short.claim.basis is Basis.CONVERGENCE
     assert short.verdict is Verdict.VIOLATED
     assert long.verdict is Verdict.HOLDS

@@ -61,7 +61,10 @@ def test_every_mechanism_reads_back_and_promises_the_same(name):
     mechanism = Mechanism.from_dict(state["mechanism"])
     assert Mechanism.from_dict(mechanism.to_dict()).to_dict() == mechanism.to_dict()
     told = Profile.from_dict(state["profile"])
-    close(mechanism.profile.delta([0.1, 0.5, 1.0]), told.delta([0.1, 0.5, 1.0]))
+    found, wanted = mechanism.profile.delta([0.1, 0.5, 1.0]), told.delta([0.1, 0.5, 1.0])
+    # A chain now counts its rounding: never less than what was told, and more only in digits that nobody reads.
+    close(found, wanted, 1e-6 if name.startswith("logistic") else 1e-9)
+    assert np.all(found >= wanted * (1 - 1e-9))
 
 
 def test_a_ledger_is_read_and_verified_by_a_process_that_imported_nothing(tmp_path):

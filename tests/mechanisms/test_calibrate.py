@@ -151,5 +151,5 @@ def test_any_beta_system_and_promise(alpha, beta, n, epsilon, log_delta, order, 
     mech = DiffusedPosterior.calibrate(BetaBernoulli(alpha, beta), n, target)
     assert mech.profile.satisfies(target)
     if mech.data_weight < 1:
-        more = min(mech.data_weight * (1 + 1e-8), 1.0)
+        more = min(mech.data_weight * (1 + 1e-7), 1.0)  # a pole may be that near
         assert not DiffusedPosterior(mech.system, n, more).profile.satisfies(target)
