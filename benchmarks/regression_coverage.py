@@ -34,6 +34,8 @@ SIZES, EPSILONS, DIMENSIONS = (2_000, 20_000, 200_000), (0.3, 1.0, 3.0), (5, 20)
 ROWS = ("light", "heavy")
 """Normal, independent columns; or t3 tails, columns that share half of their variance, and an intercept far from 0."""
 DELTA = 1e-5
+_HIGH = {"light": 8.0, "heavy": 40.0}
+"""The bounds of the response of a linear regression: hardly any is cut, whose mean would then be no line."""
 _FIELDS = (
     *("family", "n", "epsilon", "d", "rows", "fits", "coverage", "least", "z", "bias", "width"),
     *("ideal", "non_private", "seconds"),
@@ -43,7 +45,12 @@ _FIELDS = (
 def formula(family: str, d: int, rows: str) -> Formula:
     wide = 6.0 if rows == "light" else 20.0
     names = [f"x{i}" for i in range(1, d)]
-    response: dict[str, Any] = {"linear": Number(-8, 8), "poisson": Count(12), "multinomial": Category(["a", "b", "c"])}
+    high = _HIGH[rows]
+    response: dict[str, Any] = {
+        "linear": Number(-high, high),
+        "poisson": Count(12),
+        "multinomial": Category(["a", "b", "c"]),
+    }
     facts = {name: Number(-wide, wide) for name in names} | {"y": response.get(family, Flag())}
     return Formula("y ~ " + " + ".join(names), Facts(facts), family)
 
@@ -65,7 +72,7 @@ def imagine(family: str, n: int, d: int, rows: str, rng: np.random.Generator) ->
     elif family == "probit":
         y = (rng.random(n) < special.ndtr(t[:, 0])).astype(float)
     elif family == "linear":
-        y = (t[:, 0] + rng.standard_normal(n)) / 8
+        y = (t[:, 0] + rng.standard_normal(n)) / _HIGH[rows]
         y = np.clip(y, -1, 1)
     elif family == "poisson":
         y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], 6.0))), 12).astype(float)
@@ -86,8 +93,8 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
     pull, lean = look.factors
     parts = {}
     if K == 1:
-        r = (y - family.mean(t[:, 0]))[:, None]
-        slopes = {(0, 0): family.slope(t[:, 0])}
+        r = family.residual(y, t[:, 0])[:, None]
+        slopes = {(0, 0): family.steepness(y, t[:, 0])}
     else:
         p = family.mean(t)
         r = (y[:, None] == np.arange(1, K + 1)) - p

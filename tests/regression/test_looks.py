@@ -115,6 +115,16 @@ def test_information_of_several_classes_is_no_longer_than_a_half() -> None:
     assert np.sqrt(square - 2 * (p**3).sum(axis=1) + square**2).max() <= 0.5
 
 
+def test_residuals_are_cut_where_the_look_says_and_pull_no_farther() -> None:
+    reading = look("linear", (0.5, 0.2), bits=18, cap=0.25)
+    y = [5.0, -3.0, 1.2]  # 1, -1 and 0.05 in half widths
+    found = reading.split(reading.read([[0.4] * 3, [0.0] * 3, y]).total)
+    pull, lean = reading.factors
+    assert reading.bound == 0.25
+    assert found["score"][0] / pull == pytest.approx(0.4 * (0.25 - 0.25 + (0.05 - 0.2)), abs=1e-4)
+    assert found["information"][0, 0] / lean**2 == pytest.approx(0.16, abs=1e-4)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_replaced_record_moves_everything_together_no_farther_than_the_joint_bound(family: str) -> None:
     """Random and extreme records, long ones among them, at several centres; with noise of several proportions."""

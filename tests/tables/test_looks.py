@@ -47,7 +47,7 @@ def test_a_look_is_the_same_everywhere_to_within_a_step_a_record(
 
 
 def test_a_condition_leaves_n_and_takes_records_out(engine_table: Table, messy: pa.Table) -> None:
-    look, columns = reading("linear"), [*NAMES, "w"]
+    look, columns = reading("linear", cap=0.6), [*NAMES, "w"]
     seen = engine_table.read(look, columns, where="k > 4")
     chosen = messy.filter(pa.compute.fill_null(pa.compute.greater(messy["k"], 4), False))
     here = look.read([chosen[name].to_pylist() for name in columns])

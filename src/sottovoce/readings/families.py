@@ -102,6 +102,15 @@ class Family(ABC):
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean."""
 
+    def residual(self, y: Floats, t: Floats) -> Floats:
+        """Return what a record pulls with."""
+        return np.asarray(y - self.mean(t))
+
+    def steepness(self, y: Floats, t: Floats) -> Floats:
+        """Return how much less a record pulls as t grows."""
+        del y
+        return self.slope(t)
+
     def expected(self, t: Floats) -> Floats:
         """Return the mean of the response itself, for predictions."""
         return self.mean(t)
@@ -209,11 +218,15 @@ class ProbitFamily(_Binary):
 
 @dataclass(frozen=True)
 class LinearFamily(Family):
-    """y is t and noise of unknown variance; y is measured in half widths of its public bounds, from their middle."""
+    """y is t and noise of unknown variance; y is measured in half widths of its public bounds, from their middle.
+
+    Where `cap` is above 0, what lies farther from t than that pulls as if it lay there (Huber 1964).
+    """
 
     word: ClassVar[str] = "linear"
     wants: ClassVar[str] = "a number or a count"
     curved: ClassVar[bool] = False
+    cap: float = 0.0
 
     def takes(self) -> bool:
         """Say whether it is a number."""
@@ -236,11 +249,19 @@ class LinearFamily(Family):
         """Return 1."""
         return np.ones_like(t)
 
+    def residual(self, y: Floats, t: Floats) -> Floats:
+        """Return y − t, cut at the cap."""
+        return np.clip(y - t, -self.cap, self.cap) if self.cap else y - t
+
+    def steepness(self, y: Floats, t: Floats) -> Floats:
+        """Return 1, or 0 beyond the cap."""
+        return (np.abs(y - t) <= self.cap).astype(np.float64) if self.cap else np.ones_like(t)
+
     steepest = 1.0
 
     def bound(self, reach: float) -> float:
-        """Return 1 + reach."""
-        return 1.0 + reach
+        """Return 1 + reach, or the cap."""
+        return min(1.0 + reach, self.cap or math.inf)
 
 
 @dataclass(frozen=True)
@@ -354,8 +375,10 @@ FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 """Every family by its word."""
 
 
-def family_of(word: Any, response: Column, cap: int = 0) -> Any:
-    """Return a family by its word, or raise `InvalidValue`; `cap` is where counts are cut."""
+def family_of(word: Any, response: Column, cap: float = 0) -> Any:
+    """Return a family by its word, or raise `InvalidValue`; `cap` is where counts or residuals are cut."""
     if not isinstance(word, str) or word not in FAMILIES:
         raise InvalidValue(f"family must be one of {', '.join(FAMILIES)}. Got {word!r}")
-    return PoissonFamily(response, cap) if word == "poisson" else FAMILIES[word](response)
+    if word == "linear":
+        return LinearFamily(response, float(cap))
+    return PoissonFamily(response, int(cap)) if word == "poisson" else FAMILIES[word](response)

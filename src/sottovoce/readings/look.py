@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sottovoce.facts.columns import Category, Column, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.readings.base import Block, Looks, Movement, Reading, Statistics
 from sottovoce.readings.columns import as_codes, as_numbers
 from sottovoce.readings.families import Family, family_of
@@ -83,7 +83,7 @@ class Look(Reading):
     parts
         Which of score, information and meat are taken.
     cap
-        Where counts are cut, for a family that counts; 0 leaves it to the facts.
+        Where counts, or the residuals of a linear regression, are cut; 0 leaves it to the facts.
 
     A record with a missing value, of which the facts do not say what it counts as, gives zeros.
 
@@ -105,12 +105,12 @@ class Look(Reading):
     norm: float
     bits: int = 12
     parts: tuple[str, ...] = PARTS
-    cap: int = 0
+    cap: float = 0
 
     def __post_init__(self) -> None:
         d, D = self.encoding.size, self.encoding.size * self.model.outputs
         real("norm", self.norm, 0.0)
-        whole("cap", self.cap)
+        real("cap", self.cap)
         if not (self.norm > 0 and 2 <= self.bits <= 20):
             raise InvalidValue("a look needs norm > 0 and bits from 2 to 20")
         shape, centre = np.array(self.shape, dtype=np.float64), np.array(self.centre, dtype=np.float64)
@@ -265,8 +265,8 @@ class Look(Reading):
         pull, lean = self.factors
         if self.model.outputs == 1:
             t = t[:, 0]
-            w = z * (pull * v * (y - self.model.mean(t)))[:, None]
-            return np.rint(w), [np.rint(z * (lean * np.sqrt(v * self.model.slope(t)))[:, None])]
+            w = z * (pull * v * self.model.residual(y, t))[:, None]
+            return np.rint(w), [np.rint(z * (lean * np.sqrt(v * self.model.steepness(y, t)))[:, None])]
         # The information of one record is Σₖ pₖ(eₖ − p)(eₖ − p)' ⊗ vzz', the first class among the k.
         p = self.model.mean(t)
         classes = np.arange(1, self.model.outputs + 1)

@@ -36,13 +36,17 @@ _PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
         (0.60, {"score": 0.75, "information": 0.17, "meat": 0.08}),
     ),
     False: (
-        (0.10, {"score": 0.5, "information": 0.5}),
-        (0.80, {"score": 0.75, "information": 0.25}),
-        (0.10, {"meat": 1.0}),
+        (0.15, {"score": 0.5, "information": 0.35, "meat": 0.15}),
+        (0.25, {"score": 0.65, "information": 0.22, "meat": 0.13}),
+        (0.60, {"score": 0.72, "information": 0.2, "meat": 0.08}),
     ),
 }
-"""For a mean that bends, and for one that does not: each look's share of ρ, and of it the share of each part."""
+"""For a mean that bends, and for one that does not: each look's share of ρ, and of it the share of each part.
 
+A linear regression measures at every look how far its residuals go, and cuts those of the next one there.
+"""
+_FAR = 3.5
+"""Residuals are cut at so many standard deviations."""
 _LAST = 0.3
 """How much less noise the last look has than one before it, roughly."""
 _LOT = 5000
@@ -171,14 +175,12 @@ class AdaptiveLooks(Mechanism):
                 look = self._next(path, tuple(step[1]))
             scales = self.scales(look, step)
             glance = _glance(look, shown(look, scales), scales)
-            straight = not system.model.curved
-            last = place == len(self.plan) - 1
-            if glance.score is None or (last and not straight):
+            if place == len(self.plan) - 1:
                 path.append((glance, None))
                 continue
-            first = path[0][0] if path else glance
-            imagined = Imagined.from_first(first)
-            path.append((glance, believe(glance, system.priors(imagined.spread), None if straight else imagined)))
+            imagined = Imagined.from_first(path[0][0] if path else glance)
+            bent = imagined if system.model.curved else None
+            path.append((glance, believe(glance, system.priors(imagined.spread), bent, _own(glance))))
         return path
 
     def _next(self, path: list[tuple[Glance, Belief | None]], parts: tuple[str, ...]) -> Look:
@@ -186,14 +188,13 @@ class AdaptiveLooks(Mechanism):
         glance, belief = path[-1]
         assert belief is not None
         imagined = Imagined.from_first(path[0][0])
-        if "score" not in parts:  # how much the score varies is asked where the score was taken
-            return self.system.look_at(self.n, belief.mean, glance.look.matrix, glance.look.norm, parts)
         shape = round_shape(glance)
         lengths = float((shape @ imagined.moment @ shape.T).trace()) / imagined.count * self._room(glance) ** 2
-        centre = belief.mean if self.system.model.curved else np.zeros(self.system.dimension)
-        return self.system.look_at(
-            self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, self._cap(imagined, centre)
-        )
+        centre = belief.mean
+        if self.system.family == "linear":  # what is expected of a response lies within its bounds
+            centre = centre / max(1.0, float(np.quantile(np.abs(imagined.rows @ centre), 0.95)))
+        cap = self._cap(glance, imagined, centre)
+        return self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, cap)
 
     def _room(self, glance: Glance) -> float:
         """Return how much longer than the average rows may be and weigh fully: more where noise is the lesser part.
@@ -203,24 +204,25 @@ class AdaptiveLooks(Mechanism):
         noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()), 1e-300)
         return float(np.clip((_LAST * noise) ** -0.125, 1.0, 2.0)) if noise > 0 else 2.0
 
-    def _cap(self, imagined: Imagined, centre: Floats) -> int:
-        """Return where to cut counts: two deviations above the mean of nine rows in ten, as far as is known."""
-        if self.system.family != "poisson":
-            return 0
-        mean = float(np.exp(min(np.quantile(imagined.rows @ centre, 0.9), 10.0)))
-        return max(1, math.ceil(mean + 2 * math.sqrt(mean)))
+    def _cap(self, glance: Glance, imagined: Imagined, centre: Floats) -> float:
+        """Return where to cut counts, two deviations above the mean of nine rows in ten, or residuals."""
+        if self.system.family == "poisson":
+            mean = float(np.exp(min(np.quantile(imagined.rows @ centre, 0.9), 10.0)))
+            return max(1, math.ceil(mean + 2 * math.sqrt(mean)))
+        if self.system.family == "linear":
+            return min(_FAR * math.sqrt(glance.dispersion), 1.0)
+        return 0.0
 
     def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
         """Return what the looks tell: post-processing."""
         system = self.system
         imagined = Imagined.from_first(path[0][0])
         priors = system.priors(imagined.spread)
-        meat = path[-1][0]
-        last = next(glance for glance, _ in reversed(path) if glance.score is not None)
+        last = path[-1][0]
         bent = imagined if system.model.curved else None
         A, b = system.units
-        found = believe(last, priors, bent, meat).mapped(A, b)
-        plain = believe(last, priors, bent, meat, noisy=False).mapped(A, b)
+        found = believe(last, priors, bent, last).mapped(A, b)
+        plain = believe(last, priors, bent, last, noisy=False).mapped(A, b)
         return Coefficients.from_belief(system, found, np.sqrt(np.diag(plain.covariance)))
 
     # The attack.
@@ -310,6 +312,11 @@ class _Counted(Looks):
         if not isinstance(seen, Statistics) or seen.n != self.n:
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
         return seen
+
+
+def _own(glance: Glance) -> Glance | None:
+    """Return the look itself where it measured how much its score varies."""
+    return glance if glance.meat is not None else None
 
 
 def _glance(look: Look, noisy: Floats, scales: Mapping[str, float]) -> Glance:

@@ -21,7 +21,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.plain import mapping
 from sottovoce.readings import Look
 from sottovoce.readings.families import Family, LinearFamily, family_of
-from sottovoce.readings.look import fine_bits
+from sottovoce.readings.look import PARTS, fine_bits
 from sottovoce.regression.losses import positive
 
 __all__ = ["Formula"]
@@ -180,9 +180,12 @@ class Formula:
     def look(self, n: int) -> Look:
         """Return the first look, at zero."""
         shape, norm = self.start
-        return self.look_at(n, np.zeros(self.dimension), shape, norm, ("score", "information"))
+        parts = PARTS[:2] if self.model.curved else PARTS
+        return self.look_at(n, np.zeros(self.dimension), shape, norm, parts)
 
-    def look_at(self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: int = 0) -> Look:
+    def look_at(
+        self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: float = 0
+    ) -> Look:
         """Return a look at θ in the coordinates z = Tx."""
         places = centre.reshape(self.model.outputs, -1)
         moved = np.linalg.solve(shape.T, places.T).T

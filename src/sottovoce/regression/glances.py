@@ -70,6 +70,14 @@ class Glance:
         return denoised(self.information, self.tau, self.apart)
 
     @property
+    def dispersion(self) -> float:
+        """How much the score varies beside the information, or more: two deviations of its noise are added."""
+        assert self.meat is not None
+        whole = max(float(self.known.trace()), 1e-300)
+        noise = self.tau_meat * np.sqrt(len(self.meat)) / whole
+        return max(float(self.meat.trace()) / whole, 0.0) + 2 * float(noise)
+
+    @property
     def shape(self) -> Floats:
         """T, once for each linear predictor."""
         return np.asarray(np.kron(np.eye(self.look.model.outputs), self.look.matrix), dtype=np.float64)

@@ -141,10 +141,14 @@ def _weighed(engine: Any, rows: Any, reading: Look) -> Any:
     else:
         rows = rows.mutate(p=t)
         slope = number(1.0)
+    off = rows.y - rows.p
+    if word == "linear" and reading.cap:
+        slope = ibis.cases((off.abs() <= number(reading.cap), number(1.0)), else_=number(0.0))
+        off = _cut(off, -reading.cap, reading.cap)
     rows = engine.stage(
         rows.select(
             **{name: rows[name] for name in z},
-            fw=pull * rows.v * (rows.y - rows.p),
+            fw=pull * rows.v * off,
             fu=lean * (rows.v * slope).sqrt(),
         )
     )
