@@ -166,3 +166,22 @@ def test_intervals_hold_the_truth_as_often_as_they_say(family: str, rows: str) -
     found = some_fits((family, 5000, 5, rows, 77, 40, (2.0,)))
     hit = np.abs(np.array([z for _, z, *_ in found])) < 1.96
     assert hit.mean() >= 0.905
+
+
+def test_information_that_noise_hides_is_not_taken_for_known() -> None:
+    names = [f"x{i}" for i in range(8)]
+    facts = Facts({"y": Flag()} | {name: Number(-100, 100) for name in names})
+    formula = Formula("y ~ " + " + ".join(names), facts)
+    mechanism = AdaptiveLooks.calibrate(formula, 500, ApproxDP(0.3, 1e-5))
+    rng = np.random.default_rng(5)
+    columns = {name: rng.uniform(-8, 8, 500) for name in names}
+    columns["y"] = rng.random(500) < 0.5
+    prior = 5 / np.sqrt(8) / 0.05 / 100  # of a slope, where nothing is known but that columns spread no less
+    found = np.mean([mechanism.release(columns, seeded_rng(seed)).value.sd[1:] for seed in range(4)])
+    assert 0.8 < found / prior < 1.05
+
+
+def test_a_condition_is_not_passed_over_in_memory() -> None:
+    formula = Formula("y ~ a", Facts(y=Flag(), a=Number(-1, 1)), where="a > 0")
+    with pytest.raises(InvalidValue, match="curator"):
+        AdaptiveLooks(formula, 2, 0.5).release({"y": [True, False], "a": [0.1, -0.2]}, seeded_rng(1))

@@ -150,6 +150,8 @@ class AdaptiveLooks(Mechanism):
             return _Counted(records, self.n)
         if isinstance(records, _Counted):
             return records
+        if self.system.where is not None:
+            raise InvalidValue("a regression where a condition holds reads a table; ask it through a curator")
         try:
             columns = tuple(records[name] for name in self.system.columns)
         except (KeyError, TypeError, IndexError, ValueError):

@@ -33,6 +33,7 @@ from sottovoce.regression.losses import Logistic, Squared, positive
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.predictive import posterior_predictive
 from sottovoce.regression.softmax import Softmax, softmax
+from sottovoce.regression.sums import exact_sum
 from sottovoce.systems.naming import system_from
 
 __all__ = ["SCORES", "BestRegression", "Chosen", "held_out", "scores_of"]
@@ -232,7 +233,8 @@ class BestRegression(RegressionMechanism):
         first, second = order[out:], order[:out]
         value = self.candidates[which]._value(Rows(len(first), seen.X[first], seen.y[first]), rng, 1)
         rows, labels = self.design.clip(seen.X[second]), self.design.responses(seen.y[second])
-        total = float(np.sum(np.clip(scores_of(self.design, value, rows, labels, self.score), 0.0, 1.0)))
+        scores = np.clip(scores_of(self.design, value, rows, labels, self.score), 0.0, 1.0)
+        total = float(exact_sum(scores[:, None])[0])
         noisy = float(to_grid(total + rng.standard_normal() / self.mu, 1 / self.mu))
         return Chosen(which, noisy / out, value)
 

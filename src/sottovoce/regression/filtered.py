@@ -23,7 +23,7 @@ from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.residuals import Classes, Family, Line, family_of
 from sottovoce.regression.row_maps import flat_by
 from sottovoce.regression.softmax import SoftmaxPosterior, contrasts
-from sottovoce.regression.sums import Steps, Sum, ask, log_ratio, total_mu
+from sottovoce.regression.sums import Steps, Sum, ask, exact_sum, fine_steps, log_ratio, total_mu
 
 __all__ = ["FilteredRegression", "denoised", "public_shares", "usual_precision"]
 
@@ -284,7 +284,9 @@ class FilteredRegression(RegressionMechanism):
 
 def _mean_row(seen: Rows) -> Floats:
     """Return half the sum of the rows and half that of their squares: together they move by 1 (see `Flattening`)."""
-    return np.append(seen.X.sum(axis=0), np.sum(seen.X * seen.X)) / (2 * _SURE)
+    parts = np.column_stack([seen.X, np.einsum("ij,ij->i", seen.X, seen.X)])
+    rounding = math.sqrt(parts.shape[1]) / fine_steps(seen.n) * 1.01
+    return exact_sum(parts) / (2 * _SURE + rounding)
 
 
 @dataclass(eq=False)

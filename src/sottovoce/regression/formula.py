@@ -24,12 +24,12 @@ from sottovoce.readings.families import Family, LinearFamily, family_of
 from sottovoce.readings.look import PARTS, fine_bits
 from sottovoce.regression.losses import positive
 
-__all__ = ["Formula"]
+__all__ = ["NARROWEST", "Formula"]
 
 _IMAGINED = 2048
 _WIDER = 2.0
 """The prior of an intercept beside that of the linear predictor."""
-_NARROWEST = 0.05
+NARROWEST = 0.05
 """Columns are taken to spread over no less than this part of half their public range."""
 _GRID = np.geomspace(0.02, 12.0, 17)
 """Standard deviations of a group's effects, beside the scale of their prior."""
@@ -157,7 +157,7 @@ class Formula:
         for i, entry in enumerate(entries):
             if entry:
                 numeric = any(level < 0 for _, level in entry)
-                one[i] = size / max(spread[i], _NARROWEST) if numeric else 2 * size
+                one[i] = size / max(spread[i], NARROWEST) if numeric else 2 * size
         found = []
         for at in itertools.product(_GRID if len(self.groups) < 2 else _GRID[::2], repeat=len(self.groups)):
             sd, log = one.copy(), 0.0

@@ -19,6 +19,7 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 from sottovoce.readings.families import Family
+from sottovoce.regression.formula import NARROWEST
 
 __all__ = ["Belief", "Glance", "Imagined", "believe", "denoised", "round_shape"]
 
@@ -29,6 +30,9 @@ _FARTHEST = 1.0
 _ROUND = 0.4
 """What is left of the information's noise once it is freed of it: in coordinates in which it is round on average, its
 directions differ by no more than this part of its square says."""
+_CERTAIN, _LEVELS = 8.0, 9
+"""Information this many times its noise, on average over directions, is taken as it was seen; less than that may be
+at so many levels."""
 _PLAIN = 0.25
 """How far, as a standard deviation, the score's variation may differ by direction from what the model says."""
 
@@ -252,6 +256,34 @@ def _varies(glance: Glance, information: Floats, meat: Glance | None) -> Floats:
     return np.asarray(vectors @ (shrunk * np.outer(root, root)) @ vectors.T)
 
 
+def _levels(glance: Glance) -> list[tuple[float, Floats]]:
+    """Return how much information there may be: the log of each level's weight, and the information itself.
+
+    Its trace is known up to noise. Where that is not little beside the trace, to take the likeliest level for the true
+    one would make what the score says look too sure: levels are then averaged over, evenly on a logarithmic scale and
+    weighed by the trace. The least is that of columns that spread over as little as the prior allows for. A direction
+    that stands apart is known better, and left as it is: by it one sees how much the records weigh together.
+    """
+    assert glance.information is not None
+    H, apart, D = glance.known, glance.apart, len(glance.information)
+    rest, weight = np.eye(D), 0.0
+    if apart is not None and apart.shape[1] < D:
+        across, _ = np.linalg.qr(apart)
+        rest = rest - across @ across.T
+        weight = float(np.sum(across * (H @ across)) / np.sum(apart**2))
+    k = float(rest.trace())
+    seen, noise = float(np.sum(rest * glance.information)) / k, glance.tau / np.sqrt(k)
+    if seen > _CERTAIN * noise:
+        return [(0.0, H)]
+    narrow = NARROWEST**2 * weight * float(np.sum((rest @ glance.shape) ** 2)) / k
+    level = float(np.sum(rest * H)) / k
+    found = []
+    for one in np.geomspace(min(max(narrow, noise / 30), noise), max(seen, 0.0) + 3 * noise, _LEVELS):
+        stretch = np.eye(D) + (np.sqrt(one / level) - 1) * rest
+        found.append((-(((one - seen) / noise) ** 2) / 2, stretch @ H @ stretch))
+    return found
+
+
 def believe(
     glance: Glance,
     priors: Sequence[tuple[float, Floats]],
@@ -274,9 +306,26 @@ def believe(
         Whether the noise is counted; without it the covariances are what the records alone would leave.
     """
     assert glance.score is not None and glance.information is not None
+    levels = _levels(glance) if noisy and meat is not None else [(0.0, glance.known)]
+    parts = [_at(H, glance, priors, imagined, meat, noisy) for _, H in levels]
+    logs = np.concatenate([log + part[0] for (log, _), part in zip(levels, parts, strict=True)])
+    weights = np.exp(logs - logs.max())
+    means, covariances = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    return Belief(weights / weights.sum(), means, covariances).mapped(glance.shape.T)
+
+
+def _at(
+    H: Floats,
+    glance: Glance,
+    priors: Sequence[tuple[float, Floats]],
+    imagined: Imagined | None,
+    meat: Glance | None,
+    noisy: bool,
+) -> tuple[Floats, Floats, Floats]:
+    """Return the log of the weight, the mean and the covariance that each prior leads to where H is the information."""
+    assert glance.score is not None
     look, T = glance.look, glance.shape
     centre, D = look.predictors.ravel(), look.dimension
-    H = glance.known
     J = _varies(glance, H, meat)
     logs = np.array([log for log, _ in priors])
     inner = np.array([(T * precisions) @ T.T for _, precisions in priors])
@@ -290,13 +339,15 @@ def believe(
             seems, turn = imagined.way(look.model, look.matrix, centre, theta)
         G = H @ turn
         V = J + (glance.sigma**2 + missed * size) * np.eye(D) if noisy else J
-        inside = np.linalg.solve(V, np.column_stack([G, glance.score - H @ seems + G @ theta]))
+        score = glance.score - H @ seems + G @ theta
+        inside = np.linalg.solve(V, np.column_stack([G, score]))
         P = G.T @ inside[:, :D] + inner
         covariances = np.linalg.inv((P + P.transpose(0, 2, 1)) / 2)
         pull = G.T @ inside[:, D]
         means = covariances @ pull
-        weights = logs + (means @ pull - np.linalg.slogdet(P)[1]) / 2
-        weights = np.exp(weights - weights.max())
+        evidence = logs + (means @ pull - np.linalg.slogdet(P)[1]) / 2
+        evidence = evidence - (score @ inside[:, D] + np.linalg.slogdet(V)[1]) / 2
+        weights = np.exp(evidence - evidence.max())
         weights /= weights.sum()
         found = Belief(weights, means, covariances)
         gap = found.mean - centre
@@ -306,4 +357,4 @@ def believe(
             far = float(np.sqrt(np.mean((imagined.rows @ (T.T @ move).reshape(look.model.outputs, -1).T) ** 2)))
             move = move / max(1.0, far / _FARTHEST)
         theta = theta + move
-    return Belief(weights, means + (theta - found.mean), covariances).mapped(T.T)
+    return evidence, means + (theta - found.mean), covariances

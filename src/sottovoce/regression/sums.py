@@ -16,7 +16,7 @@ import numpy as np
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Steps", "Sum", "ask", "log_ratio", "total_mu"]
+__all__ = ["Steps", "Sum", "ask", "exact_sum", "fine_steps", "log_ratio", "total_mu"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,24 @@ class Sum:
 
 Steps = Generator[Sum, Floats, Any]
 """What asks sums and returns a value."""
+
+
+def fine_steps(n: int) -> float:
+    """Return how many steps there are in 1 such that a double holds the sum of n numbers within −1 and 1 exactly."""
+    return 2.0 ** (52 - int(n).bit_length())
+
+
+def exact_sum(parts: Floats) -> Floats:
+    """Return Σ of numbers within −1 and 1, one row a record, each rounded to a grid on which the sum is exact.
+
+    A rounded sum of many can move by more than the one record that was replaced: where it crosses a power of two the
+    others are rounded otherwise than before.
+
+    >>> exact_sum(np.array([[1.0], [0.1]])).round(9).tolist()
+    [1.1]
+    """
+    steps = fine_steps(len(parts))
+    return np.asarray(np.rint(parts * steps).sum(axis=0) / steps)
 
 
 def total_mu(mus: Any) -> float:
