@@ -167,7 +167,7 @@ class LogisticRegression(_ProbabilisticClassifier):
 
     @property
     def _most(self) -> int:  # type: ignore[override]
-        return 1000 if self.mechanism in ("auto", "filtered") else 2
+        return 1000 if getattr(self, "mechanism", None) in ("auto", "filtered") else 2
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
