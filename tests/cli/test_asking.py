@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -62,3 +65,31 @@ def test_what_makes_no_sense_is_refused_before_anything_is_spent(data: Path) -> 
     ask(str(data), "mean of sbp", "--budget", "pure:1", "--spend", "100%")
     with pytest.raises(BudgetExceeded):
         ask(str(data), "mean of sbp", "--spend", "1%")
+
+
+def test_cells_are_cut_on_the_command_line_and_read_by_a_process_that_imported_nothing(
+    data: Path, tmp_path: Path
+) -> None:
+    cuts = ("--cut", "sbp=60,120,140,inf", "--budget", "pure:1", "--spend", "50%", "--json")
+    told = ask(str(data), "counts of sbp, ward", *cuts)
+    assert [row["sbp"] for row in json.loads(told)["table"]][::2] == ["60 to 120", "120 to 140", "140 or more"]
+    place = tmp_path / "answer.json"
+    place.write_text(told, encoding="utf-8")
+    code = (
+        f"from sottovoce.models import observed; seen = observed({str(place)!r}); print(seen.size, seen.n, seen.scale)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_paths())
+    assert done.stdout.split() == ["6", "2000", "4.0"]
+
+
+def test_cuts_that_make_no_sense_are_refused(data: Path) -> None:
+    for cut in ("sbp", "age=3", "sbp=many", "sbp=60,50", "ward=3"):
+        with pytest.raises(InvalidValue):
+            ask(str(data), "counts of sbp, ward", "--cut", cut, "--budget", "pure:1")
+    with pytest.raises(InvalidValue, match="goes with counts"):
+        ask(str(data), "mean of sbp", "--cut", "sbp=3", "--budget", "pure:1")
+
+
+def _paths() -> dict[str, str]:
+    """The environment of a fresh process that finds what this one imports."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}

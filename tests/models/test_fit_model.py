@@ -1,6 +1,7 @@
 """Fitting models of one's own: posteriors against enumeration, evidence, checks, and errors in words."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -222,7 +223,8 @@ def test_a_missing_extra_is_named_in_one_line() -> None:
         "import sottovoce as sv\n"
         "try:\n    sv.fit_model\nexcept sv.SottovoceError as error:\n    print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=paths)
     assert done.stdout.strip().endswith("pip install 'sottovoce[models]'")
 
 

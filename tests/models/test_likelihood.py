@@ -80,6 +80,18 @@ def test_the_exact_form_and_its_slope_where_brute_force_cannot_go(kind: str, sca
     assert float(np.asarray(slope) @ step) * 2 == pytest.approx(difference, rel=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_the_exact_form_where_the_model_is_far_off(kind: str, scale: float) -> None:
+    noise, n = IntegerNoise(kind, scale), 500  # type: ignore[arg-type]
+    noisy = np.array([301, 98, 104])
+    tables = np.array([[0.1, 0.7, 0.2], [0.01, 0.01, 0.98], [0.999, 0.0005, 0.0005], [0.6, 0.2, 0.2]])
+    plan = plan_for(noisy, n, noise)
+    found = jax.jit(jax.vmap(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan))))(tables)
+    assert np.all(np.isfinite(found[1]))
+    assert found[0].tolist() == pytest.approx([convolved(p, noisy, n, noise) for p in tables], rel=1e-5)
+
+
 def test_probabilities_of_noisy_counts_sum_to_one() -> None:
     noise, pi = IntegerNoise("laplace", 0.7), np.array([0.3, 0.7])
     plan = Plan(4, 7, 3)

@@ -88,7 +88,7 @@ def _summed(law: Any, starts: Any) -> Any:
 
 
 def _integrated(law: Any, edges: Any, nodes: int) -> Any:
-    """Integrate a density over the cells, the two at the ends to infinity, and share out what rounding left."""
+    """Integrate a density over the cells and, at either end, to infinity; share out what rounding left."""
     points, weights = np.polynomial.legendre.leggauss(nodes)
     unit, half = (points + 1) / 2, weights / 2
     width = np.diff(edges)
@@ -97,9 +97,10 @@ def _integrated(law: Any, edges: Any, nodes: int) -> Any:
     factor = width[:, None] * half
     wide, wide_weights = np.polynomial.legendre.leggauss(4 * nodes)
     wide, wide_weights = (wide + 1) / 2, wide_weights / 2
-    ends = []
-    for edge, size, sign in ((edges[1], width[0], -1.0), (edges[-2], width[-1], 1.0)):
-        ends.append((edge + sign * size * wide / (1 - wide), size * wide_weights / (1 - wide) ** 2))
+    tails = []
+    for end, beside, size, sign in ((edges[0], edges[1], width[0], -1.0), (edges[-1], edges[-2], width[-1], 1.0)):
+        start = end if np.isfinite(end) else beside  # a law often begins at the first edge: nothing is smooth across it
+        tails.append((start + sign * size * wide / (1 - wide), size * wide_weights / (1 - wide) ** 2))
     batch = tuple(law.batch_shape)
 
     def over(at: Any, weight: Any) -> Any:
@@ -111,9 +112,9 @@ def _integrated(law: Any, edges: Any, nodes: int) -> Any:
         inside = jnp.where(jnp.isfinite(flat), flat, 0.0).reshape(*flat.shape[:-1], *at.shape)
         return jnp.sum(inside * weight, axis=-1)
 
-    first, last = over(*ends[0])[..., None], over(*ends[1])[..., None]
-    inner = [over(x[1:-1], factor[1:-1])] if edges.size > 3 else []
-    found = jnp.concatenate([first, *inner, last], axis=-1)
+    bounded = np.isfinite(edges[:-1]) & np.isfinite(edges[1:])
+    found = over(x, np.where(bounded[:, None], factor, 0.0))
+    found = found.at[..., 0].add(over(*tails[0])).at[..., -1].add(over(*tails[1]))
     return found / jnp.sum(found, axis=-1, keepdims=True)
 
 

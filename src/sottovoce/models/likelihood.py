@@ -72,7 +72,10 @@ def plan_for(counts: Any, n: int, noise: IntegerNoise) -> Plan:
     most = float(np.sum(np.minimum(1.5 * likely + deviation, 2 * variance + 0.25)))
     whole = noisy.size * (width - 1) + 1
     modulus = min(_rounded(12 * math.sqrt(1.5 * most) + 32), whole) | 1
-    terms = modulus if modulus < _FEW else _rounded(6.5 * 1.3 / math.sqrt(least) * modulus / (2 * math.pi))
+    # Among K cells held by Laplace noise the series falls off no faster than (1 + c²/2K)^-K at c deviations.
+    reached = max(6.5, math.sqrt(2 * noisy.size * math.expm1(21 / noisy.size))) if noise.kind == "laplace" else 6.5
+    few = modulus < _FEW or noisy.size <= 8
+    terms = modulus if few else _rounded(1.3 * reached / math.sqrt(least) * modulus / (2 * math.pi))
     return Plan(width, modulus, min(terms, (modulus - 1) // 2))
 
 
@@ -126,9 +129,8 @@ def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Pl
     if n == 0:
         return jnp.sum(_log_weight(noise, noisy)) - noisy.size * log_normaliser(noise)
     log_rate = jnp.log(pi) + math.log(n)
-    low = jnp.clip(
-        jnp.floor(_mode(noise, noisy, jax.lax.stop_gradient(pi) * n)) - plan.width // 2, 0, n + 1 - plan.width
-    )
+    tilt, centre = _balanced(noise, noisy, jax.lax.stop_gradient(pi) * n, n)
+    low = jnp.clip(jnp.floor(centre) - plan.width // 2, 0, n + 1 - plan.width)
     steps = jnp.arange(plan.width, dtype=pi.dtype)
     values = jax.lax.stop_gradient(low[:, None] + steps)
     base = _log_weight(noise, noisy[:, None] - values) - _log_factorial(values)
@@ -146,9 +148,9 @@ def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Pl
 
     def newton(_: Any, tilt: Any) -> Any:
         mean, variance = mean_of(tilt)
-        return jnp.clip(tilt + (n - mean) / jnp.maximum(variance, 1e-3), -20.0, 20.0)
+        return tilt + jnp.clip((n - mean) / jnp.maximum(variance, 1e-3), -1.0, 1.0)
 
-    tilt = jax.lax.stop_gradient(jax.lax.fori_loop(0, 2, newton, jnp.zeros((), dtype=pi.dtype)))
+    tilt = jax.lax.stop_gradient(jax.lax.fori_loop(0, 2, newton, tilt))
     w, top = weights(tilt, log_rate)
     sums = jnp.sum(w, axis=1)
     angles = 2 * math.pi / plan.modulus * np.arange(1, plan.terms + 1)
@@ -176,18 +178,37 @@ def _log_factorial(values: Any) -> Any:
     return (z - 0.5) * jnp.log(z) - z + 0.5 * math.log(2 * math.pi) + series - jnp.log(product)
 
 
+def _balanced(noise: IntegerNoise, noisy: Any, rate: Any, n: int) -> tuple[Any, Any]:
+    """Return the tilt at which the likeliest counts sum to n, by halving, and those counts."""
+
+    def centre(tilt: Any) -> Any:
+        return jnp.clip(_mode(noise, noisy, rate * jnp.exp(tilt)), 0, n)
+
+    def half(_: Any, ends: Any) -> Any:
+        low, high = ends
+        middle = (low + high) / 2
+        short = jnp.sum(centre(middle)) < n
+        return jnp.where(short, middle, low), jnp.where(short, high, middle)
+
+    widest = jnp.asarray(80.0, dtype=rate.dtype)
+    low, high = jax.lax.fori_loop(0, 44, half, (-widest, widest))
+    return (low + high) / 2, centre((low + high) / 2)
+
+
 def _mode(noise: IntegerNoise, noisy: Any, rate: Any) -> Any:
     """Return about where Poisson(rate) times the noise is highest."""
     if noise.kind == "laplace":
         slope = math.exp(min(1 / noise.scale, 30.0))
         return jnp.clip(noisy, rate / slope, rate * slope)
+
     # log rate - log N + (ñ - N)/σ² = 0, by Newton's rule in log N.
-    start = jnp.maximum(rate, jnp.maximum(noisy, 0.5))
-    x = jnp.log(start)
-    for _ in range(6):
+    def step(_: Any, x: Any) -> Any:
         value = jnp.exp(x)
-        x = x - jnp.clip((x - jnp.log(rate) + (value - noisy) / noise.scale**2) / (1 + value / noise.scale**2), -2, 2)
-    return jnp.exp(x)
+        gap = (x - jnp.log(rate) + (value - noisy) / noise.scale**2) / (1 + value / noise.scale**2)
+        return x - jnp.clip(gap, -2.0, 2.0)
+
+    start = jnp.log(jnp.minimum(jnp.maximum(rate, 1e-12), jnp.maximum(noisy, 0.0) + noise.scale**2 + 1.0))
+    return jnp.exp(jax.lax.fori_loop(0, 12, step, start))
 
 
 def normal(probabilities: Any, counts: Any, n: int, variance: Any) -> Any:
