@@ -16,6 +16,7 @@ from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
+from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
@@ -190,7 +191,9 @@ class Verb:
         if self.word == "quantiles":
             at = asked.get("at", (0.25, 0.5, 0.75))
             asked["at"] = (at,) if isinstance(at, int | float) else at
-        return Question(self.word, columns, facts, **asked)
+        made = Question(self.word, columns, facts, **asked)
+        check_levels(made.where, facts)
+        return made
 
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return the arguments that `question` makes this question of, in plain values for the wire."""

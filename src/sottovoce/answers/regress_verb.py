@@ -11,6 +11,7 @@ from sottovoce.answers.catalogue import WHERE, Argument, Verb
 from sottovoce.answers.regression import Regression
 from sottovoce.answers.verbs import PaidVerbs, regression_room
 from sottovoce.facts import Category, Facts
+from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
@@ -34,7 +35,9 @@ class RegressVerb(Verb):
         """Return the formula, with the facts of the columns it names."""
         asked = self.checked(given)
         _check_size(asked["formula"], facts)
-        return regression_room().Formula(asked.pop("formula"), facts, **asked)
+        made = regression_room().Formula(asked.pop("formula"), facts, **asked)
+        check_levels(made.where, facts)
+        return made
 
     def arguments_of(self, question: Any) -> dict[str, Any]:
         """Return what the formula was made of."""

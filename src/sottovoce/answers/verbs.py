@@ -14,6 +14,7 @@ from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
 from sottovoce.facts import Cells, Facts
+from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget, Ledger, State
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
@@ -189,6 +190,7 @@ class Verbs:
             raise InvalidValue("a formula needs the facts of the table: Curator(data, facts=..., ...)")
         given = {name: value for name, value in asked.items() if value is not None}
         made: Formula = regression_room().Formula(text, self.facts, **given)
+        check_levels(made.where, self.facts)
         return made
 
     def regression(
@@ -216,7 +218,9 @@ class Verbs:
         given = {name: value for name, value in asked.items() if value is not None}
         if "at" in given:
             given["at"] = (given["at"],) if isinstance(given["at"], int | float) else tuple(given["at"])
-        return Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
+        made = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
+        check_levels(made.where, self.facts)
+        return made
 
 
 class PaidVerbs(Verbs):

@@ -7,9 +7,11 @@ texts: ``admitted >= '2024-01-31'``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sottovoce.facts.columns import Category
+from sottovoce.facts.columns import Column as Fact
 from sottovoce.facts.tokens import TokenReader
 from sottovoce.privacy.errors import InvalidValue
 
@@ -23,6 +25,7 @@ __all__ = [
     "Not",
     "OneOf",
     "Or",
+    "check_levels",
     "checked_text",
     "columns_of",
     "parse_predicate",
@@ -261,3 +264,33 @@ def columns_of(condition: Condition) -> Iterator[str]:
                 yield from columns_of(part)
         case Compare(_, left, right):
             yield from (side.name for side in (left, right) if isinstance(side, Column))
+
+
+def check_levels(where: str | None, facts: Mapping[str, Fact]) -> None:
+    """Refuse a condition that asks for a value which the public list of its column does not have: most likely a slip.
+
+    >>> check_levels("ward in ('A', 'Z')", {"ward": Category(["A", "B"])})
+    Traceback (most recent call last):
+    ...
+    sottovoce.privacy.errors.InvalidValue: the facts list no value 'Z' of 'ward'; they list 'A', 'B'
+    """
+    for name, value in () if where is None else _levels_of(parse_predicate(where)):
+        fact = facts[name]
+        if isinstance(fact, Category) and not {value, str(value)} & {*fact.categories, *map(str, fact.categories)}:
+            listed = ", ".join(repr(known) for known in fact.categories[:10])
+            more = ", …" if len(fact.categories) > 10 else ""
+            raise InvalidValue(f"the facts list no value {value!r} of {name!r}; they list {listed}{more}")
+
+
+def _levels_of(condition: Condition) -> Iterator[tuple[str, int | float | str | bool]]:
+    """Yield each column with each value that it is said to be, or not to be."""
+    match condition:
+        case OneOf(column=Column(name), values=values):
+            yield from ((name, value.value) for value in values)
+        case Not(part):
+            yield from _levels_of(part)
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _levels_of(part)
+        case Compare("=" | "!=", Column(name), Literal(value)) | Compare("=" | "!=", Literal(value), Column(name)):
+            yield name, value

@@ -1,0 +1,32 @@
+"""A condition on a value that the public list does not have is refused before anything is spent."""
+
+import pyarrow as pa
+import pytest
+
+import sottovoce as sv
+from sottovoce.facts.conditions import check_levels
+from sottovoce.privacy import InvalidValue
+
+FACTS = sv.Facts(ward=sv.Category(["A", "B"]), site=sv.Category([1, 2]), age=sv.Number(0, 110))
+
+
+@pytest.mark.parametrize("where", ["ward = 'Z'", "'Z' != ward", "age > 4 and not ward in ('A', 'Z')", "site = 3"])
+def test_a_value_that_is_not_listed_is_refused(where: str) -> None:
+    with pytest.raises(InvalidValue, match="the facts list no value"):
+        check_levels(where, FACTS)
+
+
+@pytest.mark.parametrize("where", [None, "ward = 'A' or ward != 'B'", "site in (1, 2)", "age = 3", "ward is null"])
+def test_other_conditions_pass(where: str | None) -> None:
+    check_levels(where, FACTS)
+
+
+def test_nothing_is_spent_on_a_slip(tmp_path) -> None:
+    data = pa.table({"ward": ["A", "B"] * 50, "site": [1, 2] * 50, "age": [30.0, 60.0] * 50})
+    with sv.Curator(data, tmp_path / "l", sv.ApproxDP(1, 1e-6), facts=FACTS, dataset="p") as curator:
+        for ask in (curator.mean, curator.quantiles):
+            with pytest.raises(InvalidValue, match="'Z' of 'ward'; they list 'A', 'B'"):
+                ask("age", where="ward = 'Z'", spend=0.1)
+        with pytest.raises(InvalidValue, match="'Z' of 'ward'"):
+            curator.regress("age ~ site", where="ward = 'Z'", spend=0.1)
+        assert curator.left() == "100 % left"
