@@ -203,6 +203,8 @@ class Curator(PaidVerbs):
         if self._origin is None:
             return None
         for other in self._ledger.budgets():
+            if other.dataset == self.dataset:  # another process opened it a moment ago
+                return other
             if other.source is None:
                 # Budgets once went by the bare name of a file; a path of that name may be the same data.
                 if named or other.whole is not None or other.dataset != Path(self._origin.identity).name:
