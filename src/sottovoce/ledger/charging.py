@@ -45,6 +45,10 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     if math.isfinite(cost) and (total := spent + Fraction(cost)) <= Fraction(budget.limit):
         return total
     why = _drawn_down(budget, spent).refusal(cost)
+    if math.isfinite(cost) and budget.limit > 0:
+        asked = f"{100 * (cost / budget.limit):.3g} %"
+        left = f"{100 * float(1 - spent / Fraction(budget.limit)):.3g} %"
+        why = f"it takes {asked} of it and {left} is left ({why})"
     raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
 
 
