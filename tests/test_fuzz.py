@@ -153,7 +153,7 @@ NOT_CALLED = {
     *("ScalarDistribution", "NoiseAwareSystem", "TemperableSystem", "SecureGenerator", "secure_rng", "is_secure"),
     *("NoisyPosterior", "Release", "amplify", "LocalMechanism", "Curator", "Ledger", "open_table"),
     *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression", "NaiveBayes"),
-    *("PublicEncoder", "PublicScaler", "private_pipeline", "Person"),
+    *("PublicEncoder", "PublicScaler", "private_pipeline", "Person", "Cells", "card", "fit_model"),
     *("SGDLogisticRegression", "NoisyProjectedSGD", "TemperedHiddenMarkov", "TemperedNetwork"),
 }
 """Words, protocols, results, and what takes its numbers only with data in hand."""

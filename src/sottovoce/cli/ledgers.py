@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,9 +13,10 @@ import typer
 from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.cli.specs import parse_types
 from sottovoce.ledger import Budget, Entry, Ledger
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import ApproxDP, parse_promise
+from sottovoce.systems.naming import system_from
 
 __all__ = ["app"]
 
@@ -105,8 +107,12 @@ def _minute(at: str) -> str:
 
 
 def _what(request: Mapping[str, Any]) -> str:
-    """Return a question in words: the mechanism, the columns, the condition."""
+    """Return a question in words: those it was asked in, or the mechanism, the columns, the condition."""
     mechanism, column = request.get("mechanism") or {}, request.get("column")
+    asked = mechanism.get("system") if isinstance(mechanism, Mapping) else None
+    if isinstance(asked, Mapping) and asked.get("system") in ("question", "formula"):
+        with contextlib.suppress(SottovoceError, ImportError):  # a formula needs an extra
+            return str(system_from(asked).describe())
     name = mechanism.get("mechanism", "?") if isinstance(mechanism, Mapping) else str(mechanism)
     about, where, draws = column, request.get("where"), request.get("draws", 1)
     if isinstance(column, list | tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -133,4 +134,8 @@ class TemperedPosterior(Mechanism):
 
 def _window(width: float, temperature: float) -> BoundedRangeProfile:
     """Return the profile of a window of η/T, rounded up."""
+    if not math.isfinite(width):
+        return BoundedRangeProfile(math.inf)
+    if not math.isfinite(temperature):
+        return BoundedRangeProfile(0.0)
     return BoundedRangeProfile(ceil_float(Fraction(width) / Fraction(temperature)))

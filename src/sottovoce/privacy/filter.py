@@ -167,7 +167,7 @@ class PrivacyFilter:
         match self.budget:
             case ApproxDP(epsilon, 0.0):
                 self.budget = PureDP(epsilon)
-            case ApproxDP() if self.order == GAUSSIAN:
+            case ApproxDP() if isinstance(self.order, str) and self.order == GAUSSIAN:
                 if self.limit <= 0:
                     raise InvalidValue(f"nothing fits a budget of {self.budget}; use a larger epsilon or delta")
             case ApproxDP() | MaxAdvantage() | MaxSuccess():

@@ -170,7 +170,7 @@ class Profile(ABC):
         """Return how far the profile is over the promise, in the promise's own number; <= 0 keeps it."""
         if not isinstance(promise, Promise):
             raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
-        return promise.excess(self)
+        return promise._excess(self)
 
     def __add__(self, other: object) -> Profile:
         from sottovoce.privacy.composition import compose  # noqa: PLC0415 - a sum may be of any kinds

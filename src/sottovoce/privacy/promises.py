@@ -63,7 +63,7 @@ class Promise(ABC):
                 raise InvalidPromise(str(error)) from None
 
     @abstractmethod
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in the promise's own number; <= 0 keeps it."""
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class PureDP(Promise):
     word: ClassVar[str] = "pure"
     epsilon: float
 
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in its own number."""
         return profile.pure() - self.epsilon
 
@@ -130,7 +130,7 @@ class ApproxDP(Promise):
         if self.delta >= 1:
             raise InvalidPromise(f"delta must be < 1: a promise with delta >= 1 says nothing. Got {self.delta}")
 
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in its own number."""
         if self.delta == 0:
             return profile.pure() - self.epsilon
@@ -152,7 +152,7 @@ class RenyiDP(Promise):
         super().__post_init__()
         check_order(self.order, InvalidPromise)
 
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in its own number."""
         return profile.renyi(self.order) - self.epsilon
 
@@ -173,7 +173,7 @@ class ZeroConcentratedDP(Promise):
     word: ClassVar[str] = "zcdp"
     rho: float
 
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in its own number."""
         return profile.zcdp() - self.rho
 
@@ -185,7 +185,7 @@ class GaussianDP(Promise):
     word: ClassVar[str] = "gaussian"
     mu: float
 
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in its own number."""
         return profile.gdp() - self.mu
 
@@ -208,7 +208,7 @@ class MaxAdvantage(Promise):
         if not 0 < self.advantage < 1:
             raise InvalidPromise(f"advantage must lie between 0 and 1. Got {self.advantage:g}")
 
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in its own number."""
         return profile.delta(0.0) - self.advantage
 
@@ -235,7 +235,7 @@ class MaxSuccess(Promise):
                 f"Got success {self.success:g} and baseline {self.baseline:g}"
             )
 
-    def excess(self, profile: Profile) -> float:
+    def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in its own number."""
         from sottovoce.privacy.risk import success  # noqa: PLC0415 - risks are told of profiles
 
