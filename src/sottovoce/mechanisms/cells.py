@@ -79,7 +79,7 @@ class EvenCells(Cells):
 
     >>> cells = EvenCells.beside(3.0)
     >>> cells.exponent, cells.value(cells.index(Fraction(1, 3)))
-    (-23, 0.33333331346511841)
+    (-23, 0.3333333134651184)
     """
 
     exponent: int

@@ -44,7 +44,7 @@ def shares_needed(
     >>> from sottovoce.privacy.promises import ApproxDP
     >>> from sottovoce.systems import BetaBernoulli
     >>> first = shares_needed(BetaBernoulli(1, 1), 10_000, ApproxDP(1.0, 1e-6), 0.02, 0.3, ["gaussian"])[0]
-    >>> 0.005 < first.share < 0.1, first.width <= 0.02
+    >>> 0.001 < first.share < 0.1, first.width <= 0.02
     (True, True)
     """
     wanted = real("width", width)

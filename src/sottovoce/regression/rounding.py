@@ -45,7 +45,7 @@ def step_error(design: Design, n: int, data_weight: float, convexity: float, ste
     >>> h = 1 / design.smoothness(10_000, 0.06, 0.2)
     >>> error = step_error(design, 10_000, 0.06, 0.2, h, "float64")
     >>> f"{2 * error / h / design.sensitivity(0.06):.0e}"  # beside s
-    '5e-07'
+    '2e-07'
     """
     u, d = float(np.finfo(precision).eps) / 2, design.dimension
     c, B, curvature = design.data_norm, design.constants.lipschitz, design.constants.curvature
