@@ -75,9 +75,8 @@ def test_cells_are_cut_on_the_command_line_and_read_by_a_process_that_imported_n
     assert [row["sbp"] for row in json.loads(told)["table"]][::2] == ["60 to 120", "120 to 140", "140 or more"]
     place = tmp_path / "answer.json"
     place.write_text(told, encoding="utf-8")
-    code = (
-        f"from sottovoce.models import observed; seen = observed({str(place)!r}); print(seen.size, seen.n, seen.scale)"
-    )
+    read = f"from sottovoce.models import observed\nseen = observed({str(place)!r})\n"
+    code = read + "print(seen.size, seen.n, round(seen.scale, 6))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_paths())
     assert done.stdout.split() == ["6", "2000", "4.0"]
 
