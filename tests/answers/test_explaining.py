@@ -117,7 +117,7 @@ def test_pictures_hold_at_most_a_thousand_dots(baseline, promise):
 def test_every_text_is_used_and_filled_in():
     """A text that a language forgot, or a number that nobody gives, would show."""
     told = sv.explain(sv.MaxAdvantage(0.1))
-    assert set(told.parts) == {"guess", "toss", "sure", "who", "against", "public", "not_promised"}
+    assert set(told.parts) == {"guess", "toss", "sure", "alone", "who", "against", "public", "not_promised"}
     assert "{" not in str(told)
 
 

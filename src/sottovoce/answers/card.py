@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,19 +146,41 @@ def _notion(budget: Budget, words: Mapping[str, Any]) -> str:
     """Return the promise of a budget in a sentence."""
     numbers, state = {}, budget.promise.to_dict()
     if "epsilon" in state:
-        factor = math.exp(min(state["epsilon"], 700.0))
-        unit = 10.0 ** (math.floor(math.log10(factor)) - 2)
-        factor = math.ceil(factor / unit - 1e-9) * unit  # rounded up: no sentence says less than is so
-        numbers["factor"] = f"{factor:,.4g}" if factor < 1e4 else f"{factor:.2e}"
+        numbers["factor"] = _factor(state["epsilon"])
     if "delta" in state:
         rare = state["delta"]
         numbers["rare"] = f"1 in {math.floor(1 / rare + 1e-9):,}" if rare > 1e-12 else f"{rare:g}"
-    numbers |= {"order": f"{state.get('order', 0):g}", "shift": f"{state.get('mu', 0):g}"}
+    numbers |= {"order": f"{state.get('order', 0):g}", "shift": _digits(state.get("mu", 0.0))}
     numbers |= {
-        "before_each": f"{100 * state.get('baseline', 0):g}",
-        "after_each": f"{100 * state.get('success', 0):g}",
+        "before_each": _digits(100 * state.get("baseline", 0.0), up=False),
+        "after_each": _digits(100 * state.get("success", 0.0)),
     }
     return str(words["card"]["notions"][budget.promise.word]).format(**numbers)
+
+
+def _factor(epsilon: float) -> str:
+    """Return e^ε, rounded up: no sentence says less than is so.
+
+    >>> _factor(1.0), _factor(1e4)
+    ('2.72', '10^4343')
+    """
+    if epsilon > 700:
+        return f"10^{math.ceil(epsilon / math.log(10)):.0f}"
+    factor = math.exp(epsilon)
+    unit = 10.0 ** (math.floor(math.log10(factor)) - 2)
+    factor = math.ceil(factor / unit - 1e-9) * unit
+    return f"{factor:,.4g}" if factor < 1e4 else f"{factor:.2e}"
+
+
+def _digits(value: float, *, up: bool = True) -> str:
+    """Return a number in six digits, rounded up or down where it has more.
+
+    >>> _digits(1.234561), _digits(1.0), _digits(1.234561, up=False)
+    ('1.23457', '1', '1.23456')
+    """
+    mode = decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR
+    exact = decimal.Context(prec=12).create_decimal_from_float(float(value))  # 100 times 0.07 is 7
+    return f"{float(decimal.Context(prec=6, rounding=mode).create_decimal(exact)):g}"
 
 
 def _listed(words: Sequence[str]) -> str:

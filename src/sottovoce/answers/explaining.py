@@ -136,6 +136,7 @@ def explain(
     named, claim, spent = _claim(what, dataset, words)
     people = _PEOPLE if chance >= 1 / _PEOPLE else 10 ** math.ceil(-math.log10(chance) - 1e-9)
     before = round(chance * people)
+    chance = before / people  # as it is said: what follows is true of the numbers in the sentence
     after = _up(success(claim, chance), people, before)
     right = min(100.0, math.ceil(500 * (1 + advantage(claim)) - 1e-9) / 10)
     sure = _up(predictive_value(claim, 0.5, chance), 100, 50)
@@ -144,7 +145,7 @@ def explain(
     parts, so_far = ["guess", "toss", "sure"], None
     parts += ["weak"] if right >= _WEAK else []
     parts += ["unproven"] if isinstance(claim, Profile) and claim.basis is Basis.CONVERGENCE else []
-    parts += ["whole"] if isinstance(what, Budget) or spent is not None else []
+    parts += ["whole" if isinstance(what, Budget) or spent is not None else "alone"]
     if spent is not None:
         share, entries = spent
         so_far = before

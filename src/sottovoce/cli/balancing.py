@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -85,4 +86,11 @@ def _of(baseline: float) -> Callable[[float], str]:
     people = 1000
     while people * baseline < 1:
         people *= 10
-    return lambda chance: f"{chance * people:.3g} of {people:,}"
+
+    def said(chance: float) -> str:
+        """Return it in three digits, rounded up: no row says less than is so."""
+        exact = decimal.Context(prec=12).create_decimal_from_float(chance * people)
+        lifted = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING).create_decimal(exact)
+        return f"{float(lifted):,.10g} of {people:,}"
+
+    return said

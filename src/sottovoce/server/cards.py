@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.answers.card import VERSION, Card
@@ -19,6 +20,7 @@ from sottovoce.server.receipts import Signer, verify_signed
 __all__ = ["sign_card", "verify_card"]
 
 _OPENING = EMPTY_SIGNATURE.removesuffix("</script>")
+_PARTS = ("signed", "signature", "key")
 _SIGNATURE = re.compile(re.escape(_OPENING) + r"([^<]*)</script>")
 
 
@@ -26,8 +28,11 @@ def sign_card(card: Card, signer: Signer) -> str:
     """Return the page of a card with its signature in it."""
     page = card.to_html(signer.fingerprint)
     signed = signer.sign(dict(card.content) | {"page": digest(page)})
-    text = json.dumps(signed).replace("<", "\\u003c")
-    return page.replace(EMPTY_SIGNATURE, f"{_OPENING}{text}</script>")
+    return page.replace(EMPTY_SIGNATURE, f"{_OPENING}{_written(signed)}</script>")
+
+
+def _written(signed: Mapping[str, Any]) -> str:
+    return json.dumps({name: signed.get(name) for name in _PARTS}).replace("<", "\\u003c")
 
 
 def verify_card(page: str, public_key: bytes) -> dict[str, Any]:
@@ -54,11 +59,13 @@ def verify_card(page: str, public_key: bytes) -> dict[str, Any]:
         raise InvalidValue("this card is not signed")
     try:
         document = json.loads(found[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise InvalidValue("the signature of this card cannot be read")
     statement = verify_signed(document, public_key, "card")
+    if found[0] != _written(document):
+        raise InvalidValue("the signature is good, and something was written around it that nobody signed")
     if statement.get("card") != VERSION:
         raise InvalidValue(f"this is signed, and no card of version {VERSION}")
     if digest(_SIGNATURE.sub(lambda _: EMPTY_SIGNATURE, page)) != statement.get("page"):

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from sottovoce.ledger import Budget, Entry
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import shown
 
 __all__ = ["Signer", "receipt_of", "verify_receipt", "verify_signed"]
 
@@ -127,7 +128,8 @@ def verify_signed(document: Mapping[str, Any], public_key: bytes, what: str) -> 
     if not isinstance(signed, str) or not isinstance(signature, str):
         raise InvalidValue(f"a {what} has a text `signed` and a text `signature`")
     try:
-        key.verify(base64.b64decode(signature, validate=True), signed.encode())
+        raw = base64.b64decode(signature, validate=True)
+        key.verify(raw, signed.encode())
         statement = json.loads(signed)
     except (InvalidSignature, ValueError):
         raise InvalidValue(
@@ -136,6 +138,10 @@ def verify_signed(document: Mapping[str, Any], public_key: bytes, what: str) -> 
         ) from None
     if not isinstance(statement, dict):
         raise InvalidValue(f"this is signed, and no {what}")
+    if base64.b64encode(raw).decode() != signature:  # its last letter has bits that nothing reads
+        raise InvalidValue(f"a letter of the {what}'s signature was altered")
+    if document.get("key") != _fingerprint(key):
+        raise InvalidValue(f"the signature is good, and the {what} names another key: {shown(document.get('key'))}")
     return statement
 
 

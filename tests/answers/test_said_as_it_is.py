@@ -1,0 +1,65 @@
+"""No sentence, row or signature says less than is so."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+
+from sottovoce.answers.card import _digits, _factor, card
+from sottovoce.answers.explaining import explain
+from sottovoce.cli.balancing import _of
+from sottovoce.ledger import Ledger
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP
+from sottovoce.privacy.risk import predictive_value, success
+
+
+@pytest.mark.parametrize("promise", [PureDP(1.0), ApproxDP(0.5, 1e-3), GaussianDP(0.7)], ids=str)
+@pytest.mark.parametrize("baseline", [0.0015, 0.0016, 0.0035, 0.0106, 0.3335, 2.6e-7])
+def test_the_sentence_is_true_of_the_numbers_in_it(promise, baseline):
+    told = explain(promise, baseline=baseline)
+    said = told.before / told.people
+    assert told.after >= told.people * success(promise, said) - 1e-6
+    assert told.sure >= 100 * predictive_value(promise, 0.5, said) - 1e-6
+
+
+def test_one_release_is_said_to_stand_alone_and_records_of_one_person_to_add_up():
+    told = explain(PureDP(1.0))
+    assert "alone" in told.parts
+    assert "several records of one person" in told.parts["not_promised"]
+    # What is learnt of everybody is no promise: the guess beforehand has seen the release, too.
+    assert "place of theirs" in told.parts["guess"]
+
+
+def test_numbers_in_words_are_rounded_to_the_less_private_side():
+    people = _of(0.01)
+    chances = np.random.default_rng(0).uniform(0.01, 1.0, 200)
+    assert all(float(people(chance).split()[0].replace(",", "")) >= 1000 * chance * (1 - 1e-11) for chance in chances)
+    assert (people(0.01), people(1.0), people(0.0143401)) == ("10 of 1,000", "1,000 of 1,000", "14.4 of 1,000")
+    assert _factor(1e4) == "10^4343"
+    assert (_digits(7.000000000000001), _digits(1.2345612), _digits(1.2345678, up=False)) == ("7", "1.23457", "1.23456")
+
+
+def test_no_letter_of_a_signature_can_change(tmp_path):
+    pytest.importorskip("cryptography")
+    from sottovoce.server.cards import sign_card, verify_card
+    from sottovoce.server.receipts import Signer
+
+    signer = Signer(tmp_path / "key.pem")
+    with Ledger(tmp_path / "l", create=True) as ledger:
+        ledger.open_budget("patients", PureDP(1.0), n=100, schema={"smoker": "boolean"})
+        page = sign_card(card(ledger), signer)
+    verify_card(page, signer.public_key)
+    found = re.search(r'id="signature">([^<]*)</script>', page)
+    document = json.loads(found[1])
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    signature = document["signature"]
+    twin = signature[:-3] + alphabet[alphabet.index(signature[-3]) ^ 1] + "=="
+    assert base64.b64decode(twin) == base64.b64decode(signature)
+    others = [{"signature": twin}, {"key": "f" * 32}, {"note": "checked by an authority"}]
+    texts = [json.dumps(document | other) for other in others] + [found[1] + " ", "[" * 100_000]
+    for text in texts:
+        with pytest.raises(InvalidValue):
+            verify_card(page[: found.start(1)] + text + page[found.end(1) :], signer.public_key)
