@@ -177,7 +177,10 @@ class Day(Column):
 
 @dataclass(frozen=True)
 class Person(Column):
-    """Whose record it is: an identifier that is never shown. A table has at most one such column."""
+    """Whose record it is: an identifier that is never shown. A table has at most one such column.
+
+    It is declared, and not yet counted with: promises protect one record, and several rows of one person less together.
+    """
 
     word: ClassVar[str] = "person"
     type: ClassVar[str] = "string"
