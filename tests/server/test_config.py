@@ -219,7 +219,12 @@ class TestOpening:
 
     @pytest.mark.parametrize("each", ["approx:0.1,1e-6", "approx:0.25,1e-6", "25%", "12.5 %"])
     def test_two_parts_of_any_size_open(self, tmp_path: Path, each: str) -> None:
-        self.open(write_office(tmp_path, each=each))
+        config = write_office(tmp_path, each=each)
+        self.open(config)
+        with Ledger(config.ledger) as ledger:
+            parts = [budget for budget in ledger.budgets() if budget.whole is not None]
+        assert len(parts) >= 2
+        assert all(budget.limit > 0 for budget in parts)
 
     @pytest.mark.parametrize("each", ["0%", "-3%", "150%", "x%"])
     def test_an_impossible_share_names_the_analyst(self, tmp_path: Path, each: str) -> None:

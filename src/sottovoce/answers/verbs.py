@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ Columns = str | Sequence[str] | None
 Spend = Promise | float | str
 
 
-class Verbs:
+class Verbs(ABC):
     """What a `Curator`, or a server's `Client`, can be asked, in the words of the question.
 
     Every verb takes `by` (columns of categories or flags; every combination gets a row, all at one price), `where`
@@ -41,6 +42,7 @@ class Verbs:
 
     facts: Facts | None
 
+    @abstractmethod
     def answer(
         self,
         question: Question,
@@ -51,7 +53,6 @@ class Verbs:
         **options: Any,
     ) -> Answer:
         """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
-        raise NotImplementedError
 
     def proportion(
         self,
@@ -193,6 +194,7 @@ class Verbs:
         check_levels(made.where, self.facts)
         return made
 
+    @abstractmethod
     def regression(
         self,
         formula: Formula,
@@ -203,7 +205,6 @@ class Verbs:
         **options: Any,
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
-        raise NotImplementedError
 
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
@@ -229,16 +230,16 @@ class PaidVerbs(Verbs):
     budget: Budget
     _ledger: Ledger
 
+    @abstractmethod
     def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
         """Return the promise that goes with a share of the budget."""
-        raise NotImplementedError
 
     draft: Callable[..., Any]
     """Reserve and make a release."""
 
+    @abstractmethod
     def record(self, draft: Any) -> Any:
         """Record a release."""
-        raise NotImplementedError
 
     def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
         """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
