@@ -68,7 +68,7 @@ def test_no_replaced_record_moves_any_sum_by_more_than_one(name, room):
                 question = steps.send(answer)
         except StopIteration as end:
             assert np.all(np.isfinite(end.value.mean))
-    assert 0.9 < farthest <= 1 + 1e-9
+    assert 0.9 < farthest <= 1
 
 
 def test_the_log_ratio_is_that_of_the_answers():

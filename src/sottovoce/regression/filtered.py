@@ -23,7 +23,7 @@ from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.residuals import Classes, Family, Line, family_of
 from sottovoce.regression.row_maps import flat_by
 from sottovoce.regression.softmax import SoftmaxPosterior, contrasts
-from sottovoce.regression.sums import Steps, Sum, ask, exact_sum, fine_steps, log_ratio, total_mu
+from sottovoce.regression.sums import Steps, Sum, ask, exact_sum, fine_steps, log_ratio, paired_steps, total_mu
 
 __all__ = ["FilteredRegression", "denoised", "public_shares", "usual_precision"]
 
@@ -291,43 +291,63 @@ def _mean_row(seen: Rows) -> Floats:
 
 @dataclass(eq=False)
 class _Mapped:
-    """z = T′x and its weight min(1, 1/‖z‖²), so that no weighed row is longer than 1."""
+    """z = T′x and its weight v = min(1, 1/‖z‖²), so that no weighed row is longer than 1.
+
+    Rows and residuals are rounded to whole steps before they meet, so that sums over records are exact, in any order:
+    `slack` is by how much rounding may lengthen a row, a residual or both.
+    """
 
     matrix: Floats
     _known: list[tuple[Rows, Floats]] = field(default_factory=list)
 
-    def weights(self, seen: Rows) -> Floats:
+    def weights(self, z: Floats) -> Floats:
         """Return the weight of every row."""
+        return np.asarray(1 / np.maximum(np.einsum("ij,ij->i", z, z), 1.0))
+
+    def rows(self, seen: Rows) -> Floats:
+        """Return vz, a row a record, in whole steps."""
         for rows, found in self._known:
             if rows is seen:
                 return found
         z = seen.X @ self.matrix
-        found = np.asarray(1 / np.maximum(np.einsum("ij,ij->i", z, z), 1.0))
+        found = np.rint(z * (paired_steps(seen.n) * self.weights(z))[:, None])
         self._known = [*self._known[-1:], (seen, found)]  # two tables at most: those of a pair
         return found
 
-    def score(self, seen: Rows, residuals: Floats) -> Floats:
-        """Return Σ v·z·residual′."""
-        return np.asarray(self.matrix.T @ (seen.X.T @ (self.weights(seen)[:, None] * residuals)))
+    def gram(self, seen: Rows) -> Floats:
+        """Return Σ vzz′."""
+        z, steps = seen.X @ self.matrix, paired_steps(seen.n)
+        held = np.rint(z * (steps * np.sqrt(self.weights(z)))[:, None])
+        return np.asarray(held.T @ held / steps**2)
+
+    def slack(self, n: int, width: int = 0) -> float:
+        """Return how much longer a row, and with it a residual of so many numbers, may be for its rounding."""
+        step = 1 / (2 * paired_steps(n))
+        return (1 + math.sqrt(self.matrix.shape[1]) * step) * (1 + math.sqrt(width) * step) * _SURE
 
 
 def _first_look(seen: Rows, rows: _Mapped, family: Family, share: float) -> Floats:
     """Return √h·Σvzz′/√2, as its upper triangle, and √(1−h) of the look at the residuals: together they move by 1."""
-    gram = rows.matrix.T @ ((seen.X.T * rows.weights(seen)) @ seen.X) @ rows.matrix
+    gram = rows.gram(seen)
     at_zero = family.residuals(np.zeros((seen.n, family.width)), seen.y, family.bound, consistent=False)
     score = _look(seen, rows, at_zero, family, family.bound)
     upper = np.triu_indices(len(gram))
     # The norm of the triangle with √2 off its diagonal is that of the matrix.
-    triangle = np.where(upper[0] == upper[1], 1.0, math.sqrt(2)) * ((gram + gram.T) / 2)[upper]
-    return np.concatenate([math.sqrt(share / 2) / _SURE * triangle, math.sqrt(1 - share) * score])
+    triangle = np.where(upper[0] == upper[1], 1.0, math.sqrt(2)) * gram[upper]
+    # A matrix of a row is as long as the row's square.
+    held = math.sqrt(share / 2) / rows.slack(seen.n) ** 2
+    return np.concatenate([held * triangle, math.sqrt(1 - share) * score])
 
 
 def _look(seen: Rows, rows: _Mapped, residuals: Floats, family: Family, bound: float) -> Floats:
     """Return Σvz·r′/b and, where the family asks for it, ωΣr²/b², by what they move together: √(4 + ω²)."""
-    parts = [rows.score(seen, residuals).ravel() / bound]
+    steps = paired_steps(seen.n)
+    left = np.rint(residuals * (steps / bound))
+    parts = [(rows.rows(seen).T @ left).ravel()]
     if family.square:
-        parts.append(np.array([family.square * np.sum((residuals / bound) ** 2)]))
-    return np.concatenate(parts) / (math.sqrt(4 + family.square**2) * _SURE)
+        parts.append(np.array([family.square * np.sum(left**2)]))
+    slack = rows.slack(seen.n, left.shape[1])
+    return np.concatenate(parts) / (steps**2 * math.sqrt(4 + family.square**2) * slack)
 
 
 def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None = None) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ import numpy as np
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Steps", "Sum", "ask", "exact_sum", "fine_steps", "log_ratio", "total_mu"]
+__all__ = ["Steps", "Sum", "ask", "exact_sum", "fine_steps", "log_ratio", "paired_steps", "total_mu"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,18 @@ def exact_sum(parts: Floats) -> Floats:
     """
     steps = fine_steps(len(parts))
     return np.asarray(np.rint(parts * steps).sum(axis=0) / steps)
+
+
+def paired_steps(n: int) -> float:
+    """Return how many steps there are in 1 such that a double holds the sum of n products of two numbers exactly.
+
+    Both lie within −1 and 1 and are rounded to whole steps: every partial sum is then a whole number below 2^53, in any
+    order, so that a matrix product of all records is exact.
+
+    >>> paired_steps(10**6) == 2.0**16
+    True
+    """
+    return 2.0 ** ((52 - int(n).bit_length()) // 2)
 
 
 def total_mu(mus: Any) -> float:

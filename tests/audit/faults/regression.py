@@ -174,7 +174,7 @@ TRIES, PARTS = "the best of several tries costs what is charged", "a try is scor
 
 @fault("rows not weighed in a look", "filtered regression", LOOKS)
 def _unweighed(patch: Patch) -> None:
-    patch.setattr(filtered._Mapped, "weights", lambda self, seen: np.ones(seen.n))
+    patch.setattr(filtered._Mapped, "weights", lambda self, z: np.ones(len(z)))
 
 
 @fault("residuals of classes not held", "filtered regression", LOOKS)
