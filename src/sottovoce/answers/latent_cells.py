@@ -59,7 +59,7 @@ def cell_draws(
     drawn first, from its own law behind the noise, every number as likely as another beforehand.
     """
     noisy, alpha = np.asarray(noisy, dtype=np.float64), np.broadcast_to(alpha, np.shape(noisy))
-    if noisy.size == 1:
+    if noisy.size == 1 and n is not None:
         return np.full((draws, 1), float(n))
     most = most_records(noisy, noise) if n is None else n
     places = int(np.clip(_WORK / (draws * noisy.size), *_LATTICE))

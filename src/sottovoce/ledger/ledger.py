@@ -197,7 +197,11 @@ class Ledger:
             raise InvalidValue("a data set needs a name that is not empty")
         privacy_filter = PrivacyFilter(promise, order)
         check_n(n, promise)
-        facts = {"promise": promise.to_dict(), "n": None if n is None else int(n), "schema": dict(schema)}
+        facts: dict[str, Any] = {
+            "promise": promise.to_dict(),
+            "n": None if n is None else int(n),
+            "schema": dict(schema),
+        }
         facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}
         if whole is not None:
             self._check_known(whole)

@@ -83,17 +83,23 @@ class Mechanism(ABC):
     hides_n: ClassVar[bool] = False
     """Whether it does without knowing how many records there are."""
     system: Any
-    n: int | None
+    n: Any
+    """A whole number, or None where the number of records is a secret."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checked_size(self.n))
-        if self.n is None and not self.hides_n:
-            raise InvalidValue(
-                f"a {self.word} must know how many records there are; where that is a secret, ask for a proportion, "
-                "mean, rate, counts, quantiles or a regression, or for posterior samples of shares"
-            )
+        object.__setattr__(self, "n", self.checked_n(self.n))
         if isinstance(reading := getattr(self.system, "reading", None), Reading):
             reading.check_sums(MOST_RECORDS if self.n is None else self.n)
+
+    @classmethod
+    def checked_n(cls, n: Any) -> int | None:
+        """Return the number of records, or None where it is a secret that such a mechanism can keep, or raise."""
+        if n is None and not cls.hides_n:
+            raise InvalidValue(
+                f"the {cls.word} mechanism must know how many records there are; where that is a secret, ask for a "
+                "proportion, mean, rate, counts, quantiles or a regression, or for posterior samples of shares"
+            )
+        return checked_size(n)
 
     @property
     def relation(self) -> Relation:
@@ -105,7 +111,7 @@ class Mechanism(ABC):
         """The number of records, for what cannot do without it."""
         if self.n is None:
             raise InvalidValue("how many records there are is a secret here; give a mechanism for a public n")
-        return self.n
+        return int(self.n)
 
     @property
     def reading(self) -> Reading:

@@ -186,7 +186,7 @@ class Reading(ABC):
         """Return the nearest total that n records can have."""
 
     @abstractmethod
-    def movement(self, n: int | None) -> Movement:
+    def movement(self, n: Any) -> Movement:
         """Return how far one record replaced by another moves the total; where n is None, one added or removed."""
 
     @abstractmethod
@@ -198,7 +198,7 @@ class Reading(ABC):
         """Say whether records can have this mean, and in words what they can have."""
 
     @abstractmethod
-    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+    def pairs(self, n: Any) -> list[tuple[Statistics, Statistics]]:
         """Return neighbouring statistics that lie as far apart as one record replaced can take them, n >= 1.
 
         Where n is None, as far as one record more can, both ways.
@@ -246,7 +246,7 @@ class Reading(ABC):
                 changed |= (before != after).reshape(first.n, -1).any(axis=1)
         return int(changed.sum()) <= 1
 
-    def blocks(self, n: int | None) -> tuple[Block, ...]:
+    def blocks(self, n: Any) -> tuple[Block, ...]:
         """Return the parts of the total that carry noise of their own scale; one, unless a kind has several."""
         return (Block(self.size, self.movement(n)),)
 
