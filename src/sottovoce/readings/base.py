@@ -35,6 +35,10 @@ READINGS = Registry(
         "clipped rows": f"{_HERE}.rows:ClippedRows",
         "moments": f"{_HERE}.moments:Moments",
         "look": f"{_HERE}.look:Look",
+        "person moments": f"{_HERE}.person_cells:PersonMoments",
+        "person cells": f"{_HERE}.person_cells:PersonCells",
+        "rows of a person": f"{_HERE}.person_cells:PersonRows",
+        "person look": f"{_HERE}.person_look:PersonLook",
     },
     "sottovoce.readings",
 )
@@ -129,6 +133,8 @@ class Reading(ABC):
     word: ClassVar[str]
     vector: ClassVar[bool] = False
     """Whether a record is several columns."""
+    persons: ClassVar[bool] = False
+    """Whether the last column says whose a row is, and a record is a person."""
 
     # What a kind implements.
 
