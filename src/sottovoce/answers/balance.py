@@ -69,14 +69,14 @@ class Imagined:
         reading: Any = question.reading
         groups = math.prod(len(categories_of(name, question.facts[name])) for name in question.by)
         sizes = self.sizes(n, groups)
-        if question.verb in ("proportion", "counts"):
+        if question.verb in ("proportion", "counts") and not reading.measures:
             inside = np.outer(sizes, self._shares(question)).ravel()
         elif question.verb == "quantiles":
             inside = np.outer(sizes, self._bins(np.asarray(reading.edges))).ravel()
         else:
             inside = sizes
         inside = np.rint(inside)
-        parts = [np.append(inside, max(n - inside.sum(), 0.0))] if reading.counted else []
+        parts = [np.append(inside, max(reading.places(n) - inside.sum(), 0.0))] if reading.counted else []
         parts += [np.zeros(reading.cells)] * len(reading.measures)
         parts += [np.rint(inside * (2 * self.spread) ** 2 * STEPS)] * reading.squared
         return np.concatenate(parts).astype(np.int64)

@@ -90,17 +90,19 @@ class CellsPosterior:
             return np.broadcast_to([float(self.n), 0.0], (draws, 2))
         noisy = self.reading.split(self.cells)[0].astype(np.float64)
         alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4)
-        return cell_draws(noisy, self.noises[0], self.n, alphas, draws, rng)
+        return cell_draws(noisy, self.noises[0], self.reading.places(self.n), alphas, draws, rng)
 
     def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         if self.question.pool:
             noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64)
-            found = pooled_counts(noisy, self.noises[0], self.n, self.reading.shape, draws, rng)
+            found = pooled_counts(noisy, self.noises[0], self.reading.places(self.n), self.reading.shape, draws, rng)
         else:
             found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
         return found, np.zeros(found.shape[1])
 
     def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        if self.question.shares_of_yes:  # records are shares, no longer yes or no
+            return self._mean(draws, rng)
         values = self.question.values
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)

@@ -140,10 +140,12 @@ class NoisyCells(Mechanism):
 
         def scale_for(reading: GroupMoments | CellCounts) -> float:
             counted = not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
+            move = reading.blocks(n)[0].movement
+            most = move.cells * move.width or round(move.total or 0)
 
             def profile(inverse: float) -> Profile:
                 if counted:  # two counts that move by one tell no more than one that moves by two; far quicker
-                    return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND)
+                    return DiscreteLaplaceProfile(1 / inverse, most, basis=Basis.BOUND)
                 return cell_profile(reading, kind, 1 / inverse)
 
             return 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale")
