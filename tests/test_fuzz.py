@@ -155,6 +155,7 @@ NOT_CALLED = {
     *("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression", "NaiveBayes"),
     *("PublicEncoder", "PublicScaler", "private_pipeline", "Person", "Cells", "card", "fit_model"),
     *("SGDLogisticRegression", "NoisyProjectedSGD", "TemperedHiddenMarkov", "TemperedNetwork"),
+    *("ADD_REMOVE", "REPLACE_ONE"),
 }
 """Words, protocols, results, and what takes its numbers only with data in hand."""
 

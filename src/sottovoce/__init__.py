@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from sottovoce.models import fit_model
     from sottovoce.privacy import (
+        ADD_REMOVE,
+        REPLACE_ONE,
         ApproxDP,
         GaussianDP,
         MaxAdvantage,
@@ -70,8 +72,8 @@ _ROOMS = {
     ),
     "models": ("fit_model",),
     "privacy": (
-        *("ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "RenyiDP", "SottovoceError"),
-        "ZeroConcentratedDP",
+        *("ADD_REMOVE", "ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "REPLACE_ONE", "RenyiDP"),
+        *("SottovoceError", "ZeroConcentratedDP"),
         *("compose", "parse_promise", "secure_rng"),
     ),
     "systems": ("BetaBernoulli", "DirichletCategorical", "GammaExponential", "GammaPoisson", "NormalMean"),
@@ -85,6 +87,8 @@ _OPEN = frozenset({*_ROOMS, "amplification", "answers", "audit", "local", "metri
 _LAZY = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "ADD_REMOVE",
+    "REPLACE_ONE",
     "ApproxDP",
     "BayesianNetwork",
     "BetaBernoulli",

@@ -107,6 +107,7 @@ class AmplifiedProfile(Profile):
     def __post_init__(self) -> None:
         if not isinstance(self.profile, Profile) or not isinstance(self.kernel, Kernel):
             raise InvalidValue(f"expected a profile and a kernel. Got {self.profile!r} and {self.kernel!r}")
+        object.__setattr__(self, "relation", self.profile.relation)
 
     @property
     def has_own_delta(self) -> bool:  # type: ignore[override]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import secrets
 import ssl
@@ -23,6 +22,7 @@ from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.relation import REPLACE_ONE
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
@@ -220,4 +220,5 @@ def _own(part: Budget | None, options: Mapping[str, Any]) -> None:
 
 def _spelt(promise: Promise) -> str:
     """Return a promise as text that reads back as the very same; its `str` has six digits."""
-    return f"{promise.word}:{','.join(repr(getattr(promise, f.name)) for f in dataclasses.fields(promise))}"
+    text = f"{promise.word}:{','.join(repr(getattr(promise, name)) for name in promise.numbers())}"
+    return text if promise.relation == REPLACE_ONE else f"{text} {promise.relation}"

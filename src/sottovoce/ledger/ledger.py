@@ -26,6 +26,7 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivac
 from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.relation import check_same
 
 __all__ = ["Ledger"]
 
@@ -201,6 +202,7 @@ class Ledger:
             self._check_known(whole)
             if whole.whole is not None:
                 raise InvalidValue(f"{whole.dataset!r} is a part itself, and a part has no parts")
+            check_same(promise.relation, whole.promise.relation, "a part is about the same neighbours as its whole")
             facts["whole"] = whole.id
         with self._writing() as transaction:
             transaction.lock_head()

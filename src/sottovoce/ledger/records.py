@@ -14,6 +14,7 @@ from sottovoce.ledger.chain import Event
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.relation import Relation
 
 __all__ = ["Budget", "Entry", "Reservation", "State", "closed_entry", "opened_budget", "reserved_entry"]
 
@@ -66,6 +67,11 @@ class Budget:
     at: str
     whole: int | None = None
     source: Mapping[str, Any] | None = None
+
+    @property
+    def relation(self) -> Relation:
+        """Which data sets are neighbours to all that is charged here."""
+        return self.promise.relation
 
     @property
     def counted(self) -> str:
@@ -131,6 +137,11 @@ class Entry:
     def profile(self) -> Profile:
         """What the mechanism provably does."""
         return Profile.from_dict(self.profile_state)
+
+    @property
+    def relation(self) -> Relation:
+        """Which data sets are neighbours to its claim."""
+        return self.profile.relation
 
     @property
     def counts(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from sottovoce.ledger.chain import EMPTY, Event, Head, digest, unsealed
 from sottovoce.ledger.records import Budget, Entry, State, closed_entry, opened_budget, reserved_entry
 from sottovoce.privacy.errors import LedgerCorrupt, SottovoceError
+from sottovoce.privacy.relation import REPLACE_ONE, Relation
 
 __all__ = ["Replay"]
 
@@ -77,12 +78,15 @@ class Replay:
         if budget.whole is not None:
             _require(budget.whole in self.budgets, f"there is no budget {budget.whole} to be a part of")
             _require(self.budgets[budget.whole].whole is None, "a part has no parts")
+            _require(budget.relation == self.budgets[budget.whole].relation, "a part is about its whole's neighbours")
         self.budgets[event.sequence] = budget
         self.spent[event.sequence] = Fraction(0)
 
     def _reserve(self, event: Event, content: dict[str, Any]) -> None:
         budget = self.budgets[self._budget_of(event)]
         _require(event.entry == event.sequence, "an entry bears the number of its event")
+        said = Relation.parse(content["profile"].get("relation", str(REPLACE_ONE)))
+        _require(said == budget.relation, "its claim is about other neighbours than its budget")
         self._spend(event, budget, _cost(content))
         _require(self.spent[budget.id] <= Fraction(budget.limit), "the budget is overspent")
         if event.key is not None:

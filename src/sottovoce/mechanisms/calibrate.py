@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
 
 from sottovoce.privacy.errors import IncompatibleNotions, PromiseUnreachable
 from sottovoce.privacy.numbers import shown
@@ -117,7 +116,7 @@ def _gap_of(target: Promise) -> Callable[[float], float]:
     if isinstance(target, MaxSuccess):
         number = target.success - target.baseline
     else:
-        number = getattr(target, "epsilon" if isinstance(target, ApproxDP) else fields(target)[-1].name)
+        number = getattr(target, "epsilon" if isinstance(target, ApproxDP) else target.numbers()[-1])
     if number <= 0:
         return lambda excess: excess
     return lambda excess: math.log1p(excess / number) if excess > -number else -math.inf

@@ -33,9 +33,12 @@ from sottovoce.privacy.promises import (
 )
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
 from sottovoce.privacy.subsampling import subsampled_epsilon
 
 __all__ = [
+    "ADD_REMOVE",
+    "REPLACE_ONE",
     "ApproxDP",
     "Basis",
     "BetaPairs",
@@ -65,6 +68,7 @@ __all__ = [
     "PromiseUnreachable",
     "PureDP",
     "PureProfile",
+    "Relation",
     "RenyiDP",
     "RenyiProfile",
     "SecureGenerator",

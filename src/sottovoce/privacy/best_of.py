@@ -107,6 +107,7 @@ class BestOfProfile(Profile):
     def __post_init__(self) -> None:
         if not isinstance(self.one, Profile) or not isinstance(self.tries, Tries):
             raise InvalidValue(f"expected the profile of one try and Tries. Got {self.one!r} and {self.tries!r}")
+        object.__setattr__(self, "relation", self.one.relation)
 
     @property
     def _single(self) -> bool:

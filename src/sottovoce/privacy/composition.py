@@ -21,7 +21,7 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.losses import Tilted, discretise, tilted_sums
 from sottovoce.privacy.numbers import Floats, decreasing_root, shown, sum_up, whole
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.pure import PureProfile
 
 __all__ = ["ComposedProfile", "compose"]
@@ -54,7 +54,7 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
         inner = profile._each() if isinstance(profile, ComposedProfile) else [(profile, 1)]
         for part, times in inner:
             parts[part] = parts.get(part, 0) + times * count
-    basis = Basis.weakest(part.basis for part in parts)
+    basis, relation = Basis.weakest(part.basis for part in parts), shared_relation(parts)
     loud = {p: k for p, k in parts.items() if p.pure() != 0} or dict([next(iter(parts.items()))])
     gaussians = {p: k for p, k in loud.items() if isinstance(p, GaussianProfile)}
     zcdps = {p: k for p, k in loud.items() if isinstance(p, ZeroConcentratedProfile)}
@@ -62,10 +62,12 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
     if gaussians:
         # To the nearest: rounding up again at each of many sums would drift away from the truth.
         mu = _root_of_squares([(k, p.mu) for p, k in gaussians.items()])
-        rest[GaussianProfile(mu, basis=Basis.weakest(p.basis for p in gaussians))] = 1
+        weakest = Basis.weakest(p.basis for p in gaussians)
+        rest[GaussianProfile(mu, basis=weakest, relation=relation)] = 1
     if zcdps:
         rho = math.fsum(k * p.rho for p, k in zcdps.items())
-        rest[ZeroConcentratedProfile(rho, basis=Basis.weakest(p.basis for p in zcdps))] = 1
+        weakest = Basis.weakest(p.basis for p in zcdps)
+        rest[ZeroConcentratedProfile(rho, basis=weakest, relation=relation)] = 1
     if len(rest) == 1 and (next(iter(rest.values())) == 1 or (len(loud) == 1 and not next(iter(loud)).pure())):
         only = next(iter(rest))
         return only if only.basis is basis else replace(only, basis=basis)
@@ -111,6 +113,7 @@ class ComposedProfile(Profile):
         pairs = _pairs(self.parts, self.counts)
         object.__setattr__(self, "parts", tuple(part for part, _ in pairs))
         object.__setattr__(self, "counts", tuple(count for _, count in pairs))
+        object.__setattr__(self, "relation", shared_relation(self.parts))
 
     def _each(self) -> Iterator[tuple[Profile, int]]:
         return zip(self.parts, self.counts, strict=True)

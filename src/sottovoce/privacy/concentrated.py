@@ -47,6 +47,9 @@ class ZeroConcentratedProfile(Profile):
         """Return ρ."""
         return self.rho
 
+    def _twice(self) -> Profile:
+        return ZeroConcentratedProfile(4 * self.rho, basis=Basis.weakest([self.basis, Basis.BOUND]))
+
 
 @dataclass(frozen=True)
 class RenyiProfile(Profile):

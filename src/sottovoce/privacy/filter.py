@@ -28,6 +28,7 @@ from sottovoce.privacy.promises import (
     check_order,
 )
 from sottovoce.privacy.pure import atoms_renyi
+from sottovoce.privacy.relation import check_same
 
 __all__ = ["GAUSSIAN", "Order", "PrivacyFilter", "checked_cost", "gaussian_allowance", "renyi_allowance"]
 
@@ -166,7 +167,7 @@ class PrivacyFilter:
         self.costs = as_floats("costs", self.costs, 0.0).ravel().tolist()
         match self.budget:
             case ApproxDP(epsilon, 0.0):
-                self.budget = PureDP(epsilon)
+                self.budget = PureDP(epsilon, relation=self.budget.relation)
             case ApproxDP() if isinstance(self.order, str) and self.order == GAUSSIAN:
                 if self.limit <= 0:
                     raise InvalidValue(f"nothing fits a budget of {self.budget}; use a larger epsilon or delta")
@@ -251,6 +252,7 @@ class PrivacyFilter:
         """Return what a release with this profile costs; infinite where the profile gives no such privacy."""
         if not isinstance(profile, Profile):
             raise IncompatibleNotions(f"only profiles cost anything. Got {shown(profile)}")
+        check_same(profile.relation, self.budget.relation, "a budget pays for claims about its own neighbours only")
         return checked_cost(self._number(profile))
 
     def _number(self, profile: Profile) -> float:
@@ -302,6 +304,9 @@ class PrivacyFilter:
 
     def _promise(self, cost: float) -> Promise:
         """Return the promise that costs this much."""
+        return self._plain_promise(cost).under(self.budget.relation)
+
+    def _plain_promise(self, cost: float) -> Promise:
         if self._squares:
             return GaussianDP(_root_down(cost))
         match self.budget:

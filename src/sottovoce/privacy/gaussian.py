@@ -73,6 +73,9 @@ class GaussianProfile(Profile):
         """Return μ."""
         return self.mu
 
+    def _twice(self) -> Profile:
+        return GaussianProfile(2 * self.mu, basis=Basis.weakest([self.basis, Basis.BOUND]))
+
 
 def _erfcx_drop(x: Floats, h: float) -> Floats:
     """Return erfcx(x) - erfcx(x+h), by quadrature of the derivative where the two nearly agree."""

@@ -7,7 +7,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
@@ -18,8 +18,9 @@ from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
 from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.registry import Registry
+from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
 
-__all__ = ["PROFILES", "Basis", "Profile"]
+__all__ = ["PROFILES", "Basis", "Profile", "shared_relation"]
 
 PROFILES = Registry(
     "profile",
@@ -35,6 +36,7 @@ PROFILES = Registry(
         "likelihood-ratio": "sottovoce.privacy.pairs:LikelihoodRatioProfile",
         "composed": "sottovoce.privacy.composition:ComposedProfile",
         "best-of": "sottovoce.privacy.best_of:BestOfProfile",
+        "group-of-two": "sottovoce.privacy.group_of_two:GroupOfTwo",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },
@@ -64,13 +66,22 @@ class Profile(ABC):
     """What a mechanism provably does to any two neighbouring data sets.
 
     A kind of profile implements `_log_delta` and `_renyi`, and improves on the rest where it has a closed form. All
-    public methods take numbers or arrays. They are infinite where the truth is infinite.
+    public methods take numbers or arrays. They are infinite where the truth is infinite. Its `relation` says which data
+    sets are neighbours.
     """
 
     word: ClassVar[str]
     has_own_delta: ClassVar[bool] = True
     """False where δ(ε) is only known through the Rényi curve."""
     basis: Basis = field(default=Basis.BOUND, kw_only=True)
+    relation: Relation = field(default=REPLACE_ONE, kw_only=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__repr__ = Profile.__repr__  # type: ignore[method-assign]  # else each dataclass makes its own
+
+    def __repr__(self) -> str:
+        return shown_with_relation(self)
 
     # What a kind implements.
 
@@ -170,7 +181,41 @@ class Profile(ABC):
         """Return how far the profile is over the promise, in the promise's own number; <= 0 keeps it."""
         if not isinstance(promise, Promise):
             raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
+        check_same(self.relation, promise.relation, "a profile keeps promises about the same neighbours")
         return promise._excess(self)
+
+    # Neighbours.
+
+    def about(self, relation: Relation) -> Profile:
+        """Return the same curves as a claim about other neighbours, for who has shown that they hold there.
+
+        It proves nothing: a mechanism says so of the sensitivity that it counted under that relation. For what
+        follows by itself, see `replacing`.
+        """
+        inner = {f.name: _about(getattr(self, f.name), relation) for f in fields(self) if f.init}
+        return replace(self, **inner | {"relation": relation})
+
+    def replacing(self) -> Profile:
+        """Return what a claim about one record added or removed says of one replaced: a removal and an addition.
+
+        That is group privacy of size two, not composition: twice the μ, not √2 times. Nothing is known the other way.
+
+        >>> from sottovoce.privacy.gaussian import GaussianProfile
+        >>> from sottovoce.privacy.relation import ADD_REMOVE
+        >>> GaussianProfile(0.5, relation=ADD_REMOVE).replacing().gdp()
+        1.0
+        """
+        if not self.relation.hides_n:
+            raise IncompatibleNotions(
+                f"a claim about {self.relation} says nothing of one more or one less; only the other way is known"
+            )
+        return self._twice().about(replace(self.relation, kind=REPLACE_ONE.kind))
+
+    def _twice(self) -> Profile:
+        """Return what holds at a distance of two neighbours."""
+        from sottovoce.privacy.group_of_two import GroupOfTwo  # noqa: PLC0415 - a group may be of any kind
+
+        return GroupOfTwo(self)
 
     def __add__(self, other: object) -> Profile:
         from sottovoce.privacy.composition import compose  # noqa: PLC0415 - a sum may be of any kinds
@@ -188,10 +233,10 @@ class Profile(ABC):
 
     __rmul__ = __mul__
 
-    # JSON: the kind's word, its fields and its basis.
+    # JSON: the kind's word, its fields, its basis, and its relation where that is not the usual one.
 
     def _state(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "basis"}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("basis", "relation")}
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
@@ -199,7 +244,8 @@ class Profile(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as a plain dictionary; `from_dict` reads back the same numbers."""
-        return {"profile": self.word, "basis": str(self.basis)} | self._state()
+        state = {"profile": self.word, "basis": str(self.basis)} | self._state()
+        return state if self.relation == REPLACE_ONE else state | {"relation": str(self.relation)}
 
     def to_json(self) -> str:
         """Return the profile as JSON; `from_json` reads back the same numbers."""
@@ -212,17 +258,34 @@ class Profile(ABC):
             raise InvalidValue(f"a profile is read from a dictionary. Got {shown(state)}")
         rest = dict(state)
         word, basis = rest.pop("profile", None), rest.pop("basis", None)
-        kind = PROFILES[word]
+        kind, relation = PROFILES[word], Relation.parse(rest.pop("relation", str(REPLACE_ONE)))
         try:
             profile: Profile = kind._from_state(rest, Basis(basis))
         except (TypeError, KeyError, ValueError) as error:
             raise InvalidValue(f"cannot read a {word} profile: {error}") from None
-        return profile
+        if profile.relation not in (relation, REPLACE_ONE):
+            raise InvalidValue(f"cannot read a {word} profile: its parts are about {profile.relation}, not {relation}")
+        return profile if profile.relation == relation else profile.about(relation)
 
     @staticmethod
     def from_json(text: str) -> Profile:
         """Read a profile from `to_json`'s form."""
         return Profile.from_dict(json_object(text, "a profile"))
+
+
+def shared_relation(profiles: Iterable[Profile]) -> Relation:
+    """Return the relation that all of some profiles speak of, or raise `IncompatibleNotions`."""
+    relations = [profile.relation for profile in profiles]
+    for relation in relations:
+        check_same(relations[0], relation, "profiles about different neighbours do not go together")
+    return relations[0]
+
+
+def _about(value: Any, relation: Relation) -> Any:
+    """Return a profile, or several, about other neighbours; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(_about(part, relation) for part in value)
+    return value.about(relation) if isinstance(value, Profile) else value
 
 
 def _same_shape(values: Floats, like: Floats) -> float | Floats:

@@ -1,20 +1,22 @@
-"""Promises: the privacy statements one can ask for.
+"""Promises: the privacy statements one can ask for, each about two data sets that are neighbours by its relation.
 
-Neighbouring data sets differ in one record replaced by another; their number of records is public.
+Unless a promise says otherwise, neighbours differ in one record replaced by another, and how many there are is public.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 from sottovoce.privacy.numbers import real, shown
 from sottovoce.privacy.plain import json_object
+from sottovoce.privacy.relation import REPLACE_ONE, Relation, shown_with_relation
 
 if TYPE_CHECKING:
     from sottovoce.privacy.profile import Profile
@@ -33,21 +35,42 @@ __all__ = [
 ]
 
 _LEAST_ORDER, _MOST_ORDER = 1.000001, 1e12
+_RELATION = re.compile(r"^(.*?)\s+([^\W\d].*?)\s*$", re.DOTALL)
+"""Numbers, then a relation in words."""
 
 
 @dataclass(frozen=True)
 class Promise(ABC):
     """A privacy statement one can ask for; use one of its kinds.
 
-    Every kind reads from and writes to the command-line form (``approx:1,1e-6``) and JSON.
+    Every kind reads from and writes to the command-line form (``approx:1,1e-6``, ``approx:1,1e-6 add-remove``) and
+    JSON. Its `relation` says which data sets are neighbours: whose presence, or whose record, it hides.
+
+    >>> from sottovoce.privacy.relation import ADD_REMOVE
+    >>> print(PureDP(1.0).under(ADD_REMOVE))
+    pure:1 add-remove
     """
 
     word: ClassVar[str]
     _kinds: ClassVar[dict[str, type[Promise]]] = {}
+    relation: Relation = field(default=REPLACE_ONE, kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         Promise._kinds[cls.word] = cls
+        cls.__repr__ = Promise.__repr__  # type: ignore[method-assign]  # else each dataclass makes its own
+
+    def __repr__(self) -> str:
+        return shown_with_relation(self)
+
+    def under(self, relation: Relation) -> Self:
+        """Return the promise with the same numbers about other neighbours: another promise, not an implied one."""
+        return replace(self, relation=relation)
+
+    @classmethod
+    def numbers(cls) -> list[str]:
+        """Return what its numbers are called, in order."""
+        return [f.name for f in fields(cls) if f.name != "relation"]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse to make a promise of no kind, in words."""
@@ -56,23 +79,26 @@ class Promise(ABC):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
+        for name in self.numbers():
             try:
-                object.__setattr__(self, field.name, real(field.name, getattr(self, field.name)))
+                object.__setattr__(self, name, real(name, getattr(self, name)))
             except InvalidValue as error:
                 raise InvalidPromise(str(error)) from None
+        if not isinstance(self.relation, Relation):
+            raise InvalidPromise(f"a relation is REPLACE_ONE, ADD_REMOVE or a Relation. Got {shown(self.relation)}")
 
     @abstractmethod
     def _excess(self, profile: Profile) -> float:
         """Return how far a profile is over the promise, in the promise's own number; <= 0 keeps it."""
 
     def __str__(self) -> str:
-        numbers = ",".join(format(getattr(self, f.name), "g") for f in fields(self))
-        return f"{self.word}:{numbers}"
+        numbers = ",".join(format(getattr(self, name), "g") for name in self.numbers())
+        return f"{self.word}:{numbers}" + ("" if self.relation == REPLACE_ONE else f" {self.relation}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promise as a plain dictionary; `from_dict` reads it back."""
-        return {"promise": self.word} | {f.name: getattr(self, f.name) for f in fields(self)}
+        state = {"promise": self.word} | {name: getattr(self, name) for name in self.numbers()}
+        return state if self.relation == REPLACE_ONE else state | {"relation": str(self.relation)}
 
     def to_json(self) -> str:
         """Return the promise as JSON; `from_json` reads it back."""
@@ -88,10 +114,11 @@ class Promise(ABC):
         kind = Promise._kinds.get(word) if isinstance(word, str) else None
         if kind is None:
             raise InvalidPromise(f"no promise is called {word!r}; use one of {_names()}")
-        wanted = {f.name for f in fields(kind)}
+        relation = _relation(numbers.pop("relation", str(REPLACE_ONE)))
+        wanted = set(kind.numbers())
         if set(numbers) != wanted:
             raise InvalidPromise(f"{kind.__name__} needs {sorted(wanted)}. Got {sorted(map(str, numbers))}")
-        return kind(**numbers)
+        return kind(**numbers, relation=relation)
 
     @staticmethod
     def from_json(text: str) -> Promise:
@@ -243,7 +270,14 @@ class MaxSuccess(Promise):
 
 
 def _names() -> str:
-    return ", ".join(f"{kind.word}:{','.join(f.name for f in fields(kind))}" for kind in Promise._kinds.values())
+    return ", ".join(f"{kind.word}:{','.join(kind.numbers())}" for kind in Promise._kinds.values())
+
+
+def _relation(text: Any) -> Relation:
+    try:
+        return Relation.parse(text)
+    except InvalidValue as error:
+        raise InvalidPromise(str(error)) from None
 
 
 def parse_promise(text: str) -> Promise:
@@ -253,6 +287,8 @@ def parse_promise(text: str) -> Promise:
     ApproxDP(epsilon=1.0, delta=1e-06)
     >>> parse_promise("renyi:15,0.1")
     RenyiDP(order=15.0, epsilon=0.1)
+    >>> parse_promise("pure:1 add-remove of a person")
+    PureDP(epsilon=1.0, relation=Relation(kind='add-remove', unit='person'))
     """
     if not isinstance(text, str):
         raise InvalidPromise(f"a promise is read from text such as 'approx:1,1e-6'. Got {shown(text)}")
@@ -260,11 +296,13 @@ def parse_promise(text: str) -> Promise:
     kind = Promise._kinds.get(word.strip().lower())
     if kind is None or not colon:
         raise InvalidPromise(f"cannot read the promise {text!r}; write one of {_names()}")
+    said = _RELATION.match(rest)
+    rest, relation = (rest, REPLACE_ONE) if said is None else (said[1], _relation(said[2]))
     try:
         numbers = [float(part) for part in rest.split(",")]
     except ValueError:
         raise InvalidPromise(f"cannot read the numbers of {text!r}; write one of {_names()}") from None
-    names = [f.name for f in fields(kind)]
+    names = kind.numbers()
     if len(numbers) != len(names):
         raise InvalidPromise(f"{word} takes {len(names)} number(s): {kind.word}:{','.join(names)}. Got {text!r}")
-    return kind(**dict(zip(names, numbers, strict=True)))
+    return kind(**dict(zip(names, numbers, strict=True)), relation=relation)

@@ -97,6 +97,9 @@ class PureProfile(Profile):
             return -2 * float(special.ndtri(special.expit(-self.level)))
         return -2 * float(special.ndtri_exp(-self.level))
 
+    def _twice(self) -> Profile:
+        return PureProfile(2 * self.level, basis=self.basis)
+
 
 @dataclass(frozen=True)
 class BoundedRangeProfile(Profile):

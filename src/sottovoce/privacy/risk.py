@@ -215,15 +215,16 @@ def _steepness(most: float, known: float) -> float:
 
 def least_private(promise: Promise) -> Profile:
     """Return the profile of all that keeps a promise, as little of it as the promise allows."""
+    relation = promise.relation
     match promise:
         case PureDP(epsilon):
-            return PureProfile(epsilon)
+            return PureProfile(epsilon, relation=relation)
         case GaussianDP(mu):
-            return GaussianProfile(mu)
+            return GaussianProfile(mu, relation=relation)
         case ZeroConcentratedDP(rho):
-            return ZeroConcentratedProfile(rho)
+            return ZeroConcentratedProfile(rho, relation=relation)
         case RenyiDP(order, epsilon):
-            return RenyiProfile((order,), (epsilon,))
+            return RenyiProfile((order,), (epsilon,), relation=relation)
     raise IncompatibleNotions(f"no curve goes with {promise}; ask what it leaves to a guess instead")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from collections.abc import Mapping
@@ -205,11 +204,11 @@ def target_of(text: str) -> Promise:
     ApproxDP(epsilon=0.5, delta=1e-06)
     """
     promise = parse_promise(text)
-    for field in dataclasses.fields(promise):
-        low, high = _TARGETS[field.name]
-        value = getattr(promise, field.name)
-        if not low <= value <= high and (field.name, value) != ("delta", 0.0):
-            raise InvalidPromise(f"{field.name} of the target must lie between {low:g} and {high:g}. Got {value:g}")
+    for name in promise.numbers():
+        low, high = _TARGETS[name]
+        value = getattr(promise, name)
+        if not low <= value <= high and (name, value) != ("delta", 0.0):
+            raise InvalidPromise(f"{name} of the target must lie between {low:g} and {high:g}. Got {value:g}")
     return promise
 
 
