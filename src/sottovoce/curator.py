@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -28,6 +28,7 @@ from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.numbers import real
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.readings import Looks, Seen
@@ -35,6 +36,7 @@ from sottovoce.readings import Looks, Seen
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 
 _LONGEST_PURPOSE = 300
+_ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
 
 
 @runtime_checkable
@@ -46,7 +48,7 @@ class Records(Protocol):
         """The names and types of the columns: public."""
 
     def count(self) -> int:
-        """Return n, the number of records: public."""
+        """Return n, the number of records: public. Where a curator protects persons, it asks ``count(column)``."""
 
     def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
         """Raise what `read` would raise for this question, without reading a record."""
@@ -99,7 +101,11 @@ class Curator(PaidVerbs):
         file or table have one budget in a ledger.
     facts
         What is public of the columns, or the TOML file that says so: what a missing value counts as, the types of a
-        CSV file, the bounds and classes of what `fit` fits.
+        CSV file, the bounds and classes of what `fit` fits, whose a row is.
+    protect
+        ``"persons"``: every promise is about all rows of a person together, n is the number of persons, and a person
+        is one record in every answer. The default where the facts name a `Person`. ``"rows"`` must be said: every
+        promise is then about a row, not a person.
     types
         For CSV, the types of columns that are not text, where no facts say; see `open_table`.
     order
@@ -147,12 +153,16 @@ class Curator(PaidVerbs):
         keep_values: bool = True,
         anchor: str | os.PathLike[str] | None = None,
         time_grid: float | None = None,
+        protect: str | None = None,
     ) -> None:
         self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
         self.facts = facts if facts is None or isinstance(facts, Facts) else read_facts(facts)
+        self.person, self.protects_rows_of_persons = _protected(self.facts, protect)
+        if self.protects_rows_of_persons and self.facts is not None:
+            self.facts = self.facts.of_rows()
         with contextlib.ExitStack() as opened:
             self._table = _open(data, self.facts, types, opened)
             _check_facts(self.facts, self._table.schema)
@@ -167,21 +177,26 @@ class Curator(PaidVerbs):
                 self._ledger = ledger
             else:
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
-            self.budget = self._budget(budget, order, named=dataset is not None)
+            self.budget = self._budget(self._of_whom(budget), order, named=dataset is not None)
             source = self.budget.source
             self._seen = None if source is None or self._origin is None else self._fingerprint(source["salt"])
             self._opened = opened.pop_all()
 
     def _budget(self, promise: Promise | None, order: Order | None, *, named: bool) -> Budget:
-        n, schema = self._table.count(), self._table.schema
+        n, schema = self._count(), self._table.schema
         if n == 0:
-            raise InvalidData(f"{self.dataset!r} has no records")
+            raise InvalidData(f"{self.dataset!r} has no {self._units}")
         found = self._ledger.find_budget(self.dataset) or self._same_data(named=named)
         if found is None:
             if promise is None:
                 raise InvalidValue(f"{self.dataset!r} has no budget in {self._ledger.url}; say budget=... to open it")
             facts: dict[str, Any] = {"n": n, "schema": schema, "order": order, "who": self.who}
             return self._ledger.open_budget(self.dataset, promise, **facts, source=self._source())
+        if found.relation.unit != self._unit:
+            raise InvalidValue(
+                f"the budget of {self.dataset!r} was opened for "
+                + ("persons; name the Person in the facts, and leave protect= out" if self.person is None else _ROWS)
+            )
         if promise is not None and promise != found.promise:
             raise InvalidValue(f"the budget of {self.dataset!r} is {found.promise} and never changes. Got {promise}")
         if order is not None and order != found.filter["order"]:
@@ -189,7 +204,7 @@ class Curator(PaidVerbs):
                 f"the budget of {self.dataset!r} is counted at order {found.filter['order']}. Got {order}"
             )
         if n != found.n:
-            raise InvalidData(f"{self.dataset!r} had {found.n} records when its budget was opened. Got {n}")
+            raise InvalidData(f"{self.dataset!r} had {found.n} {self._units} when its budget was opened. Got {n}")
         if schema != dict(found.schema):
             raise InvalidData(
                 f"{self.dataset!r} had the columns {dict(found.schema)} when its budget was opened. Got {schema}"
@@ -197,6 +212,40 @@ class Curator(PaidVerbs):
         if found.source is not None and self._origin is not None:
             self._check_source(found.source)
         return found
+
+    @property
+    def _unit(self) -> str:
+        """What a record is: of a person, all that is there of one."""
+        return "record" if self.person is None else "person"
+
+    @property
+    def _units(self) -> str:
+        return f"{self._unit}s"
+
+    def _count(self) -> int:
+        if self.person is None:
+            return self._table.count()
+        table: Any = self._table
+        return int(table.count(self.person))
+
+    def _whose(self) -> dict[str, Any]:
+        """Return what a table is told of persons, if anything."""
+        return {} if self.person is None else {"persons": self.facts}
+
+    def _of_whom(self, promise: Promise | None) -> Promise | None:
+        """Return a promise as it is meant here: of a person, where persons are protected."""
+        if promise is None or self.person is None:
+            return promise
+        return promise.under(replace(promise.relation, unit="person"))
+
+    def claimed(self, profile: Profile) -> Profile:
+        """Return what a mechanism's claim about its records says here: where persons are protected, of a person.
+
+        A mechanism is then shown one record a person, the average of theirs or one row; see `Table.read`.
+        """
+        if self.person is None or profile.relation.unit == "person":
+            return profile
+        return profile.about(replace(profile.relation, unit="person"))
 
     def _same_data(self, *, named: bool) -> Budget | None:
         """Return the budget that this data has under another name, or refuse a second one."""
@@ -378,9 +427,10 @@ class Curator(PaidVerbs):
         question |= _purpose(purpose)
         if (data := self._data()) is not None:  # a key then answers for this data alone
             question["data"] = data
+        cost = self.claimed(mechanism.cost(draws))
         granted = self._ledger.reserve(
             budget,
-            mechanism.cost(draws),
+            cost,
             told | {"mechanism": mechanism.to_dict()} | question,  # nobody talks over what is asked
             who=self.who if who is None else who,
             key=idempotency_key,
@@ -397,6 +447,7 @@ class Curator(PaidVerbs):
                 )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
+            release = replace(release, profile=cost)
             return release if then is None else then(release)
 
         return Paid(granted, make)
@@ -430,9 +481,10 @@ class Curator(PaidVerbs):
         if not (hasattr(estimator, "mechanism_for") and hasattr(estimator, "keep")):
             raise InvalidValue(f"a curator fits estimators of sottovoce. Got a {type(estimator).__name__}")
         names = [features] if isinstance(features, str) else list(features)
-        mechanism = estimator.mechanism_for(
-            self.budget.n, self.promise(spend, part), facts=self.facts, features=names, label=label
-        )
+        promise = self.promise(spend, part)
+        if promise is not None:  # it is shown one record a person, and speaks of records
+            promise = promise.under(replace(promise.relation, unit="record"))
+        mechanism = estimator.mechanism_for(self.budget.n, promise, facts=self.facts, features=names, label=label)
         columns = mechanism.columns or [*names, *([] if label is None else [label])]
         columns = columns[0] if len(columns) == 1 else columns
         made = self.draft(mechanism, columns, part=part, **options)
@@ -447,7 +499,7 @@ class Curator(PaidVerbs):
             read = parse_spend(spend)
             spend = parse_promise(read) if isinstance(read, str) else read
         if spend is None or isinstance(spend, Promise):
-            return spend
+            return self._of_whom(spend)
         budget = self.budget if part is None else self._part(part)
         return PrivacyFilter.from_dict(budget.filter).share(spend)
 
@@ -489,6 +541,7 @@ class Curator(PaidVerbs):
         if not isinstance(name, str) or not name.strip():
             raise InvalidValue("a part is named after whoever holds it; the name must not be empty")
         promise = self.share(promise) if isinstance(promise, float | int | str) else promise
+        promise = self._of_whom(promise) or promise
         found = self._ledger.find_budget(f"{self.dataset}/{name}")
         if found is not None and order is None and (found.promise, found.whole) == (promise, self.budget.id):
             return found  # parts were once counted at the order of the whole
@@ -513,7 +566,7 @@ class Curator(PaidVerbs):
     ) -> None:
         """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
         self._check(mechanism, rng)
-        self._table.check(mechanism, column, where=where, missing=missing)
+        self._table.check(mechanism, column, where=where, missing=missing, **self._whose())
 
     def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
         if rng is not None and not is_secure(rng):
@@ -527,7 +580,7 @@ class Curator(PaidVerbs):
             )
         if mechanism.n != self.budget.n:
             raise InvalidValue(
-                f"the mechanism is for n={mechanism.n} and {self.dataset!r} has {self.budget.n} records; "
+                f"the mechanism is for n={mechanism.n} and {self.dataset!r} has {self.budget.n} {self._units}; "
                 "calibrate it for that n"
             )
 
@@ -565,7 +618,7 @@ class Curator(PaidVerbs):
         return f"Curator({self.dataset!r}, n={self.budget.n:,}, budget {self.budget.promise})"
 
     def _repr_html_(self) -> str:
-        facts = [("records", f"{self.budget.n:,}"), ("budget", str(self.budget.promise))]
+        facts = [(self._units, f"{self.budget.n:,}"), ("budget", str(self.budget.promise))]
         if self.facts is not None:
             facts.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
         try:
@@ -605,12 +658,22 @@ class _TableLooks(Looks):
         """Return what a reading makes of the table, of the n that its budget was opened for."""
         curator = self.curator
         with curator._turn:
-            seen = curator._table.read(reading, self.column, **self.asked)
+            seen = curator._table.read(reading, self.column, **self.asked, **curator._whose())
         if seen.n != curator.budget.n:
             raise InvalidData(
-                f"{curator.dataset!r} had {curator.budget.n} records when its budget was opened; it changed"
+                f"{curator.dataset!r} had {curator.budget.n} {curator._units} when its budget was opened; it changed"
             )
         return seen
+
+
+def _protected(facts: Facts | None, protect: str | None) -> tuple[str | None, bool]:
+    """Return the column of persons where persons are protected, and whether rows of persons are instead."""
+    if protect not in (None, "persons", "rows"):
+        raise InvalidValue(f"protect= is 'persons' or 'rows'. Got {protect!r}")
+    person = None if facts is None else facts.person
+    if protect == "persons" and person is None:
+        raise InvalidValue("protect='persons' needs facts that say whose a row is: Facts(..., patient=Person())")
+    return (None, person is not None) if protect == "rows" else (person, False)
 
 
 def _user() -> str:

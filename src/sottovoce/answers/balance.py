@@ -76,7 +76,8 @@ class Imagined:
         else:
             inside = sizes
         inside = np.rint(inside)
-        parts = [np.append(inside, max(reading.places(n) - inside.sum(), 0.0))] if reading.counted else []
+        counts = inside * reading.fine
+        parts = [np.append(counts, max(reading.places(n) - counts.sum(), 0.0))] if reading.counted else []
         parts += [np.zeros(reading.cells)] * len(reading.measures)
         parts += [np.rint(inside * (2 * self.spread) ** 2 * STEPS)] * reading.squared
         return np.concatenate(parts).astype(np.int64)

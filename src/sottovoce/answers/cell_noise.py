@@ -23,7 +23,7 @@ _SLACK = 1 + 1e-9
 
 def cell_noises(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> tuple[IntegerNoise, ...]:
     """Return the noise on the counts and on each sum, in whole steps."""
-    units = [1] * reading.counted + [STEPS] * reading.moments
+    units = [reading.fine] * reading.counted + [STEPS] * reading.moments
     weights = cell_weights(reading, noise)
     return tuple(IntegerNoise(noise, scale * unit / weight) for unit, weight in zip(units, weights, strict=True))
 
@@ -47,7 +47,7 @@ def cell_weights(reading: GroupMoments | CellCounts, noise: NoiseKind) -> list[f
 def cell_profile(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> Profile:
     """Return what a release provably does: exact where only counts are released."""
     if not reading.measures:
-        return noise_profile([IntegerNoise(noise, scale)], reading.blocks(1))
+        return _counts_profile(reading, IntegerNoise(noise, scale * reading.fine))
     if noise == "laplace":
         return PureProfile(max(map(sum, _moves(reading, noise, 1))) / scale * _SLACK)
     unit = _SLACK / scale**2
@@ -58,6 +58,16 @@ def cell_profile(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: fl
     if math.isfinite(mu):
         return GaussianProfile(mu, basis=Basis.BOUND)
     return ZeroConcentratedProfile(max(map(sum, _moves(reading, noise, 2))) * unit / 2)
+
+
+def _counts_profile(reading: GroupMoments | CellCounts, noise: IntegerNoise) -> Profile:
+    """Return what noise on counts provably does, exact where two counts move by one."""
+    move = reading.blocks(1)[0].movement
+    if noise.kind == "gaussian" and not move.cells:  # of a person with several rows, any counts may move
+        mu = lattice_mu([(move.squares / noise.scale**2 * _SLACK, noise.scale)], reading.size)
+        if math.isfinite(mu):
+            return GaussianProfile(mu, basis=Basis.BOUND)
+    return noise_profile([noise], reading.blocks(1))
 
 
 def _moves(reading: GroupMoments | CellCounts, noise: NoiseKind, power: int) -> list[tuple[float, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -23,6 +23,7 @@ from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
+from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.readings.base import checked_n
 from sottovoce.readings.group_moments import STEPS
@@ -96,7 +97,8 @@ class NoisyCells(Mechanism):
     @cached_property
     def profile(self) -> Profile:
         """What one release provably does: exact where only counts are released, a proven bound elsewhere."""
-        return cell_profile(self.reading, self.noise, self.scale) if self.n else ZeroConcentratedProfile(0.0)
+        found = cell_profile(self.reading, self.noise, self.scale) if self.n else ZeroConcentratedProfile(0.0)
+        return found.about(REPLACE_ONE.of_person()) if self.system.facts.person else found
 
     @classmethod
     def calibrate(
@@ -137,15 +139,16 @@ class NoisyCells(Mechanism):
     def _calibrated(cls, system: Question, n: int, target: Promise, kind: NoiseKind) -> Self:
         if kind not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {kind!r}")
+        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
 
         def scale_for(reading: GroupMoments | CellCounts) -> float:
             counted = not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
             move = reading.blocks(n)[0].movement
-            most = move.cells * move.width or round(move.total or 0)
+            counted &= bool(move.cells)
 
             def profile(inverse: float) -> Profile:
                 if counted:  # two counts that move by one tell no more than one that moves by two; far quicker
-                    return DiscreteLaplaceProfile(1 / inverse, most, basis=Basis.BOUND)
+                    return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND)
                 return cell_profile(reading, kind, 1 / inverse)
 
             return 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale")
@@ -164,7 +167,7 @@ class NoisyCells(Mechanism):
     @property
     def variance(self) -> float:
         """The variance of the noise on what the answer rests on most: the sums of t, or else the counts."""
-        place, unit = (-self.reading.moments, STEPS) if self.reading.measures else (0, 1)
+        place, unit = (-self.reading.moments, STEPS) if self.reading.measures else (0, self.reading.fine)
         return self.noises[place].variance / unit**2
 
     def cost(self, draws: int = 1) -> Profile:

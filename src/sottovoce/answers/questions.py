@@ -156,7 +156,7 @@ class Question:
             axes = self.cells.axes
             marks = tuple(axis.marks[1:-1] if axis.numeric else axis.marks for axis in axes)
             return self._counted(tuple(axis.numeric for axis in axes), marks, tuple(axis.other for axis in axes))
-        if self.verb == "counts" and self.rows:
+        if self.verb == "counts" and self.facts.person is not None:
             plain = self._grouped([*self.by, *self.columns_asked])
             return self._counted((False,) * len(plain.groups), plain.groups, plain.others)
         if self.shares_of_yes:
@@ -191,7 +191,9 @@ class Question:
             missing = getattr(column, "missing", None)
             groups.append(categories)
             others.append(-1 if missing is None else categories.index(missing))
-        return (PersonMoments if self.averaged else GroupMoments)(tuple(groups), tuple(others), **rest)
+        # Of a person with several categories one row counts: a share of each would be no record of a category.
+        averaged = self.averaged and self.verb != "counts" and (self.verb != "proportion" or self._yes)
+        return (PersonMoments if averaged else GroupMoments)(tuple(groups), tuple(others), **rest)
 
     def _counted(self, numeric: Any, marks: Any, others: Any) -> CellCounts:
         if self.rows:

@@ -117,13 +117,14 @@ def observed(answer: Any) -> Observed:
             "a model takes one record a person, for rows of one person go together: Person() or Person(rows=1), not "
             f"Person(rows={question.rows})"
         )
-    counts = posterior.reading.split(posterior.cells)[0]
+    fine = posterior.reading.fine  # shares of persons, to whole persons
+    counts = np.rint(posterior.reading.split(posterior.cells)[0] / fine).astype(np.int64)
     everyone = question.cells is not None and question.cells.everyone and question.where is None
     return Observed(
         counts[:-1],
         posterior.n,
         posterior.noise,
-        posterior.noises[0].scale,
+        posterior.noises[0].scale / fine,
         None if everyone else int(counts[-1]),
         question.cells,
         question.describe(),

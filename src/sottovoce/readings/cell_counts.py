@@ -44,6 +44,8 @@ class CellCounts(Reading):
 
     word: ClassVar[str] = "cell counts"
     vector: ClassVar[bool] = True
+    fine: ClassVar[int] = 1
+    """How many steps a count of one has."""
     measures: ClassVar[tuple[()]] = ()
     moments: ClassVar[int] = 0
     squared: ClassVar[bool] = False

@@ -101,6 +101,8 @@ class GroupMoments(Reading):
 
     word: ClassVar[str] = "group moments"
     vector: ClassVar[bool] = True
+    fine: ClassVar[int] = 1
+    """How many steps a count of one has."""
     groups: tuple[tuple[Hashable, ...], ...]
     others: tuple[int, ...]
     edges: tuple[float, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,10 +14,10 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.base import Block, Movement, Statistics
 from sottovoce.readings.category_counts import nearest_counts
 from sottovoce.readings.cell_counts import CellCounts
-from sottovoce.readings.group_moments import GroupMoments, Scale
+from sottovoce.readings.group_moments import STEPS, GroupMoments, Scale
 from sottovoce.readings.persons import chosen, commonest, split_person
 
-__all__ = ["PersonCells", "PersonMoments", "PersonRows"]
+__all__ = ["PersonCells", "PersonMoments", "PersonPlaces", "PersonRows"]
 
 
 @dataclass(frozen=True)
@@ -77,43 +78,133 @@ class PersonMoments(GroupMoments):
 
 
 @dataclass(frozen=True)
-class PersonCells(CellCounts):
-    """S of a person: 1 in the cell that most of their rows are in, the first of those with as many.
+class PersonPlaces(CellCounts):
+    """Places in cells, so many a person: those that a person leaves empty are in the last place, so n says them all.
 
-    Examples
-    --------
-    >>> reading = PersonCells((False,), (("A", "B"),), (-1,))
-    >>> reading.read([["B", "A", "B", "?"], [7, 7, 7, 8]]).total.tolist()
-    [0.0, 1.0, 1.0]
+    One person moves no more than their own places, away from some cells and towards others.
     """
 
-    word: ClassVar[str] = "person cells"
     persons: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def each(self) -> int:
+        """How many places a person has."""
+
+    @abstractmethod
+    def _taken(self, person: Any, cell: Any, names: Sequence[str]) -> Any:
+        """Return how many places of each cell are taken, from rows that are in one."""
 
     @property
     def columns(self) -> int:
         """How many columns are read."""
         return super().columns + 1
 
+    def places(self, n: int) -> int:
+        """Return how many places n persons have."""
+        return n * self.each
+
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
-        """Return the number of persons and their cells, from a list of columns, the person last."""
+        """Return the number of persons and the places taken, from a list of columns, the person last."""
         others, person, names = split_person(records, self.columns)
         inside, cell = self.placed(others, missing, public=public)
         own = person[inside] >= 0
-        cell, _ = commonest(person[inside][own], cell[own], [])
-        return self.gathered(len(names), np.bincount(cell, minlength=self.cells), [])
+        return self.gathered(len(names), self._taken(person[inside][own], cell[own], names), [])
 
     def arranged(self, records: Sequence[tuple[Any, ...]]) -> Any:
         """Return records, each of a person of its own."""
         return [*super().arranged(records), list(range(len(records)))]
 
+    def gathered(self, n: int, counts: Any, sums: Any) -> Statistics:
+        """Return statistics from the places taken in each cell."""
+        return Statistics(n, self.flat.gathered(self.places(n), counts, sums).total)
+
+    def check_sums(self, n: int) -> None:
+        """Raise unless a double holds every count exactly."""
+        self.flat.check_sums(self.places(n))
+
+    def check(self, statistics: Statistics) -> Statistics:
+        """Return places that n persons can take."""
+        n, total = self._checked_total(statistics)
+        self.flat.check(Statistics(self.places(n), total))
+        return statistics
+
+    def project(self, n: int, total: Floats) -> Floats:
+        """Return the nearest counts of so many places."""
+        return nearest_counts(np.asarray(total, dtype=np.float64), float(self.places(n)))
+
+    def movement(self, n: int) -> Movement:
+        """Return how far one person moves the counts: all places of theirs away from some, and towards others."""
+        del n
+        k = self.each
+        return Movement(1.0, 2 if k == 1 else 0, int(k == 1), 2.0 * k * k, 2.0 * k)
+
+    def blocks(self, n: int) -> tuple[Block, ...]:
+        """Return the counts as one block."""
+        return (Block(self.size, self.movement(n)),)
+
+    def middle(self) -> list[float]:
+        """Return equal shares of the places of a person."""
+        return [self.each * share for share in self.flat.middle()]
+
+    def _fits(self, mean: Floats) -> tuple[bool, str]:
+        return self.flat._fits(mean / self.each)[0], f"{self.size} numbers, {self.each} in all"
+
+    def statistics(self, n: int, total: Floats) -> Statistics:
+        """Return the statistics nearest to a total, in whole places; what is cut off is in no cell."""
+        whole = np.floor(np.asarray(total, dtype=np.float64)[:-1] + 1e-6)
+        return self.gathered(n, whole, [])
+
+    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
+        """Return the first person with all places in the first cell, and with all of them elsewhere."""
+        last = self.cells - 1
+        rest = np.zeros(self.cells)
+        rest[last] = (n - 1) * self.each
+        first, second = rest.copy(), rest.copy()
+        first[0] += self.each
+        if last > 0:
+            second[last] += self.each
+        return [(self.gathered(n, first, []), self.gathered(n, second, []))]
+
+    def apart(self, gap: Floats) -> bool:
+        """Say whether one person can have moved the counts this far."""
+        return bool(np.abs(gap).sum() <= 2 * self.each)
+
 
 @dataclass(frozen=True)
-class PersonRows(PersonCells):
+class PersonCells(PersonPlaces):
+    """S of a person: in every cell the share of their rows that are in it, rounded down to steps of 2⁻²⁰.
+
+    What is lost by rounding down is in the last place, with persons of whom no row is in a cell. Shares add up to at
+    most one, so two persons lie no farther apart than two records in two cells.
+
+    Examples
+    --------
+    >>> reading = PersonCells((False,), (("A", "B"),), (-1,))
+    >>> (reading.read([["B", "A", "B", "B", "?"], [7, 7, 7, 7, 8]]).total / 2**20).tolist()
+    [0.25, 0.75, 1.0]
+    """
+
+    word: ClassVar[str] = "person cells"
+    fine: ClassVar[int] = STEPS
+
+    @property
+    def each(self) -> int:
+        """How many places a person has: as many as there are steps in one."""
+        return STEPS
+
+    def _taken(self, person: Any, cell: Any, names: Sequence[str]) -> Any:
+        rows = np.bincount(person, minlength=len(names))
+        pairs, both = np.unique(np.stack([person, cell]), axis=1, return_counts=True)
+        shares = both * STEPS // np.maximum(rows[pairs[0]], 1)
+        return np.bincount(pairs[1], weights=shares.astype(np.float64), minlength=self.cells)
+
+
+@dataclass(frozen=True)
+class PersonRows(PersonPlaces):
     """S of a person: at most k rows, each 1 in its cell, and what is left of k in the last place.
 
-    So n persons have n·k places, whoever has how many rows, and one person moves no more than k of them. The k rows are
-    those whose hash comes first, a function of the key, the person and the cell; see `chosen`.
+    The k rows are those whose hash comes first, a function of the key, the person and the cell; see `chosen`.
 
     Attributes
     ----------
@@ -136,68 +227,14 @@ class PersonRows(PersonCells):
         if not 1 <= self.rows <= 2**20:
             raise InvalidValue(f"rows must be a whole number from 1 to {2**20}. Got {self.rows!r}")
 
-    def places(self, n: int) -> int:
-        """Return how many places n persons have."""
-        return n * self.rows
+    @property
+    def each(self) -> int:
+        """How many places a person has: k."""
+        return self.rows
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
-        """Return the number of persons and the cells of their rows, from a list of columns, the person last."""
-        others, person, names = split_person(records, self.columns)
-        inside, cell = self.placed(others, missing, public=public)
-        own = person[inside] >= 0
-        person, cell = person[inside][own], cell[own]
+    def _taken(self, person: Any, cell: Any, names: Sequence[str]) -> Any:
         kept = cell[chosen(person, cell, names, self.rows, self.key)]
-        return self.gathered(len(names), np.bincount(kept, minlength=self.cells), [])
-
-    def gathered(self, n: int, counts: Any, sums: Any) -> Statistics:
-        """Return statistics from the counts of the cells."""
-        return Statistics(n, self.flat.gathered(self.places(n), counts, sums).total)
-
-    def check_sums(self, n: int) -> None:
-        """Raise unless a double holds every count exactly."""
-        self.flat.check_sums(self.places(n))
-
-    def check(self, statistics: Statistics) -> Statistics:
-        """Return counts that the rows of n persons can have."""
-        n, total = self._checked_total(statistics)
-        self.flat.check(Statistics(self.places(n), total))
-        return statistics
-
-    def project(self, n: int, total: Floats) -> Floats:
-        """Return the nearest counts of so many places."""
-        return nearest_counts(np.asarray(total, dtype=np.float64), float(self.places(n)))
-
-    def movement(self, n: int) -> Movement:
-        """Return how far one person moves the counts: k away from some, k towards others."""
-        del n
-        k = self.rows
-        return Movement(1.0, 2 if k == 1 else 0, int(k == 1), 2.0 * k * k, 2.0 * k)
-
-    def blocks(self, n: int) -> tuple[Block, ...]:
-        """Return the counts as one block."""
-        return (Block(self.size, self.movement(n)),)
-
-    def middle(self) -> list[float]:
-        """Return equal shares of the places of a person."""
-        return [self.rows * share for share in self.flat.middle()]
-
-    def _fits(self, mean: Floats) -> tuple[bool, str]:
-        return self.flat._fits(mean / self.rows)[0], f"{self.size} numbers, {self.rows} in all"
-
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return the first person with all k rows in the first cell, and with all of them elsewhere."""
-        last = self.cells - 1
-        rest = np.zeros(self.cells)
-        rest[last] = (n - 1) * self.rows
-        first, second = rest.copy(), rest.copy()
-        first[0] += self.rows
-        if last > 0:
-            second[last] += self.rows
-        return [(self.gathered(n, first, []), self.gathered(n, second, []))]
-
-    def apart(self, gap: Floats) -> bool:
-        """Say whether one person can have moved the counts this far."""
-        return bool(np.abs(gap).sum() <= 2 * self.rows)
+        return np.bincount(kept, minlength=self.cells)
 
     @classmethod
     def example(cls) -> PersonRows:

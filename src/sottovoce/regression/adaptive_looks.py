@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -21,6 +21,7 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.relation import REPLACE_ONE
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
@@ -96,6 +97,7 @@ class AdaptiveLooks(Mechanism):
     @classmethod
     def calibrate(cls, system: Formula, n: int, target: Promise) -> Self:
         """Return the looks with the least noise that keep the promise."""
+        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
         rho = largest_keeping(ZeroConcentratedProfile, target, high=1e4, name="rho")
         return cls(system, n, rho)
 
@@ -112,7 +114,8 @@ class AdaptiveLooks(Mechanism):
     @property
     def profile(self) -> Profile:
         """What all looks cost."""
-        return ZeroConcentratedProfile(self.rho if self.n else 0.0)
+        found = ZeroConcentratedProfile(self.rho if self.n else 0.0)
+        return found.about(REPLACE_ONE.of_person()) if self.system.facts.person else found
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
@@ -152,6 +155,8 @@ class AdaptiveLooks(Mechanism):
             return records
         if self.system.where is not None:
             raise InvalidValue("a regression where a condition holds reads a table; ask it through a curator")
+        if self.system.facts.person is not None and not self.system.averaged:
+            raise InvalidValue("one row a person is chosen in a table; ask through a curator")
         try:
             columns = tuple(records[name] for name in self.system.columns)
         except (KeyError, TypeError, IndexError, ValueError):
@@ -233,7 +238,8 @@ class AdaptiveLooks(Mechanism):
     def path(self) -> tuple[tuple[Look, dict[str, float]], ...]:
         """The looks, each with its noise, that an imagined table of typical records led to once."""
         typical = self.reading.typical()
-        columns = tuple([column[k % len(column)] for k in range(self.n)] for column in typical)
+        records = [tuple(column[k % len(column)] for column in typical) for k in range(self.n)]
+        columns = tuple(self.reading.arranged(records))
         seen, rng = self.see(HeldRecords(columns)), seeded_rng(0)
         found: list[tuple[Look, dict[str, float]]] = []
 
@@ -272,19 +278,18 @@ class AdaptiveLooks(Mechanism):
     @cached_property
     def _pair(self) -> tuple[HeldRecords, HeldRecords]:
         records = list(itertools.islice(itertools.product(*self.reading.typical()), _TRIED))
-        held = HeldRecords(tuple(map(list, zip(*records, strict=True))))
         scaled = []
         for look, scales in self.path:
             noise = np.concatenate(
                 [np.full(size, n.scale) for n, size in zip(self.noises(look, scales), look.sizes.values(), strict=True)]
             )
-            each = [look.read([[cell] for cell in record]).total / noise for record in zip(*held.columns, strict=True)]
+            each = [look.read(look.arranged([record])).total / noise for record in records]
             scaled.append(np.array(each))
         whole = np.concatenate(scaled, axis=1)
         gaps = np.linalg.norm(whole[:, None] - whole[None], axis=2)
         i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
         rest = [records[int(j)]] * (self.n - 1)
-        made = [HeldRecords(tuple(map(list, zip(*[records[int(k)], *rest], strict=True)))) for k in (i, j)]
+        made = [HeldRecords(tuple(self.reading.arranged([records[int(k)], *rest]))) for k in (i, j)]
         return made[0], made[1]
 
     def worst_pair(self) -> tuple[Any, Any]:

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import ibis
+import numpy as np
 
-from sottovoce.readings import PersonCells, PersonLook, PersonMoments, PersonRows
+from sottovoce.readings import PersonCells, PersonLook, PersonMoments, PersonRows, Statistics
+from sottovoce.readings.group_moments import STEPS
+from sottovoce.readings.person_cells import PersonPlaces
 from sottovoce.tables.columns import field
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.group_moments import by_cell, cell_codes, group_codes, measured, placed_rows
@@ -60,9 +63,20 @@ def person_moments(asked: Asked, reading: PersonMoments) -> Plan:
 
 
 def person_cells(asked: Asked, reading: PersonCells) -> Plan:
-    """Plan rows of (cell, persons): each person in the cell that most of their rows are in."""
-    placed = _cells(asked, reading)
-    return by_cell(asked.engine, _commonest(asked.engine, placed, reading.shape, 0), reading)
+    """Plan rows of (cell, shares), and of cell -1 with the number of persons."""
+    engine, placed = asked.engine, _cells(asked, reading)
+    placed = engine.stage(placed.filter(placed.p.notnull()))
+    by = placed.group_by("p", "cell").aggregate(rows=placed.count().cast("int64"))
+    inside = by.filter(by.cell >= 0)
+    whole = inside.group_by("p").aggregate(whole=inside["rows"].sum().cast("int64"))
+    each = engine.stage(inside.join(whole, "p").select("cell", "rows", "whole"))
+    parts = each["rows"] * STEPS
+    each = engine.stage(each.mutate(share=(parts.cast("float64") / each.whole.cast("float64")).floor().cast("int64")))
+    # The double may have been rounded up to the next whole number.
+    share = ibis.cases((each.share * each.whole > each["rows"] * STEPS, each.share - 1), else_=each.share)
+    each = engine.stage(each.select(cell=each.cell, share=share))
+    found = each.group_by("cell").aggregate(records=engine.total(each.share))
+    return _with_persons(reading, found, placed)
 
 
 def person_rows(asked: Asked, reading: PersonRows) -> Plan:
@@ -70,20 +84,25 @@ def person_rows(asked: Asked, reading: PersonRows) -> Plan:
     placed = _cells(asked, reading)
     placed = asked.engine.stage(placed.filter(placed.p.notnull()))
     inside = placed.filter(placed.cell >= 0)
-    kept = first_rows(asked.engine, inside, inside.p, ["cell"], reading.rows, reading.key)
-    found = kept.group_by("cell").aggregate(records=kept.count().cast("int64"))
-    persons = placed.aggregate(records=placed.p.nunique().cast("int64"))
-    query = found.union(persons.select(cell=ibis.literal(-1).cast("int64"), records=persons.records))
-    plain = by_cell(asked.engine, placed.select("cell"), reading).decode
+    kept = first_rows(asked.engine, inside, "p", ["cell"], reading.rows, reading.key)
+    found = kept.group_by("cell").aggregate(records=kept.count().cast("string"))
+    return _with_persons(reading, found, placed)
 
-    def decode(rows: Any) -> Any:
-        counts, n = rows[rows[:, 0] >= 0], int(rows[rows[:, 0] < 0, 1].sum())
-        return reading.gathered(n, plain(counts).total[: reading.cells], [])
+
+def _with_persons(reading: PersonPlaces, found: Any, placed: Any) -> Plan:
+    """Plan what was found in each cell, and in a row of its own (cell -1) how many persons there are."""
+    persons = placed.aggregate(records=placed.p.nunique().cast("string"))
+    query = found.union(persons.select(cell=ibis.literal(-1).cast("int64"), records=persons.records))
+
+    def decode(rows: Any) -> Statistics:
+        inside, counts = rows[rows[:, 0] >= 0], np.zeros(reading.cells)
+        counts[inside[:, 0]] = inside[:, 1]
+        return reading.gathered(int(rows[rows[:, 0] < 0, 1].sum()), counts, [])
 
     return Plan(query, decode, many=True)
 
 
-def _cells(asked: Asked, reading: PersonCells) -> Any:
+def _cells(asked: Asked, reading: PersonPlaces) -> Any:
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
     person = person_of(asked.records, asked.names[-1])
@@ -103,7 +122,7 @@ def person_look(asked: Asked, reading: PersonLook) -> Plan:
     rows = engine.stage(rows.select(person=rows.person, known=rows.known, **parts))
     summed = rows.group_by("person").aggregate(
         rows=ibis.cases((rows.known, 1), else_=0).sum().cast("float64"),
-        **{name: rows[name].sum().cast("float64") for name in parts},
+        **{name: engine.added(rows[name]) for name in parts},
     )
     below = ibis.greatest(summed["rows"], number(1.0))
     each = engine.stage(summed.select(**{name: engine.integer(summed[name] / below) for name in parts}))
@@ -120,12 +139,12 @@ def _commonest(engine: Engine, placed: Any, shape: Sequence[int], sums: int) -> 
     if cells == 1:  # one cell, or none: a row outside adds zeros
         each = placed.group_by("p").aggregate(
             rows=ibis.cases((placed.cell >= 0, 1), else_=0).sum().cast("float64"),
-            **{name: placed[name].sum().cast("float64") for name in names},
+            **{name: engine.added(placed[name]) for name in names},
         )
         cell = ibis.cases((each["rows"] > number(0.0), 0), else_=-1).cast("int64")
     else:
         by = placed.group_by("p", "cell").aggregate(
-            rows=placed.count().cast("int64"), **{name: placed[name].sum().cast("float64") for name in names}
+            rows=placed.count().cast("int64"), **{name: engine.added(placed[name]) for name in names}
         )
         # Most rows first, then the first cell; no two cells of a person have the same rank.
         rank = ibis.cases((by.cell >= 0, by["rows"] * (cells + 1) + (cells - by.cell)), else_=0)
@@ -140,22 +159,31 @@ def _commonest(engine: Engine, placed: Any, shape: Sequence[int], sums: int) -> 
     return engine.stage(each.select(cell=cell, **{name: engine.integer(each[name] / below) for name in names}))
 
 
-def first_rows(engine: Engine, rows: Any, person: Any, holds: Sequence[str], most: int, key: str) -> Any:
+def first_rows(
+    engine: Engine,
+    rows: Any,
+    person: str,
+    holds: Sequence[str],
+    most: int,
+    key: str,
+    *,
+    first: Sequence[str] = (),
+    raw: Sequence[str] = (),
+    mark: str = "_",
+) -> Any:
     """Return the rows of each person whose hash comes first, at most so many.
 
     The hash is of the key, the person, what the row holds, and which of its like it is. Rows that hold the same are
-    numbered among themselves, so it makes no difference which of them is which.
+    numbered by their `raw` columns, so it makes no difference where they are stored: which of two equal ones is which
+    is all the same. Rows whose `first` are lower go before others. New columns begin with `mark`.
     """
-    named = rows.mutate(p=person)
-    alike = ibis.window(group_by=["p", *holds], order_by=list(holds))
-    numbered = engine.stage(named.mutate(copy=ibis.row_number().over(alike) + 1))
-    parts = [ibis.literal(key), *(numbered[name].cast("string") for name in ("p", *holds, "copy"))]
-    text = parts[0]
-    for part in parts[1:]:
-        text = text + ibis.literal("|") + part
-    hashed = engine.stage(numbered.mutate(digest=_md5(text)))
-    ranked = hashed.mutate(
-        place=ibis.row_number().over(ibis.window(group_by="p", order_by=["digest", *holds, "copy"]))
-    )
-    ranked = engine.stage(ranked)
-    return ranked.filter(ranked.place < most)
+    copy, digest, place = (mark + word for word in ("copy", "digest", "place"))
+    alike = ibis.window(group_by=[person, *holds], order_by=list(raw or holds))
+    numbered = engine.stage(rows.mutate(**{copy: ibis.row_number().over(alike) + 1}))
+    text: Any = ibis.literal(key)
+    for name in (person, *holds, copy):
+        text = text + ibis.literal("|") + numbered[name].cast("string")
+    hashed = engine.stage(numbered.mutate(**{digest: _md5(text)}))
+    order = ibis.window(group_by=person, order_by=[*first, digest, *holds, copy])
+    ranked = engine.stage(hashed.mutate(**{place: ibis.row_number().over(order)}))
+    return ranked.filter(ranked[place] < most)
