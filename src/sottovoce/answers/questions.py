@@ -88,8 +88,6 @@ class Question:
             raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
         conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
         object.__setattr__(self, "facts", self.facts.about([*named, *conditions]))
-        if self.facts.person in [*named, *conditions]:
-            raise InvalidValue(f"{self.facts.person!r} says whose a row is; nobody is asked about it")
         object.__setattr__(self, "prior", float(as_floats("prior", self.prior, 0.0)))
         if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
             raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
@@ -109,11 +107,7 @@ class Question:
         if self.verb == "proportion" and self.values < 2:
             raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
         self._check_cells()
-        if self.rows > 1 and self.verb != "counts":
-            raise InvalidValue(
-                f"{self.verb} takes one record a person, for rows of one person go together: Person() averages their "
-                f"rows, Person(rows=1) takes one. Person(rows={self.rows}) is for counts"
-            )
+        self._check_persons([*named, *conditions])
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
 
     def _check_cells(self) -> None:
@@ -125,6 +119,15 @@ class Question:
             self.facts[n] != self.cells.facts[n] for n in self.cells.names
         ):
             raise InvalidValue("these cells were cut by other facts than those of the table")
+
+    def _check_persons(self, named: list[str]) -> None:
+        if self.facts.person in named:
+            raise InvalidValue(f"{self.facts.person!r} says whose a row is; nobody is asked about it")
+        if self.rows > 1 and self.verb != "counts":
+            raise InvalidValue(
+                f"{self.verb} takes one record a person, for rows of one person go together: Person() averages their "
+                f"rows, Person(rows=1) takes one. Person(rows={self.rows}) is for counts"
+            )
 
     @property
     def parameter(self) -> str:
@@ -163,9 +166,7 @@ class Question:
             asked = self.columns_asked[0]
             fillers = (_filler(self.facts[asked]),)
             counted = bool(self.by) or self.where is not None or None in fillers
-            return self._grouped(
-                list(self.by), measures=((0.0, 1.0),), fillers=fillers, squared=True, counted=counted
-            )
+            return self._grouped(list(self.by), measures=((0.0, 1.0),), fillers=fillers, squared=True, counted=counted)
         if self.verb in ("proportion", "counts"):
             return self._grouped([*self.by, *self.columns_asked])
         if self.verb == "quantiles":

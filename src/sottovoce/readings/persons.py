@@ -20,7 +20,7 @@ def whose(identifiers: Any) -> tuple[Whole, list[str]]:
     """Return a number for whom each row belongs to, -1 for nobody, and the identifiers as texts by that number.
 
     Whole numbers are the same person in whatever type they come (1, 1.0); what is missing, a fraction, or cannot be
-    told from anything else, is nobody.
+    told from anything else, is nobody, and so is a double beyond 2⁶².
 
     >>> whose(["a", None, "b", "a"])
     (array([ 0, -1,  1,  0]), ['a', 'b'])
@@ -42,11 +42,11 @@ def _listed(identifiers: Any) -> Any:
 
 def _place(one: Any, known: dict[Any, int]) -> int:
     try:
-        if one is None or one != one:
+        if one is None or one != one:  # noqa: PLR0124 - NaN
             return -1
         kind = type(one).__name__
         if isinstance(one, bool | int | float | np.number | np.bool_) and not isinstance(one, np.timedelta64):
-            if int(one) != one:
+            if int(one) != one or (isinstance(one, float | np.floating) and abs(one) > 2.0**62):
                 return -1
             kind, one = "number", int(one)
         return known.setdefault((kind, one), len(known))

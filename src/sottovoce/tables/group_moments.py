@@ -62,9 +62,7 @@ def cell_codes(asked: Asked, reading: CellCounts) -> list[Any]:
     ]
 
 
-def measured(
-    asked: Asked, names: Sequence[str], scales: Sequence[Scale], fillers: Sequence[float | None]
-) -> list[Any]:
+def measured(asked: Asked, names: Sequence[str], scales: Sequence[Scale], fillers: Sequence[float | None]) -> list[Any]:
     """Return numbers in whole steps, null where missing."""
     return [
         _steps(asked.engine, _double(asked, name), scale, filler)
@@ -72,10 +70,8 @@ def measured(
     ]
 
 
-def placed_rows(
-    asked: Asked, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: Any
-) -> Any:
-    """Return a record's cell from its place in every column, -1 for none, and what it adds there: t0, t1, …"""
+def placed_rows(asked: Asked, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: Any) -> Any:
+    """Return a record's cell from its place in every column, -1 for none, and what it adds there (t0, t1 and so on)."""
     columns = {f"c{i}": code.cast("int64") for i, code in enumerate(codes)}
     columns |= {f"t{i}": step for i, step in enumerate(steps)}
     kept = ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)

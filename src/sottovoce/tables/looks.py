@@ -218,7 +218,7 @@ def sums_of(rows: Any, reading: Look, information: Callable[[int, int], Any] | N
 
 def places(D: int, *, off: bool) -> list[tuple[int, int]]:
     """Return the entries of a symmetric matrix on its diagonal, or above it."""
-    return [(int(i), int(j)) for i, j in zip(*np.triu_indices(D, 1), strict=True)] if off else [(i, i) for i in range(D)]
+    return [(i, j) for i in range(D) for j in range(i + 1, D)] if off else [(i, i) for i in range(D)]
 
 
 def product(rows: Any, reading: Look, i: int, j: int) -> Any:

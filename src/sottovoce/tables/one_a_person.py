@@ -79,7 +79,9 @@ def _one_row(asked: Asked, facts: Facts, names: Sequence[str], key: str) -> Any:
     engine, records, own = asked.engine, asked.records, _columns(facts)
     named = list(dict.fromkeys(names))
     if unknown := [name for name in named if name not in own]:
-        raise InvalidValue(f"one row a person is chosen by columns that the facts describe; they do not name {unknown[0]!r}")
+        raise InvalidValue(
+            f"one row a person is chosen by columns that the facts describe, and they do not name {unknown[0]!r}"
+        )
     mark = "_"
     while any(name.lower().startswith(mark) for name in records.columns):
         mark += "_"
