@@ -28,6 +28,7 @@ from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.numbers import real
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
@@ -38,6 +39,7 @@ __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 _LONGEST_PURPOSE = 300
 _SECRET_GRID = 1.0
 """Where n is a secret, answers leave after whole seconds unless said otherwise: reading takes as long as n says."""
+_ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
 
 
 @runtime_checkable
@@ -49,7 +51,7 @@ class Records(Protocol):
         """The names and types of the columns: public."""
 
     def count(self) -> int:
-        """Return n, the number of records; asked only where it is public."""
+        """Return n, the number of records, asked only where it is public. Of persons a curator asks ``count(column)``."""
 
     def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
         """Raise what `read` would raise for this question, without reading a record."""
@@ -102,7 +104,11 @@ class Curator(PaidVerbs):
         file or table have one budget in a ledger.
     facts
         What is public of the columns, or the TOML file that says so: what a missing value counts as, the types of a
-        CSV file, the bounds and classes of what `fit` fits.
+        CSV file, the bounds and classes of what `fit` fits, whose a row is.
+    protect
+        ``"persons"``: every promise is about all rows of a person together, n is the number of persons, and a person
+        is one record in every answer. The default where the facts name a `Person`. ``"rows"`` must be said: every
+        promise is then about a row, not a person.
     types
         For CSV, the types of columns that are not text, where no facts say; see `open_table`.
     n
@@ -155,12 +161,16 @@ class Curator(PaidVerbs):
         keep_values: bool = True,
         anchor: str | os.PathLike[str] | None = None,
         time_grid: float | None = None,
+        protect: str | None = None,
     ) -> None:
         self._time_grid = None if time_grid is None else real("time_grid", time_grid, above=0.0)
         self.who = _user() if who is None else who
         self._keep = keep_values
         self._turn = threading.Lock()
         self.facts = facts if facts is None or isinstance(facts, Facts) else read_facts(facts)
+        self.person, self.protects_rows_of_persons = _protected(self.facts, protect)
+        if self.protects_rows_of_persons and self.facts is not None:
+            self.facts = self.facts.of_rows()
         with contextlib.ExitStack() as opened:
             self._table = _open(data, self.facts, types, opened)
             _check_facts(self.facts, self._table.schema)
@@ -175,7 +185,7 @@ class Curator(PaidVerbs):
                 self._ledger = ledger
             else:
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
-            self.budget = self._budget(budget, n, order, named=dataset is not None)
+            self.budget = self._budget(self._of_whom(budget), n, order, named=dataset is not None)
             if self.budget.n is None and time_grid is None:
                 self._time_grid = _SECRET_GRID
             source = self.budget.source
@@ -194,14 +204,19 @@ class Curator(PaidVerbs):
             hidden = True
         if hidden and promise is not None:
             promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
-        n = None if hidden else self._table.count()  # a secret is not even counted
+        n = None if hidden else self._count()  # a secret is not even counted
         if n == 0:
-            raise InvalidData(f"{self.dataset!r} has no records")
+            raise InvalidData(f"{self.dataset!r} has no {self._units}")
         if found is None:
             if promise is None:
                 raise InvalidValue(f"{self.dataset!r} has no budget in {self._ledger.url}; say budget=... to open it")
             facts: dict[str, Any] = {"n": n, "schema": schema, "order": order, "who": self.who}
             return self._ledger.open_budget(self.dataset, promise, **facts, source=self._source())
+        if found.relation.unit != self._unit:
+            raise InvalidValue(
+                f"the budget of {self.dataset!r} was opened for "
+                + ("persons; name the Person in the facts, and leave protect= out" if self.person is None else _ROWS)
+            )
         if promise is not None and promise != found.promise:
             raise InvalidValue(f"the budget of {self.dataset!r} is {found.promise} and never changes. Got {promise}")
         if order is not None and order != found.filter["order"]:
@@ -209,7 +224,7 @@ class Curator(PaidVerbs):
                 f"the budget of {self.dataset!r} is counted at order {found.filter['order']}. Got {order}"
             )
         if n is not None and n != found.n:
-            raise InvalidData(f"{self.dataset!r} had {found.n} records when its budget was opened. Got {n}")
+            raise InvalidData(f"{self.dataset!r} had {found.n} {self._units} when its budget was opened. Got {n}")
         if schema != dict(found.schema):
             raise InvalidData(
                 f"{self.dataset!r} had the columns {dict(found.schema)} when its budget was opened. Got {schema}"
@@ -217,6 +232,40 @@ class Curator(PaidVerbs):
         if found.source is not None and self._origin is not None:
             self._check_source(found.source)
         return found
+
+    @property
+    def _unit(self) -> str:
+        """What a record is: of a person, all that is there of one."""
+        return "record" if self.person is None else "person"
+
+    @property
+    def _units(self) -> str:
+        return f"{self._unit}s"
+
+    def _count(self) -> int:
+        if self.person is None:
+            return self._table.count()
+        table: Any = self._table
+        return int(table.count(self.person))
+
+    def _whose(self) -> dict[str, Any]:
+        """Return what a table is told of persons, if anything."""
+        return {} if self.person is None else {"persons": self.facts}
+
+    def _of_whom(self, promise: Promise | None) -> Promise | None:
+        """Return a promise as it is meant here: of a person, where persons are protected."""
+        if promise is None or self.person is None:
+            return promise
+        return promise.under(replace(promise.relation, unit="person"))
+
+    def claimed(self, profile: Profile) -> Profile:
+        """Return what a mechanism's claim about its records says here: where persons are protected, of a person.
+
+        A mechanism is then shown one record a person, the average of theirs or one row; see `Table.read`.
+        """
+        if self.person is None or profile.relation.unit == "person":
+            return profile
+        return profile.about(replace(profile.relation, unit="person"))
 
     def _same_data(self, *, named: bool) -> Budget | None:
         """Return the budget that this data has under another name, or refuse a second one."""
@@ -398,9 +447,10 @@ class Curator(PaidVerbs):
         question |= _purpose(purpose)
         if (data := self._data()) is not None:  # a key then answers for this data alone
             question["data"] = data
+        cost = self.claimed(mechanism.cost(draws))
         granted = self._ledger.reserve(
             budget,
-            mechanism.cost(draws),
+            cost,
             told | {"mechanism": mechanism.to_dict()} | question,  # nobody talks over what is asked
             who=self.who if who is None else who,
             key=idempotency_key,
@@ -417,6 +467,7 @@ class Curator(PaidVerbs):
                 )
             if release.reproducible:
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
+            release = replace(release, profile=cost)
             return release if then is None else then(release)
 
         return Paid(granted, make)
@@ -455,9 +506,10 @@ class Curator(PaidVerbs):
                 "formula, which need not: curator.regress(...)"
             )
         names = [features] if isinstance(features, str) else list(features)
-        mechanism = estimator.mechanism_for(
-            self.budget.n, self.promise(spend, part), facts=self.facts, features=names, label=label
-        )
+        promise = self.promise(spend, part)
+        if promise is not None:  # it is shown one record a person, and speaks of records
+            promise = promise.under(replace(promise.relation, unit="record"))
+        mechanism = estimator.mechanism_for(self.budget.n, promise, facts=self.facts, features=names, label=label)
         columns = mechanism.columns or [*names, *([] if label is None else [label])]
         columns = columns[0] if len(columns) == 1 else columns
         made = self.draft(mechanism, columns, part=part, **options)
@@ -472,9 +524,11 @@ class Curator(PaidVerbs):
             read = parse_spend(spend)
             spend = parse_promise(read) if isinstance(read, str) else read
         budget = self.budget if part is None else self._part(part)
-        if spend is None or isinstance(spend, Promise):
-            usual = spend is not None and spend.relation == REPLACE_ONE
-            return spend.under(budget.relation) if usual and spend is not None else spend
+        if spend is None:
+            return None
+        if isinstance(spend, Promise):
+            usual = spend.relation == REPLACE_ONE
+            return spend.under(budget.relation) if usual else self._of_whom(spend)
         return PrivacyFilter.from_dict(budget.filter).share(spend)
 
     def _missing(self, column: str | Sequence[str] | None) -> Any:
@@ -539,7 +593,7 @@ class Curator(PaidVerbs):
     ) -> None:
         """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
         self._check(mechanism, rng)
-        self._table.check(mechanism, column, where=where, missing=missing)
+        self._table.check(mechanism, column, where=where, missing=missing, **self._whose())
 
     def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
         if rng is not None and not is_secure(rng):
@@ -552,7 +606,11 @@ class Curator(PaidVerbs):
                 "condition (where=...)"
             )
         if mechanism.n != self.budget.n:
-            has = "keeps its number of records a secret" if self.budget.n is None else f"has {self.budget.n} records"
+            has = (
+                f"keeps its number of {self._units} a secret"
+                if self.budget.n is None
+                else f"has {self.budget.n} {self._units}"
+            )
             raise InvalidValue(
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.budget.n}"
             )
@@ -593,7 +651,7 @@ class Curator(PaidVerbs):
 
     def _repr_html_(self) -> str:
         n = "a secret" if self.budget.n is None else f"{self.budget.n:,}"
-        facts = [("records", n), ("budget", str(self.budget.promise))]
+        facts = [(self._units, n), ("budget", str(self.budget.promise))]
         if self.facts is not None:
             facts.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
         try:
@@ -633,12 +691,22 @@ class _TableLooks(Looks):
         """Return what a reading makes of the table, of the n that its budget was opened for where that is public."""
         curator = self.curator
         with curator._turn:
-            seen = curator._table.read(reading, self.column, **self.asked)
+            seen = curator._table.read(reading, self.column, **self.asked, **curator._whose())
         if curator.budget.n is not None and seen.n != curator.budget.n:
             raise InvalidData(
-                f"{curator.dataset!r} had {curator.budget.n} records when its budget was opened; it changed"
+                f"{curator.dataset!r} had {curator.budget.n} {curator._units} when its budget was opened; it changed"
             )
         return seen
+
+
+def _protected(facts: Facts | None, protect: str | None) -> tuple[str | None, bool]:
+    """Return the column of persons where persons are protected, and whether rows of persons are instead."""
+    if protect not in (None, "persons", "rows"):
+        raise InvalidValue(f"protect= is 'persons' or 'rows'. Got {protect!r}")
+    person = None if facts is None else facts.person
+    if protect == "persons" and person is None:
+        raise InvalidValue("protect='persons' needs facts that say whose a row is: Facts(..., patient=Person())")
+    return (None, person is not None) if protect == "rows" else (person, False)
 
 
 def _user() -> str:

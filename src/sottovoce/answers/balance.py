@@ -69,14 +69,15 @@ class Imagined:
         reading = question.reading if reading is None else reading
         groups = math.prod(len(categories_of(name, question.facts[name])) for name in question.by)
         sizes = self.sizes(n, groups)
-        if question.verb in ("proportion", "counts"):
+        if question.verb in ("proportion", "counts") and not reading.measures:
             inside = np.outer(sizes, self._shares(question)).ravel()
         elif question.verb == "quantiles":
             inside = np.outer(sizes, self._bins(np.asarray(reading.edges))).ravel()
         else:
             inside = sizes
         inside = np.rint(inside)
-        parts = [np.append(inside, max(n - inside.sum(), 0.0))] if reading.counted else []
+        counts = inside * reading.fine
+        parts = [np.append(counts, max(reading.places(n) - counts.sum(), 0.0))] if reading.counted else []
         parts += [np.zeros(reading.cells)] * len(reading.measures)
         parts += [np.rint(inside * (2 * self.spread) ** 2 * STEPS)] * reading.squared
         return np.concatenate(parts).astype(np.int64)

@@ -24,7 +24,7 @@ _SLACK = 1 + 1e-9
 
 def cell_noises(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> tuple[IntegerNoise, ...]:
     """Return the noise on the counts and on each sum, in whole steps."""
-    units = [1] * reading.counted + [STEPS] * reading.moments
+    units = [reading.fine] * reading.counted + [STEPS] * reading.moments
     weights = cell_weights(reading, noise)
     return tuple(IntegerNoise(noise, scale * unit / weight) for unit, weight in zip(units, weights, strict=True))
 
@@ -50,7 +50,7 @@ def cell_profile(
 ) -> Profile:
     """Return what a release provably does: exact where only counts are released."""
     if not reading.measures:
-        return noise_profile([IntegerNoise(noise, scale)], reading.blocks(None if relation.hides_n else 1), relation)
+        return _counts_profile(reading, IntegerNoise(noise, scale * reading.fine), relation)
     if noise == "laplace":
         return PureProfile(max(map(sum, _moves(reading, noise, 1, relation))) / scale * _SLACK, relation=relation)
     unit = _SLACK / scale**2
@@ -61,6 +61,17 @@ def cell_profile(
     if math.isfinite(mu):
         return GaussianProfile(mu, basis=Basis.BOUND, relation=relation)
     return ZeroConcentratedProfile(max(map(sum, _moves(reading, noise, 2, relation))) * unit / 2, relation=relation)
+
+
+def _counts_profile(reading: GroupMoments | CellCounts, noise: IntegerNoise, relation: Relation) -> Profile:
+    """Return what noise on counts provably does, exact where one or two counts move by one."""
+    blocks = reading.blocks(None if relation.hides_n else 1)
+    move = blocks[0].movement
+    if noise.kind == "gaussian" and not move.cells:  # of a person with several rows, any counts may move
+        mu = lattice_mu([(move.squares / noise.scale**2 * _SLACK, noise.scale)], reading.size)
+        if math.isfinite(mu):
+            return GaussianProfile(mu, basis=Basis.BOUND, relation=relation)
+    return noise_profile([noise], blocks, relation)
 
 
 def _moves(

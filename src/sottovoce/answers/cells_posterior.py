@@ -88,20 +88,33 @@ class CellsPosterior:
         """Return draws of the true counts of all cells, those of no cell last."""
         if not self.reading.counted:
             return np.broadcast_to([float(self.n or 0), 0.0], (draws, 2))
-        noisy = self.reading.split(self.cells)[0].astype(np.float64)
         alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4)
-        return cell_draws(noisy, self.noises[0], self.n, alphas, draws, rng)
+        noisy, noise, room = self._noisy_counts()
+        return self._unrounded(cell_draws(noisy, noise, room, alphas, draws, rng), rng)
+
+    def _noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
+        """Return noisy counts, the noise on them and what they add up to; shares of persons as if they were counts."""
+        fine = self.reading.fine
+        noisy = self.reading.split(self.cells)[0].astype(np.float64) / fine
+        room = None if self.n is None else self.reading.places(self.n) // fine
+        return noisy, IntegerNoise(self.noise, self.noises[0].scale / fine), room
+
+    def _unrounded(self, counts: Floats, rng: np.random.Generator) -> Floats:
+        """Return draws of sums of shares from draws of whole numbers: anywhere within half a person of them."""
+        return counts if self.reading.fine == 1 else np.maximum(counts + rng.random(counts.shape) - 0.5, 0.0)
 
     def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         if self.question.pool:
-            noisy = self.reading.split(self.cells)[0][:-1].astype(np.float64)
-            most = most_records(noisy, self.noises[0]) if self.n is None else self.n
-            found = pooled_counts(noisy, self.noises[0], most, self.reading.shape, draws, rng)
+            noisy, noise, room = self._noisy_counts()
+            most = most_records(noisy[:-1], noise) if room is None else room
+            found = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
         else:
             found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
         return found, np.zeros(found.shape[1])
 
     def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        if self.question.shares_of_yes:  # records are shares, no longer yes or no
+            return self._mean(draws, rng)
         values = self.question.values
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -102,7 +102,8 @@ class NoisyCells(Mechanism):
         """What one release provably does: exact where only counts are released, a proven bound elsewhere."""
         if self.n == 0:  # no record, no neighbour
             return ZeroConcentratedProfile(0.0)
-        return cell_profile(self.reading, self.noise, self.scale, self.relation)
+        found = cell_profile(self.reading, self.noise, self.scale, self.relation)
+        return found.about(self.relation.of_person()) if self.system.facts.person else found
 
     @classmethod
     def calibrate(
@@ -144,9 +145,11 @@ class NoisyCells(Mechanism):
         if kind not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {kind!r}")
         relation = REPLACE_ONE if n is not None else ADD_REMOVE
+        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
 
         def scale_for(reading: GroupMoments | CellCounts) -> float:
             counted = n is not None and not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
+            counted = counted and bool(reading.blocks(n)[0].movement.cells)
 
             def profile(inverse: float) -> Profile:
                 if counted:  # two counts that move by one tell no more than one that moves by two; far quicker
@@ -169,7 +172,7 @@ class NoisyCells(Mechanism):
     @property
     def variance(self) -> float:
         """The variance of the noise on what the answer rests on most: the sums of t, or else the counts."""
-        place, unit = (-self.reading.moments, STEPS) if self.reading.measures else (0, 1)
+        place, unit = (-self.reading.moments, STEPS) if self.reading.measures else (0, self.reading.fine)
         return self.noises[place].variance / unit**2
 
     def cost(self, draws: int = 1) -> Profile:

@@ -15,7 +15,7 @@ from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats
 from sottovoce.privacy.plain import mapping
-from sottovoce.readings import CellCounts, GroupMoments, Statistics
+from sottovoce.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
 __all__ = ["VERBS", "Question"]
 
@@ -89,7 +89,7 @@ class Question:
         if len(set(named)) < len(named):
             raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
         conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
-        object.__setattr__(self, "facts", Facts({n: self.facts[n] for n in dict.fromkeys([*named, *conditions])}))
+        object.__setattr__(self, "facts", self.facts.about([*named, *conditions]))
         object.__setattr__(self, "prior", float(as_floats("prior", self.prior, 0.0)))
         if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
             raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
@@ -109,6 +109,7 @@ class Question:
         if self.verb == "proportion" and self.values < 2:
             raise InvalidValue(f"{self.columns_asked[0]!r} has one category, whose share is 1; ask for its counts")
         self._check_cells()
+        self._check_persons([*named, *conditions])
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
 
     def _check_cells(self) -> None:
@@ -121,6 +122,15 @@ class Question:
         ):
             raise InvalidValue("these cells were cut by other facts than those of the table")
 
+    def _check_persons(self, named: list[str]) -> None:
+        if self.facts.person in named:
+            raise InvalidValue(f"{self.facts.person!r} says whose a row is; nobody is asked about it")
+        if self.rows > 1 and self.verb != "counts":
+            raise InvalidValue(
+                f"{self.verb} takes one record a person, for rows of one person go together: Person() averages their "
+                f"rows, Person(rows=1) takes one. Person(rows={self.rows}) is for counts"
+            )
+
     @property
     def parameter(self) -> str:
         """The verb and its column, for names."""
@@ -128,10 +138,21 @@ class Question:
 
     @property
     def columns(self) -> list[str]:
-        """The columns to read, in the reading's order."""
-        if self.verb in ("proportion", "counts"):
-            return [*self.by, *self.columns_asked]
-        return [*self.by, *self.columns_asked, *([self.exposure] if self.exposure else [])]
+        """The columns to read, in the reading's order; whose a row is, last."""
+        exposure = [self.exposure] if self.exposure else []
+        person = [self.facts.person] if self.reading.persons and self.facts.person else []
+        return [*self.by, *self.columns_asked, *exposure, *person]
+
+    @property
+    def rows(self) -> int:
+        """How many rows a person may count with; 0 where a record is a person's average, or where nobody is told."""
+        persons = self.facts.persons
+        return 0 if persons is None or persons.rows is None else persons.rows
+
+    @property
+    def averaged(self) -> bool:
+        """Whether a record is the average of a person's rows."""
+        return self.facts.person is not None and not self.rows
 
     @property
     def reading(self) -> GroupMoments | CellCounts:
@@ -139,7 +160,15 @@ class Question:
         if self.cells is not None:
             axes = self.cells.axes
             marks = tuple(axis.marks[1:-1] if axis.numeric else axis.marks for axis in axes)
-            return CellCounts(tuple(axis.numeric for axis in axes), marks, tuple(axis.other for axis in axes))
+            return self._counted(tuple(axis.numeric for axis in axes), marks, tuple(axis.other for axis in axes))
+        if self.verb == "counts" and self.facts.person is not None:
+            plain = self._grouped([*self.by, *self.columns_asked])
+            return self._counted((False,) * len(plain.groups), plain.groups, plain.others)
+        if self.shares_of_yes:
+            asked = self.columns_asked[0]
+            fillers = (_filler(self.facts[asked]),)
+            counted = bool(self.by) or self.where is not None or None in fillers
+            return self._grouped(list(self.by), measures=((0.0, 1.0),), fillers=fillers, squared=True, counted=counted)
         if self.verb in ("proportion", "counts"):
             return self._grouped([*self.by, *self.columns_asked])
         if self.verb == "quantiles":
@@ -165,7 +194,20 @@ class Question:
             missing = getattr(column, "missing", None)
             groups.append(categories)
             others.append(-1 if missing is None else categories.index(missing))
-        return GroupMoments(tuple(groups), tuple(others), **rest)
+        # Of a person with several categories one row counts: a share of each would be no record of a category.
+        averaged = self.averaged and self.verb != "counts" and (self.verb != "proportion" or self._yes)
+        return (PersonMoments if averaged else GroupMoments)(tuple(groups), tuple(others), **rest)
+
+    def _counted(self, numeric: Any, marks: Any, others: Any) -> CellCounts:
+        if self.rows:
+            key = "" if self.facts.persons is None else self.facts.persons.key
+            return PersonRows(numeric, marks, others, self.rows, key)
+        return (PersonCells if self.averaged else CellCounts)(numeric, marks, others)
+
+    @property
+    def shares_of_yes(self) -> bool:
+        """Whether a flag is averaged: a person is then a share of yes, and the proportion a mean of shares."""
+        return self.verb == "proportion" and self._yes and self.averaged
 
     def _bounds(self, name: str) -> tuple[float, float]:
         column = self.facts[name]
@@ -222,6 +264,8 @@ class Question:
         """Return what is seen of records in memory: a frame or a mapping of columns. A condition is for tables."""
         if self.where is not None:
             raise InvalidValue("a condition is read in a table; open the records with open_table")
+        if self.facts.person is not None and not self.reading.persons:
+            raise InvalidValue("one row a person is chosen in a table; ask through a curator")
         return self.reading.read([records[name] for name in self.columns])
 
     def describe(self) -> str:

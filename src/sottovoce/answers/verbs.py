@@ -234,6 +234,10 @@ class PaidVerbs(Verbs):
     def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
         """Return the promise that goes with a share of the budget."""
 
+    @abstractmethod
+    def claimed(self, profile: Profile) -> Profile:
+        """Return what a mechanism's claim about its records says of who is protected."""
+
     draft: Callable[..., Any]
     """Reserve and make a release."""
 
@@ -250,7 +254,7 @@ class PaidVerbs(Verbs):
         charged = [self.budget] if part is None else [self.budget, part]
 
         def share(profile: Profile) -> float:
-            return max(one.share(price(one, profile)) for one in charged)
+            return max(one.share(price(one, self.claimed(profile))) for one in charged)
 
         return NoisyCells.calibrate(question, budget.n, target, price=share)
 

@@ -177,13 +177,41 @@ class Day(Column):
 
 @dataclass(frozen=True)
 class Person(Column):
-    """Whose record it is: an identifier that is never shown. A table has at most one such column.
+    """Whose row it is: an identifier that is never shown. A table has at most one such column.
 
-    It is declared, and not yet counted with: promises protect one record, and several rows of one person less together.
+    With it a promise protects a person, all rows of theirs together, and n is the number of persons. Rows without an
+    identifier belong to nobody and are left out.
+
+    Parameters
+    ----------
+    rows
+        None: a person counts as one record, the average of theirs. Or k: at most so many rows of a person count, each
+        as a record, chosen by a hash of what they hold, never by where they are stored.
+    key
+        What the hash is keyed with; another key chooses other rows.
+
+    Examples
+    --------
+    >>> Person(), Person(rows=3)
+    (Person(rows=None, key=''), Person(rows=3, key=''))
     """
 
     word: ClassVar[str] = "person"
     type: ClassVar[str] = "string"
+    rows: int | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            rows = self.rows
+            if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 2**20:
+                raise InvalidValue(f"rows must be a whole number from 1 to {2**20}. Got {rows!r}")
+        if not isinstance(self.key, str) or not self.key.isprintable():
+            raise InvalidValue("key must be a text of printable characters")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the column as plain values, without what is as usual."""
+        return {name: value for name, value in super().to_dict().items() if value != ""}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from sottovoce.facts.columns import Column, Person
@@ -40,6 +40,21 @@ class Facts(Mapping[str, Column]):
         if len(persons) > 1:
             raise InvalidValue(f"a record belongs to one person; give one Person. Got {', '.join(persons)}")
         self.person: str | None = persons[0] if persons else None
+
+    @property
+    def persons(self) -> Person | None:
+        """What is said of the column that tells whose a row is; None where there is none."""
+        column = None if self.person is None else self._columns[self.person]
+        return column if isinstance(column, Person) else None
+
+    def of_rows(self) -> Facts:
+        """Return the same facts without the person: what is asked of them then protects a row, not a person."""
+        return Facts({name: column for name, column in self._columns.items() if name != self.person})
+
+    def about(self, names: Iterable[str]) -> Facts:
+        """Return the facts of some columns, and of the person."""
+        wanted = dict.fromkeys([*names, *([] if self.person is None else [self.person])])
+        return Facts({name: self[name] for name in wanted})
 
     def __getitem__(self, name: str) -> Column:
         try:

@@ -110,13 +110,21 @@ def observed(answer: Any) -> Observed:
         raise InvalidValue(
             f"a model is fitted to noisy counts of cells: curator.counts(sv.Cells(facts, ...), spend=...). Got {got}"
         )
-    counts = posterior.reading.split(posterior.cells)[0]
+    if posterior.reading.measures:
+        raise InvalidValue("these are averages of persons, no counts; ask for counts of the same columns")
+    if question.rows > 1:
+        raise InvalidValue(
+            "a model takes one record a person, for rows of one person go together: Person() or Person(rows=1), not "
+            f"Person(rows={question.rows})"
+        )
+    fine = posterior.reading.fine  # shares of persons, to whole persons
+    counts = np.rint(posterior.reading.split(posterior.cells)[0] / fine).astype(np.int64)
     everyone = question.cells is not None and question.cells.everyone and question.where is None
     return Observed(
         counts[:-1],
         posterior.n,
         posterior.noise,
-        posterior.noises[0].scale,
+        posterior.noises[0].scale / fine,
         None if everyone else int(counts[-1]),
         question.cells,
         question.describe(),

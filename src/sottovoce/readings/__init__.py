@@ -11,6 +11,8 @@ from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
 from sottovoce.readings.look import HeldRecords, Look
 from sottovoce.readings.moments import Moments
+from sottovoce.readings.person_cells import PersonCells, PersonMoments, PersonRows
+from sottovoce.readings.person_look import PersonLook
 from sottovoce.readings.rows import ClippedRows, Rows
 
 __all__ = [
@@ -30,6 +32,10 @@ __all__ = [
     "Looks",
     "Moments",
     "Movement",
+    "PersonCells",
+    "PersonLook",
+    "PersonMoments",
+    "PersonRows",
     "Reading",
     "Rows",
     "Seen",

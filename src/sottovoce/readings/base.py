@@ -52,6 +52,10 @@ READINGS = Registry(
         "clipped rows": f"{_HERE}.rows:ClippedRows",
         "moments": f"{_HERE}.moments:Moments",
         "look": f"{_HERE}.look:Look",
+        "person moments": f"{_HERE}.person_cells:PersonMoments",
+        "person cells": f"{_HERE}.person_cells:PersonCells",
+        "rows of a person": f"{_HERE}.person_cells:PersonRows",
+        "person look": f"{_HERE}.person_look:PersonLook",
     },
     "sottovoce.readings",
 )
@@ -151,6 +155,8 @@ class Reading(ABC):
     """Whether a record is several columns."""
     hides_n: ClassVar[bool] = False
     """Whether it knows how far one record added or removed moves its total: n may then be a secret."""
+    persons: ClassVar[bool] = False
+    """Whether the last column says whose a row is, and a record is a person."""
 
     # What a kind implements.
 

@@ -45,6 +45,8 @@ class CellCounts(Reading):
     word: ClassVar[str] = "cell counts"
     vector: ClassVar[bool] = True
     hides_n: ClassVar[bool] = True
+    fine: ClassVar[int] = 1
+    """How many steps a count of one has."""
     measures: ClassVar[tuple[()]] = ()
     moments: ClassVar[int] = 0
     squared: ClassVar[bool] = False
@@ -86,6 +88,10 @@ class CellCounts(Reading):
         """How many columns are read."""
         return len(self.marks)
 
+    def places(self, n: int) -> int:
+        """Return what the counts of n records add up to."""
+        return n
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """One part: the counts, those in no cell last."""
@@ -108,17 +114,21 @@ class CellCounts(Reading):
 
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the counts of a list of columns, in order."""
+        inside, cell = self.placed(records, missing, public=public)
+        return self.gathered(inside.size, np.bincount(cell, minlength=self.cells), [])
+
+    def placed(self, records: Any, missing: Any = None, *, public: bool = False) -> tuple[Any, Any]:
+        """Return which records are in a cell, and the cells of those."""
         if missing is not None:
             raise InvalidValue("each column says itself what a missing value counts as")
-        if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != self.columns:
+        if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != len(self.marks):
             raise InvalidData(f"this reading takes a list of {self.columns} columns, in order")
         codes = [self._codes(place, column) for place, column in enumerate(records)]
         if len({code.size for code in codes}) > 1:
             raise InvalidData("every column must have one value a record; these have different lengths")
         inside = np.logical_and.reduce([code >= 0 for code in codes])
         check_public(public, not bool(inside.all()))
-        cell = np.ravel_multi_index([code[inside] for code in codes], self.shape)
-        return self.gathered(inside.size, np.bincount(cell, minlength=self.cells), [])
+        return inside, np.ravel_multi_index([code[inside] for code in codes], self.shape)
 
     def _codes(self, place: int, column: Any) -> Any:
         marks, other = self.marks[place], self.others[place]

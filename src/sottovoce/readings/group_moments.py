@@ -16,7 +16,7 @@ from sottovoce.readings.category_counts import nearest_counts
 from sottovoce.readings.columns import as_codes, as_numbers, check_public
 from sottovoce.readings.grid import check_span
 
-__all__ = ["STEPS", "GroupMoments", "Scale"]
+__all__ = ["STEPS", "GroupMoments", "Scale", "squares"]
 
 STEPS = 2**20
 """A measure t in [-1, 1] is a whole number of steps of 1/STEPS, and so is its square, rounded."""
@@ -102,6 +102,8 @@ class GroupMoments(Reading):
     word: ClassVar[str] = "group moments"
     vector: ClassVar[bool] = True
     hides_n: ClassVar[bool] = True
+    fine: ClassVar[int] = 1
+    """How many steps a count of one has."""
     groups: tuple[tuple[Hashable, ...], ...]
     others: tuple[int, ...]
     edges: tuple[float, ...] = ()
@@ -153,6 +155,10 @@ class GroupMoments(Reading):
         """How many sums a cell has beside its count."""
         return len(self.measures) + self.squared
 
+    def places(self, n: int) -> int:
+        """Return what the counts of n records add up to."""
+        return n
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many numbers each part of the total has: the counts, then each sum."""
@@ -175,9 +181,18 @@ class GroupMoments(Reading):
 
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the sums of a list of columns, in order: groups, the binned one, measures."""
+        inside, codes, numbers = self.placed(records, missing, public=public)
+        if self.edges:
+            codes.append(np.searchsorted(self.edges[1:-1], numbers.pop(0), side="right"))
+        cell = np.ravel_multi_index(codes, self.shape) if codes else np.zeros(int(inside.sum()), dtype=np.int64)
+        return self.added(inside.size, cell, [s.steps(column) for s, column in zip(self.scales, numbers, strict=True)])
+
+    def placed(self, records: Any, missing: Any = None, *, public: bool = False) -> tuple[Any, list[Any], list[Any]]:
+        """Return which records are in a cell, and of those the place in every group and every number, none missing."""
         if missing is not None:
             raise InvalidValue("each column says itself what a missing value counts as")
-        if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != self.columns:
+        wanted = len(self.groups) + len(self.fillers)
+        if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != wanted:
             raise InvalidData(f"this reading takes a list of {self.columns} columns, in order")
         names = list(records)
         codes = [as_codes(c, g, o) for c, g, o in zip(names, self.groups, self.others, strict=False)]
@@ -185,28 +200,24 @@ class GroupMoments(Reading):
         lengths = {len(column) for column in (*codes, *numbers)}
         if len(lengths) > 1:
             raise InvalidData("every column must have one value a record; these have different lengths")
-        n = lengths.pop() if lengths else 0
         numbers = [
             column if filler is None else np.where(np.isnan(column), filler, column)
             for column, filler in zip(numbers, self.fillers, strict=True)
         ]
-        inside = np.ones(n, dtype=bool)
+        inside = np.ones(lengths.pop() if lengths else 0, dtype=bool)
         for code in codes:
             inside &= code >= 0
         for column in numbers:
             inside &= ~np.isnan(column)
         check_public(public, not bool(inside.all()))
-        codes = [code[inside] for code in codes]
-        numbers = [column[inside] for column in numbers]
-        if self.edges:
-            codes.append(np.searchsorted(self.edges[1:-1], numbers.pop(0), side="right"))
-        cell = np.ravel_multi_index(codes, self.shape) if codes else np.zeros(int(inside.sum()), dtype=np.int64)
-        steps = [scale.steps(column) for scale, column in zip(self.scales, numbers, strict=True)]
+        return inside, [code[inside] for code in codes], [column[inside] for column in numbers]
+
+    def added(self, n: int, cell: Any, steps: list[Any]) -> Statistics:
+        """Return the statistics of n records, of which these are in a cell, with their measures in steps."""
         if self.squared:
-            steps.append(squares(steps[0]))
+            steps = [*steps, squares(steps[0])]
         counts = np.bincount(cell, minlength=self.cells)
-        sums = [_added(cell, part, self.cells) for part in steps]
-        return self.gathered(n, counts, sums)
+        return self.gathered(n, counts, [_added(cell, part, self.cells) for part in steps])
 
     def gathered(self, n: int, counts: Any, sums: Any) -> Statistics:
         """Return statistics from the counts and sums of the cells."""

@@ -232,17 +232,22 @@ class Look(Reading):
         del public
         if missing is not None:
             raise InvalidValue("each column says itself what a missing value counts as")
+        values = self._values(records)
+        n, total = len(values[0]), np.zeros(self.size)
+        for start in range(0, n, _CHUNK):
+            some = [column[start : start + _CHUNK] for column in values]
+            total = total + self.of_rows(*self.encoding.rows(some[:-1], len(some[-1])), self.model.outcome(some[-1]))
+        return Statistics(n, total)
+
+    def _values(self, records: Any) -> list[Floats]:
+        """Return a list of columns as doubles, NaN or -1 where missing."""
         wanted = len(self.columns)
         if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != wanted:
             raise InvalidData(f"this reading takes a list of {wanted} columns, in order")
         values = [_numbers(column, given) for column, given in zip(self.columns, records, strict=True)]
         if len({len(column) for column in values}) > 1:
             raise InvalidData("every column must have one value a record; these have different lengths")
-        n, total = len(values[0]), np.zeros(self.size)
-        for start in range(0, n, _CHUNK):
-            some = [column[start : start + _CHUNK] for column in values]
-            total = total + self.of_rows(*self.encoding.rows(some[:-1], len(some[-1])), self.model.outcome(some[-1]))
-        return Statistics(n, total)
+        return values
 
     def of_rows(self, rows: Floats, known: NDArray[np.bool_], y: Floats) -> Floats:
         """Return the sum over encoded rows and outcomes, NaN where missing."""
@@ -290,6 +295,11 @@ class Look(Reading):
         return math.sqrt(self.dimension) / 2 * _SLACK
 
     @property
+    def _alike(self) -> bool:
+        """Whether a record's information points where its score does: there is one predictor."""
+        return self.model.outputs == 1
+
+    @property
     def lengths(self) -> dict[str, float]:
         """The longest contribution of one record to each part, in steps, rounding included."""
         one, off = 2.0**self.bits, self._rounding
@@ -331,7 +341,7 @@ class Look(Reading):
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
         g = np.linspace(0.0, 1.0, 4097)
         curve = 1 - g * g
-        lone = np.ones_like(g) if self.model.outputs > 1 else np.maximum(curve, 0.5)
+        lone = np.maximum(curve, 0.5) if self._alike else np.ones_like(g)
         squares = np.minimum(2 * (1 + g), self.diameter**2) * score**2 + 2 * curve * meat**2 + 2 * lone * information**2
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096
@@ -419,7 +429,7 @@ class Look(Reading):
     def farthest(self, most: int = 128) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the two typical records whose contributions lie farthest apart, in units of `lengths`."""
         records = list(islice(product(*self.typical()), most))
-        whole = [dict(self.split(self.read([[cell] for cell in record]).total)) for record in records]
+        whole = [dict(self.split(self.read(self.arranged([record])).total)) for record in records]
         scaled = np.array(
             [
                 np.concatenate([w[p].ravel() / self.lengths[p] * (2 if p == "score" else 1) for p in self.parts])

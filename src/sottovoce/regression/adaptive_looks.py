@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -104,6 +104,7 @@ class AdaptiveLooks(Mechanism):
     def calibrate(cls, system: Formula, n: int | None, target: Promise) -> Self:
         """Return the looks with the least noise that keep the promise."""
         relation = ADD_REMOVE if n is None else REPLACE_ONE
+        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
         rho = largest_keeping(lambda r: ZeroConcentratedProfile(r, relation=relation), target, high=1e4, name="rho")
         return cls(system, n, rho)
 
@@ -120,7 +121,8 @@ class AdaptiveLooks(Mechanism):
     @property
     def profile(self) -> Profile:
         """What all looks cost."""
-        return ZeroConcentratedProfile(0.0 if self.n == 0 else self.rho, relation=self.relation)
+        found = ZeroConcentratedProfile(0.0 if self.n == 0 else self.rho, relation=self.relation)
+        return found.about(self.relation.of_person()) if self.system.facts.person else found
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
@@ -161,6 +163,8 @@ class AdaptiveLooks(Mechanism):
             return records
         if self.system.where is not None:
             raise InvalidValue("a regression where a condition holds reads a table; ask it through a curator")
+        if self.system.facts.person is not None and not self.system.averaged:
+            raise InvalidValue("one row a person is chosen in a table; ask through a curator")
         try:
             columns = tuple(records[name] for name in self.system.columns)
         except (KeyError, TypeError, IndexError, ValueError):
@@ -243,7 +247,8 @@ class AdaptiveLooks(Mechanism):
         """The looks, each with its noise, that an imagined table of typical records led to once."""
         typical = self.reading.typical()
         imagined = range(_IMAGINED if self.n is None else self.n)
-        columns = tuple([column[k % len(column)] for k in imagined] for column in typical)
+        records = [tuple(column[k % len(column)] for column in typical) for k in imagined]
+        columns = tuple(self.reading.arranged(records))
         seen, rng = self.see(HeldRecords(columns)), seeded_rng(0)
         found: list[tuple[Look, dict[str, float]]] = []
 
@@ -282,23 +287,22 @@ class AdaptiveLooks(Mechanism):
     @cached_property
     def _pair(self) -> tuple[HeldRecords, HeldRecords]:
         records = list(itertools.islice(itertools.product(*self.reading.typical()), _TRIED))
-        held = HeldRecords(tuple(map(list, zip(*records, strict=True))))
         scaled = []
         for look, scales in self.path:
             noise = np.concatenate(
                 [np.full(size, n.scale) for n, size in zip(self.noises(look, scales), look.sizes.values(), strict=True)]
             )
-            each = [look.read([[cell] for cell in record]).total / noise for record in zip(*held.columns, strict=True)]
+            each = [look.read(look.arranged([record])).total / noise for record in records]
             scaled.append(np.array(each))
         whole = np.concatenate(scaled, axis=1)
         if self.n is None:  # the record that moves the looks farthest, there or not
             with_it = [records[int(np.argmax(np.linalg.norm(whole, axis=1)))], *[records[0]] * _IMAGINED]
-            both = [HeldRecords(tuple(map(list, zip(*rows, strict=True)))) for rows in (with_it, with_it[1:])]
-            return both[0], both[1]
+            columns = self.reading.arranged(with_it)
+            return HeldRecords(tuple(columns)), HeldRecords(tuple(column[1:] for column in columns))
         gaps = np.linalg.norm(whole[:, None] - whole[None], axis=2)
         i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
         rest = [records[int(j)]] * (self.n - 1)
-        made = [HeldRecords(tuple(map(list, zip(*[records[int(k)], *rest], strict=True)))) for k in (i, j)]
+        made = [HeldRecords(tuple(self.reading.arranged([records[int(k)], *rest]))) for k in (i, j)]
         return made[0], made[1]
 
     def worst_pair(self) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from sottovoce.facts.formulas import ParsedFormula, parse_formula
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.plain import mapping
-from sottovoce.readings import Look
+from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import Family, LinearFamily, family_of
 from sottovoce.readings.look import PARTS, fine_bits
 from sottovoce.regression.losses import positive
@@ -77,7 +77,15 @@ class Formula:
         parsed = parse_formula(self.text, self.facts)
         conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
         named = dict.fromkeys([*parsed.encoding.names, parsed.response, *conditions])
-        object.__setattr__(self, "facts", Facts({name: self.facts[name] for name in named}))
+        object.__setattr__(self, "facts", self.facts.about(named))
+        if self.facts.person in named:
+            raise InvalidValue(f"{self.facts.person!r} says whose a row is; nobody is asked about it")
+        persons = self.facts.persons
+        if persons is not None and (persons.rows or 0) > 1:
+            raise InvalidValue(
+                "a regression takes one record a person, for rows of one person go together: Person() averages their "
+                f"rows, Person(rows=1) takes one. Got Person(rows={persons.rows})"
+            )
         object.__setattr__(self, "family", self.family or _usual(self.response))
         if self.prior is None:
             object.__setattr__(self, "prior", 2.0 if self.family == "linear" else 5.0)
@@ -115,8 +123,14 @@ class Formula:
 
     @property
     def columns(self) -> list[str]:
-        """The columns to read, the response last."""
-        return [*self.encoding.names, self.parsed.response]
+        """The columns to read, the response last; where rows are averaged, whose they are after it."""
+        person = [self.facts.person] if self.averaged and self.facts.person else []
+        return [*self.encoding.names, self.parsed.response, *person]
+
+    @property
+    def averaged(self) -> bool:
+        """Whether a record is the average of a person's rows."""
+        return self.facts.persons is not None and self.facts.persons.rows is None
 
     @property
     def dimension(self) -> int:
@@ -191,7 +205,8 @@ class Formula:
         moved = np.linalg.solve(shape.T, places.T).T
         rows = tuple(tuple(float(value) for value in row) for row in shape)
         centres = tuple(float(value) for value in moved.ravel())
-        return Look(self.encoding, self.response, self.family, centres, rows, float(norm), fine_bits(n), parts, cap)
+        kind = PersonLook if self.averaged else Look
+        return kind(self.encoding, self.response, self.family, centres, rows, float(norm), fine_bits(n), parts, cap)
 
     def statistics(self, records: Any) -> Any:
         """Refuse: a regression looks at its records more than once."""

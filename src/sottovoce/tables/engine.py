@@ -63,6 +63,10 @@ class Engine:
             steps = steps.cast("decimal(38, 0)")
         return steps.sum().cast("string")
 
+    def added(self, steps: Any) -> Any:
+        """Return the sum of integers as a double: exact below 2⁵³."""
+        return (steps if self.widens else steps.cast("decimal(38, 0)")).sum().cast("float64")
+
     def stage(self, table: Any) -> Any:
         """Return a nested query whose columns are computed once a record."""
         return table.limit(2**62) if self.unnests else table

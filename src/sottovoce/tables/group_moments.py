@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import ibis
@@ -16,65 +17,83 @@ from sottovoce.tables.cross_counts import category_code
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.plans import Asked, Plan
 
-__all__ = ["cell_counts", "group_moments"]
+__all__ = ["by_cell", "cell_codes", "cell_counts", "group_codes", "group_moments", "measured", "placed_rows"]
 
 
 def group_moments(asked: Asked, reading: GroupMoments) -> Plan:
     """Plan rows of (cell, records, sums), of which cell -1 holds the records that are in none, with sums of 0."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
-    names = list(asked.names)
-    groups, numbers = names[: len(reading.groups)], names[len(reading.groups) :]
-    codes = [
-        category_code(asked.value(name, categories, cut=False), categories, other)
-        for name, categories, other in zip(groups, reading.groups, reading.others, strict=True)
-    ]
+    groups, numbers = asked.names[: len(reading.groups)], list(asked.names[len(reading.groups) :])
+    codes = group_codes(asked, reading, groups)
     fillers = list(reading.fillers)
     if reading.edges:
         inner, filler = reading.edges[1:-1], fillers.pop(0)
         missing = -1 if filler is None else int(np.searchsorted(inner, filler, side="right"))
         codes.append(_bin(_double(asked, numbers.pop(0)), inner, missing))
-    values = [_double(asked, name) for name in numbers]
-    steps = [
-        _steps(asked.engine, value, scale, filler)
-        for value, scale, filler in zip(values, reading.scales, fillers, strict=True)
-    ]
-    return _by_cell(asked, reading, codes, steps)
+    placed = placed_rows(asked, reading.shape, codes, measured(asked, numbers, reading.scales, fillers))
+    return by_cell(asked.engine, placed, reading)
 
 
 def cell_counts(asked: Asked, reading: CellCounts) -> Plan:
     """Plan rows of (cell, records), of which cell -1 holds the records that are in none."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
-    codes = [
+    return by_cell(asked.engine, placed_rows(asked, reading.shape, cell_codes(asked, reading), []), reading)
+
+
+def group_codes(asked: Asked, reading: GroupMoments, names: Sequence[str]) -> list[Any]:
+    """Return the place of each record in every group, -1 for none."""
+    return [
+        category_code(asked.value(name, categories, cut=False), categories, other)
+        for name, categories, other in zip(names, reading.groups, reading.others, strict=True)
+    ]
+
+
+def cell_codes(asked: Asked, reading: CellCounts) -> list[Any]:
+    """Return the place of each record in every column, -1 for none."""
+    return [
         _bin(_double(asked, name), marks, other)
         if numeric
         else category_code(asked.value(name, marks, cut=False), marks, other)
-        for name, numeric, marks, other in zip(asked.names, reading.numeric, reading.marks, reading.others, strict=True)
+        for name, numeric, marks, other in zip(
+            asked.names, reading.numeric, reading.marks, reading.others, strict=False
+        )
     ]
-    return _by_cell(asked, reading, codes, [])
 
 
-def _by_cell(asked: Asked, reading: GroupMoments | CellCounts, codes: list[Any], steps: list[Any]) -> Plan:
-    """Plan one row a cell from the place of each record in every column, -1 for none, and what it adds."""
-    engine = asked.engine
+def measured(asked: Asked, names: Sequence[str], scales: Sequence[Scale], fillers: Sequence[float | None]) -> list[Any]:
+    """Return numbers in whole steps, null where missing."""
+    return [
+        _steps(asked.engine, _double(asked, name), scale, filler)
+        for name, scale, filler in zip(names, scales, fillers, strict=True)
+    ]
+
+
+def placed_rows(asked: Asked, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: Any) -> Any:
+    """Return a record's cell from its place in every column, -1 for none, and what it adds there (t0, t1 and so on)."""
     columns = {f"c{i}": code.cast("int64") for i, code in enumerate(codes)}
     columns |= {f"t{i}": step for i, step in enumerate(steps)}
     kept = ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
-    coded = engine.stage(asked.records.select(**columns, kept=kept))
+    coded = asked.engine.stage(asked.records.select(**columns, kept=kept, **carried))
     inside = functools.reduce(
         operator.and_,
         [coded.kept, *(coded[f"c{i}"] >= 0 for i in range(len(codes)))]
         + [coded[f"t{i}"].notnull() for i in range(len(steps))],
     )
     cell: Any = ibis.literal(0).cast("int64")
-    for i, size in enumerate(reading.shape):
+    for i, size in enumerate(shape):
         cell = cell * size + coded[f"c{i}"]
-    placed = coded.select(
+    return coded.select(
         cell=ibis.cases((inside, cell), else_=ibis.literal(-1).cast("int64")),
         **{f"t{i}": ibis.cases((inside, coded[f"t{i}"]), else_=0) for i in range(len(steps))},
+        **{name: coded[name] for name in carried},
     )
-    sums = {f"s{i}": engine.total(placed[f"t{i}"]) for i in range(len(steps))}
+
+
+def by_cell(engine: Engine, placed: Any, reading: GroupMoments | CellCounts) -> Plan:
+    """Plan one row a cell from records that are in one, or in none."""
+    sums = {f"s{i}": engine.total(placed[f"t{i}"]) for i in range(len(reading.measures))}
     if reading.squared:
         first = placed.t0.cast("float64")
         sums["square"] = engine.total(engine.integer(first * first * number(1 / STEPS)))

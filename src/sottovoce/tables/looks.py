@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ibis
@@ -19,40 +19,51 @@ from sottovoce.tables.cross_counts import category_code
 from sottovoce.tables.engine import number
 from sottovoce.tables.plans import Asked, Plan
 
-__all__ = ["look"]
+__all__ = ["contributions", "look", "looked", "places", "product", "sums_of"]
 
 _LARGEST = float(np.finfo(np.float64).max)
 
 
 def look(asked: Asked, reading: Look) -> Plan:
     """Plan n and the sums of a look; a record outside of `kept`, or with a missing value, adds nothing but its n."""
-    asked.no_missing("each column says itself what a missing value counts as")
     asked.take(len(reading.columns))
+    rows = contributions(asked, reading)
+    return looked(asked.engine, rows, sums_of(rows, reading))
+
+
+def looked(engine: Any, rows: Any, sums: Sequence[Any]) -> Plan:
+    """Plan n and the sums of what each record gives."""
+    totals = {f"s{k}": engine.total(value) for k, value in enumerate(sums)}
+    query = rows.aggregate(n=rows.count().cast("string"), **totals)
+    return Plan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
+
+
+def contributions(asked: Asked, reading: Look, **carried: Any) -> Any:
+    """Return whole steps of each record (see `_weighed`); what is carried goes along, and `known` if anything does."""
+    asked.no_missing("each column says itself what a missing value counts as")
     engine, encoding = asked.engine, reading.encoding
-    values = [_value(asked, name, column) for name, column in zip(asked.names, reading.columns, strict=True)]
+    names = asked.names[: len(reading.columns)]
+    values = [_value(asked, name, column) for name, column in zip(names, reading.columns, strict=True)]
     defaults = [*(encoding.default(k) for k in range(len(encoding.columns))), reading.model.default]
     named = {f"c{k}": _filled(value, default) for k, (value, default) in enumerate(zip(values, defaults, strict=True))}
     kept = ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
-    raw = engine.stage(asked.records.select(**named, kept=kept))
+    raw = engine.stage(asked.records.select(**named, kept=kept, **carried))
     known = functools.reduce(operator.and_, [raw.kept, *(raw[name].notnull() for name in named)])
     entries = {
         f"x{i}": ibis.cases((known, _entry(raw, reading, entry)), else_=number(0.0))
         for i, entry in enumerate(encoding.entries)
     }
     outcome = ibis.cases((known, _outcome(raw[f"c{len(values) - 1}"], reading)), else_=number(0.0))
-    rows = engine.stage(raw.select(**entries, y=outcome))
+    along = {name: raw[name] for name in carried} | ({"known": known} if carried else {})
+    rows = engine.stage(raw.select(**entries, y=outcome, **along))
     z = {f"z{i}": _combined([rows[f"x{j}"] for j in range(encoding.size)], row) for i, row in enumerate(reading.matrix)}
-    rows = engine.stage(rows.select(**z, y=rows.y))
+    rows = engine.stage(rows.select(**z, y=rows.y, **{name: rows[name] for name in along}))
     columns = [rows[name] for name in z]
     squares = functools.reduce(operator.add, [column * column for column in columns])
     t = {f"t{k}": _combined(columns, row) for k, row in enumerate(reading.predictors)}
     c = number(reading.norm**2)
     rows = engine.stage(rows.mutate(v=c / ibis.greatest(squares, c), **t))
-    rows = _weighed(engine, rows, reading)
-    sums = _sums(rows, reading)
-    totals = {f"s{k}": engine.total(value) for k, value in enumerate(sums)}
-    query = rows.aggregate(n=rows.count().cast("string"), **totals)
-    return Plan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
+    return _weighed(engine, rows, reading, tuple(along))
 
 
 def _value(asked: Asked, name: str, column: Any) -> Any:
@@ -109,13 +120,13 @@ def _cut(value: Any, low: float, high: float) -> Any:
     return ibis.greatest(ibis.least(value, number(high)), number(low))
 
 
-def _weighed(engine: Any, rows: Any, reading: Look) -> Any:
+def _weighed(engine: Any, rows: Any, reading: Look, along: tuple[str, ...]) -> Any:
     """Return whole steps: w0, w1, … of the score, and u0_0, u0_1, … for each root of the information."""
     d, word = reading.encoding.size, reading.family
     pull, lean = map(number, reading.factors)
-    z = {f"z{i}": rows[f"z{i}"] for i in range(d)}
+    z = {name: rows[name] for name in (*(f"z{i}" for i in range(d)), *along)}
     if word == "multinomial":
-        return _several(engine, rows, reading)
+        return _several(engine, rows, reading, along)
     t = rows.t0
     if word == "logistic":
         rows = engine.stage(
@@ -155,7 +166,7 @@ def _weighed(engine: Any, rows: Any, reading: Look) -> Any:
     steps = {f"w{i}": engine.integer(rows[f"z{i}"] * rows.fw) for i in range(d)}
     if "information" in reading.parts:
         steps |= {f"u0_{i}": engine.integer(rows[f"z{i}"] * rows.fu) for i in range(d)}
-    return engine.stage(rows.select(**steps))
+    return engine.stage(rows.select(**steps, **{name: rows[name] for name in along}))
 
 
 def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
@@ -165,7 +176,7 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     return value
 
 
-def _several(engine: Any, rows: Any, reading: Look) -> Any:
+def _several(engine: Any, rows: Any, reading: Look, along: tuple[str, ...]) -> Any:
     """Return the whole steps where there is a linear predictor for each class but the first."""
     d, K = reading.encoding.size, reading.model.outputs
     pull, lean = map(number, reading.factors)
@@ -188,25 +199,29 @@ def _several(engine: Any, rows: Any, reading: Look) -> Any:
             for k in range(K):
                 off = number(1.0 if m == k + 1 else 0.0) - rows[f"p{k + 1}"]
                 steps |= {f"u{m}_{k * d + i}": engine.integer(off * (rows[f"z{i}"] * rows[f"f{m}"])) for i in range(d)}
-    return engine.stage(rows.select(**steps))
+    return engine.stage(rows.select(**steps, **{name: rows[name] for name in along}))
 
 
-def _sums(rows: Any, reading: Look) -> list[Any]:
+def sums_of(rows: Any, reading: Look, information: Callable[[int, int], Any] | None = None) -> list[Any]:
     """Return what is added up, in the order of the blocks: products of whole numbers, which no engine rounds."""
-    D, roots = reading.dimension, 1 if reading.model.outputs == 1 else reading.model.outputs + 1
-    above = list(zip(*np.triu_indices(D, 1), strict=True))
-    places = {"": [(i, i) for i in range(D)], " off": [(int(i), int(j)) for i, j in above]}
+    D, squares = reading.dimension, information or (lambda i, j: product(rows, reading, i, j))
     found = []
     for name in reading.sizes:
         part = name.removesuffix(" off")
         if part == "score":
             found += [rows[f"w{i}"] for i in range(D)]
-            continue
-        for i, j in places[name.removeprefix(part)]:
-            if part == "meat":
-                found.append(rows[f"w{i}"] * rows[f"w{j}"])
-            else:
-                found.append(
-                    functools.reduce(operator.add, [rows[f"u{m}_{i}"] * rows[f"u{m}_{j}"] for m in range(roots)])
-                )
+        else:
+            pairs = places(D, off=name.endswith(" off"))
+            found += [rows[f"w{i}"] * rows[f"w{j}"] if part == "meat" else squares(i, j) for i, j in pairs]
     return found
+
+
+def places(D: int, *, off: bool) -> list[tuple[int, int]]:
+    """Return the entries of a symmetric matrix on its diagonal, or above it."""
+    return [(i, j) for i in range(D) for j in range(i + 1, D)] if off else [(i, i) for i in range(D)]
+
+
+def product(rows: Any, reading: Look, i: int, j: int) -> Any:
+    """Return an entry of a record's information: the products of all its roots."""
+    roots = 1 if reading.model.outputs == 1 else reading.model.outputs + 1
+    return functools.reduce(operator.add, [rows[f"u{m}_{i}"] * rows[f"u{m}_{j}"] for m in range(roots)])

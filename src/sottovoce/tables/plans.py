@@ -29,6 +29,10 @@ PLANS = Registry(
         "clipped rows": "sottovoce.tables.regressions:clipped_rows",
         "moments": "sottovoce.tables.regressions:moments",
         "look": "sottovoce.tables.looks:look",
+        "person moments": "sottovoce.tables.persons:person_moments",
+        "person cells": "sottovoce.tables.persons:person_cells",
+        "rows of a person": "sottovoce.tables.persons:person_rows",
+        "person look": "sottovoce.tables.persons:person_look",
     },
     "sottovoce.plans",
 )

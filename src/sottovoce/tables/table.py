@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from sottovoce.facts import Facts
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import Reading
 from sottovoce.tables.columns import field, is_text
 from sottovoce.tables.conditions import condition
 from sottovoce.tables.engine import engine_of, fetch_batches, fetch_row, fetch_rows, guarded
+from sottovoce.tables.one_a_person import one_a_person
 from sottovoce.tables.origin import Origin
+from sottovoce.tables.persons import person_of
 from sottovoce.tables.plans import PLANS, Asked, Plan
 
 __all__ = ["Table"]
@@ -61,9 +64,13 @@ class Table:
         """The names and types of the columns: public."""
         return {name: str(kind.copy(nullable=True)) for name, kind in self._records.schema().items()}
 
-    def count(self) -> int:
-        """Return n, the number of records."""
-        return self._row(self._records.aggregate(n=self._records.count().cast("string")))[0]
+    def count(self, person: str | None = None) -> int:
+        """Return n, the number of records; or, where a column says whose a row is, of persons."""
+        if person is None:
+            return self._row(self._records.aggregate(n=self._records.count().cast("string")))[0]
+        self._check_open()
+        whose = guarded(lambda: person_of(self._reading_of([person]), person), f"{self.name} has no such persons")
+        return self._row(whose.nunique().cast("string").name("n").as_table())[0]
 
     def read(
         self,
@@ -72,6 +79,7 @@ class Table:
         *,
         where: str | None = None,
         missing: Any = None,
+        persons: Facts | None = None,
     ) -> Any:
         """Return what a reading makes of the whole table, computed by one query inside the engine.
 
@@ -90,8 +98,12 @@ class Table:
         missing
             What a missing value counts as, chosen without looking at the data: a number within the bounds (0,
             cut to the bounds, unless given) or one of the categories (the first, unless given).
+        persons
+            Facts that say whose a row is: a record is then a person. A reading of persons takes their column last; of
+            another reading, a person's number is the average of theirs (fractions), or one row of theirs counts, chosen
+            by a keyed hash.
         """
-        plan = self._plan(reading, column, where, missing)
+        plan = self._plan(reading, column, where, missing, persons)
         if plan.stream:
             seen = fetch_batches(self._connection, plan.query, self.name, plan.decode)
         elif plan.many:
@@ -107,9 +119,10 @@ class Table:
         *,
         where: str | None = None,
         missing: Any = None,
+        persons: Facts | None = None,
     ) -> None:
         """Raise what `read` would raise for this request, from the schema alone: no record is read."""
-        self._plan(reading, column, where, missing)
+        self._plan(reading, column, where, missing, persons)
 
     def close(self) -> None:
         """Let go of the engine; what the caller opened (an Ibis table, a Spark session) stays open."""
@@ -126,22 +139,36 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.schema)} columns)"
 
-    def _plan(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
+    def _plan(
+        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any, persons: Facts | None
+    ) -> Plan:
         self._check_open()
         return guarded(
-            lambda: self._planned(getattr(reading, "reading", reading), column, where, missing),
+            lambda: self._planned(getattr(reading, "reading", reading), column, where, missing, persons),
             f"this question does not fit the columns of {self.name}",
         )
 
-    def _planned(self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> Plan:
+    def _planned(
+        self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any, persons: Facts | None
+    ) -> Plan:
         if not isinstance(reading, Reading):
             raise InvalidValue(f"expected a reading, or a system that has one. Got a {type(reading).__name__}")
-        names = _names(column)
-        records = self._reading_of([*names, *([] if where is None else columns_of(parse_predicate(where)))])
-        kept = None if where is None else condition(self._engine, records, where)
+        names, whose = _names(column), None if persons is None else persons.person
+        conditions = [] if where is None else list(columns_of(parse_predicate(where)))
+        records = self._reading_of([*names, *conditions, *([] if whose is None else [whose])])
+
+        def kept(table: Any) -> Any:
+            return None if where is None else condition(self._engine, table, where)
+
         for name in names:
             field(records, name)
-        plan: Plan = PLANS[reading.word](Asked(self._engine, records, tuple(names), kept, missing), reading)
+        asked = Asked(self._engine, records, tuple(names), kept(records), missing)
+        if persons is not None and whose is not None:
+            if whose in (names[:-1] if reading.persons else names) or whose in conditions:
+                raise InvalidValue(f"{whose!r} says whose a row is; nobody is asked about it")
+            if not reading.persons:
+                return one_a_person(asked, reading, persons, conditions, kept)
+        plan: Plan = PLANS[reading.word](asked, reading)
         return plan
 
     def _reading_of(self, names: Sequence[str]) -> Any:

@@ -1,0 +1,116 @@
+"""Whose a row is, and what several rows of one person come to: maps that no row, and no order of rows, can sway."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.privacy.errors import InvalidData
+
+__all__ = ["averages", "chosen", "commonest", "split_person", "whose"]
+
+Whole = NDArray[np.int64]
+
+
+def whose(identifiers: Any) -> tuple[Whole, list[str]]:
+    """Return a number for whom each row belongs to, -1 for nobody, and the identifiers as texts by that number.
+
+    Whole numbers are the same person in whatever type they come (1, 1.0); what is missing, a fraction, or cannot be
+    told from anything else, is nobody, and so is a double beyond 2⁶².
+
+    >>> whose(["a", None, "b", "a"])
+    (array([ 0, -1,  1,  0]), ['a', 'b'])
+    """
+    if isinstance(identifiers, np.ndarray) and identifiers.dtype.kind in "iuU" and identifiers.ndim == 1:
+        found, places = np.unique(identifiers, return_inverse=True)
+        return places.astype(np.int64), [str(one) for one in found.tolist()]
+    known: dict[Any, int] = {}
+    rows = np.fromiter((_place(one, known) for one in _listed(identifiers)), dtype=np.int64)
+    return rows, [str(one) for _, one in known]
+
+
+def _listed(identifiers: Any) -> Any:
+    try:
+        return identifiers.tolist() if hasattr(identifiers, "tolist") else list(identifiers)
+    except TypeError:
+        raise InvalidData("the persons must form a column, one a row") from None
+
+
+def _place(one: Any, known: dict[Any, int]) -> int:
+    try:
+        if one is None or one != one:  # noqa: PLR0124 - NaN
+            return -1
+        kind = type(one).__name__
+        if isinstance(one, bool | int | float | np.number | np.bool_) and not isinstance(one, np.timedelta64):
+            if int(one) != one or (isinstance(one, float | np.floating) and abs(one) > 2.0**62):
+                return -1
+            kind, one = "number", int(one)
+        return known.setdefault((kind, one), len(known))
+    except Exception:  # what cannot be compared or hashed is nobody
+        return -1
+
+
+def split_person(records: Any, columns: int) -> tuple[list[Any], Whole, list[str]]:
+    """Return the other columns of a list of them, and whose each row is: the last column says."""
+    if isinstance(records, dict) or not hasattr(records, "__len__") or len(records) != columns:
+        raise InvalidData(f"this reading takes a list of {columns} columns, the person last")
+    *others, last = list(records)
+    rows, texts = whose(last)
+    if any(len(column) != rows.size for column in others if hasattr(column, "__len__")):
+        raise InvalidData("every column must have one value a record; these have different lengths")
+    return others, rows, texts
+
+
+def commonest(person: Whole, cell: Whole, sums: Sequence[Whole]) -> tuple[Whole, list[Whole]]:
+    """Return, of every person there is, the cell that most of their rows are in, and the averages over those rows.
+
+    Where two cells have as many, the first of them. Averages are rounded to whole numbers, halves to even.
+
+    >>> commonest(np.array([5, 5, 5, 9]), np.array([1, 0, 1, 0]), [np.array([4, 9, 7, 2])])
+    (array([1, 0]), [array([6, 2])])
+    """
+    if not person.size:
+        return np.zeros(0, dtype=np.int64), [np.zeros(0, dtype=np.int64) for _ in sums]
+    order = np.lexsort((cell, person))
+    person, cell = person[order], cell[order]
+    starts = np.flatnonzero(np.r_[True, (np.diff(person) != 0) | (np.diff(cell) != 0)])
+    rows = np.diff(np.r_[starts, person.size])
+    whose_, where = person[starts], cell[starts]
+    best = np.lexsort((where, -rows, whose_))
+    best = best[np.r_[True, np.diff(whose_[best]) != 0]]
+    parts = [np.add.reduceat(part[order].astype(np.int64), starts) for part in sums]
+    return where[best], [averages(part[best], rows[best]) for part in parts]
+
+
+def averages(sums: Any, rows: Any) -> Whole:
+    """Return sums over how many they are of, to the nearest whole number; 0 of none."""
+    return np.rint(sums.astype(np.float64) / np.maximum(rows, 1)).astype(np.int64)
+
+
+def chosen(person: Whole, cell: Whole, names: Sequence[str], rows: int, key: str) -> Any:
+    """Return which rows are among the `rows` of their person whose hash comes first.
+
+    The hash is that of the key, the person, what the row holds and which of its like it is (the first, the second, …),
+    so rows that are alike may change places, and nothing else may.
+    """
+    order = np.lexsort((cell, person))
+    place = np.arange(person.size)
+    new = np.r_[True, (np.diff(person[order]) != 0) | (np.diff(cell[order]) != 0)] if person.size else place > 0
+    copy = np.empty(person.size, dtype=np.int64)
+    copy[order] = place - np.maximum.accumulate(np.where(new, place, 0)) + 1
+    digests = np.array(
+        [
+            hashlib.md5(f"{key}|{names[p]}|{c}|{j}".encode(), usedforsecurity=False).hexdigest()
+            for p, c, j in zip(person.tolist(), cell.tolist(), copy.tolist(), strict=True)
+        ],
+        dtype="U32",
+    )
+    order = np.lexsort((copy, cell, digests, person))
+    new = np.r_[True, np.diff(person[order]) != 0] if person.size else place > 0
+    rank = np.empty(person.size, dtype=np.int64)
+    rank[order] = place - np.maximum.accumulate(np.where(new, place, 0))
+    return rank < rows

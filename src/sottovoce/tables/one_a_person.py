@@ -1,0 +1,124 @@
+"""One record a person for readings that know of rows alone: the average of a number, or one row by a keyed hash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import ibis
+import numpy as np
+
+from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Vector
+from sottovoce.facts.columns import Column
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings import ClippedSum, Reading, Statistics
+from sottovoce.readings.group_moments import STEPS, Scale
+from sottovoce.tables.columns import field
+from sottovoce.tables.cross_counts import category_code
+from sottovoce.tables.engine import number
+from sottovoce.tables.group_moments import measured
+from sottovoce.tables.persons import first_rows, person_of
+from sottovoce.tables.plans import PLANS, Asked, Plan
+from sottovoce.tables.sums import clipped
+
+__all__ = ["one_a_person"]
+
+
+def one_a_person(
+    asked: Asked, reading: Reading, facts: Facts, conditions: Sequence[str], kept: Callable[[Any], Any]
+) -> Plan:
+    """Plan a reading of one record a person.
+
+    Parameters
+    ----------
+    asked, reading
+        What is asked, of all rows.
+    facts
+        Whose a row is, and what is public of the columns.
+    conditions, kept
+        The columns of the condition, and the condition itself for a table.
+    """
+    persons = facts.persons
+    assert persons is not None and facts.person is not None
+    if persons.rows not in (None, 1):
+        raise InvalidValue(
+            f"this takes one record a person, for rows of one person go together: Person() or Person(rows=1), not "
+            f"Person(rows={persons.rows})"
+        )
+    if persons.rows is None and isinstance(reading, ClippedSum) and not reading.integer and asked.names:
+        return _average(asked, reading, facts.person)
+    chosen = _one_row(asked, facts, [*asked.names, *conditions], persons.key)
+    plan: Plan = PLANS[reading.word](replace(asked, records=chosen, kept=kept(chosen)), reading)
+    return plan
+
+
+def _average(asked: Asked, reading: ClippedSum, person: str) -> Plan:
+    """Plan the number of persons and the sum of each one's average, on the grid of the reading."""
+    engine = asked.engine
+    steps, grid = clipped(engine, asked.one(), reading, asked.missing)
+    first, last = grid.inside(reading.low, reading.high)
+    rows = engine.stage(asked.records.select(p=person_of(asked.records, person), s=steps))
+    rows = rows.filter(rows.p.notnull())
+    each = rows.group_by("p").aggregate(s=engine.added(rows.s), rows=rows.count().cast("float64"))
+    mean = engine.integer(each.s / each["rows"])
+    each = engine.stage(each.select(s=ibis.greatest(ibis.least(mean, last), first)))
+    query = each.aggregate(n=each.count().cast("string"), s=engine.total(each.s))
+
+    def decode(row: tuple[int, ...]) -> Statistics:
+        n, total = row
+        above = float(total / grid.unit - n * Fraction(reading.low))
+        return Statistics(n, np.array([grid.value(total)]), above, (total / grid.unit,))
+
+    return Plan(query, decode)
+
+
+def _one_row(asked: Asked, facts: Facts, names: Sequence[str], key: str) -> Any:
+    """Return one row of every person, chosen by a hash of what the named columns hold; of those that count, if any."""
+    engine, records, own = asked.engine, asked.records, _columns(facts)
+    named = list(dict.fromkeys(names))
+    if unknown := [name for name in named if name not in own]:
+        raise InvalidValue(
+            f"one row a person is chosen by columns that the facts describe, and they do not name {unknown[0]!r}"
+        )
+    mark = "_"
+    while any(name.lower().startswith(mark) for name in records.columns):
+        mark += "_"
+    held = {f"{mark}h{i}": _held(asked, name, own[name]) for i, name in enumerate(named)}
+    raw = {f"{mark}r{i}": field(records, name) for i, name in enumerate(named)}
+    kept = ibis.literal(True) if asked.kept is None or not asked.names else asked.kept.fill_null(False)
+    person, outside = mark + "p", mark + "outside"
+    whose = person_of(records, str(facts.person))
+    rows = records.mutate(**held, **raw, **{person: whose, outside: ibis.cases((kept, 0), else_=1)})
+    rows = engine.stage(rows.filter(rows[person].notnull()))
+    chosen = first_rows(engine, rows, person, list(held), 1, key, first=[outside], raw=list(raw), mark=mark)
+    return engine.stage(chosen.select(*named))
+
+
+def _columns(facts: Facts) -> dict[str, Column]:
+    """Return what is public of every column of the table that the facts describe, those of vectors apart."""
+    found: dict[str, Column] = {}
+    for name, column in facts.items():
+        if isinstance(column, Vector):
+            found |= {part: Number(-column.radius, column.radius) for part in column.of}
+        elif name != facts.person:
+            found[name] = column
+    return found
+
+
+def _held(asked: Asked, name: str, column: Column) -> Any:
+    """Return what a column holds in the same whole numbers, or text, on every engine; what is missing alike."""
+    if isinstance(column, Category):
+        return category_code(asked.value(name, column.categories, cut=False), column.categories, -1).cast("int64")
+    if isinstance(column, Flag):
+        value = asked.value(name, cut=False).cast("float64")
+        return ibis.cases((value.isnull(), -1), (value.isnan(), -1), (value != number(0.0), 1), else_=0).cast("int64")
+    if isinstance(column, Number | Count):
+        low = column.low if isinstance(column, Number) else 0.0
+        (steps,) = measured(asked, [name], [Scale(low, float(column.high))], [None])
+        return steps.fill_null(STEPS + 1)
+    assert isinstance(column, Day)
+    value = field(asked.records, name)
+    value = value.cast("date") if value.type().is_timestamp() else value
+    return value.cast("string").fill_null("")

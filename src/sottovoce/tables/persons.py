@@ -1,0 +1,189 @@
+"""Persons instead of rows: one group-by on the person inside the engine, whatever the order of the rows.
+
+Whole numbers are added, divided once as doubles and rounded, so every engine finds the same averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+
+from sottovoce.readings import PersonCells, PersonLook, PersonMoments, PersonRows, Statistics
+from sottovoce.readings.group_moments import STEPS
+from sottovoce.readings.person_cells import PersonPlaces
+from sottovoce.tables.columns import field
+from sottovoce.tables.engine import Engine, number
+from sottovoce.tables.group_moments import by_cell, cell_codes, group_codes, measured, placed_rows
+from sottovoce.tables.looks import contributions, looked, places, product, sums_of
+from sottovoce.tables.plans import Asked, Plan
+
+__all__ = ["first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
+
+
+@ibis.udf.scalar.builtin(name="md5", signature=(("string",), "string"))
+def _md5(text):  # type: ignore[no-untyped-def]
+    """Return the hexadecimal digest, of the engine."""
+
+
+def person_of(records: Any, name: str) -> Any:
+    """Return whose each row is: a text or a whole number, null for nobody."""
+    column = field(records, name)
+    kind = column.type()
+    if kind.is_string() or kind.is_integer():
+        return column
+    if kind.is_floating():
+        whole = column.cast("float64")
+        inside = whole.between(number(-(2.0**62)), number(2.0**62))
+        sure = ibis.cases((whole.isnan(), number(0.5)), (inside, whole), else_=number(0.5))
+        return ibis.cases((sure == sure.floor().cast("float64"), sure.floor().cast("int64")), else_=ibis.null("int64"))
+    return column.cast("int64") if kind.is_boolean() else column.cast("string")
+
+
+def person_moments(asked: Asked, reading: PersonMoments) -> Plan:
+    """Plan rows of (cell, persons, sums): each person in the group that most of their rows are in."""
+    asked.no_missing("each column says itself what a missing value counts as")
+    asked.take(reading.columns)
+    cut = len(reading.groups)
+    groups, numbers, last = asked.names[:cut], asked.names[cut:-1], asked.names[-1]
+    steps = measured(asked, numbers, reading.averaged, reading.fillers)
+    shape = [len(categories) for categories in reading.groups]
+    person = person_of(asked.records, last)
+    placed = placed_rows(asked, shape, group_codes(asked, reading, groups), steps, p=person)
+    each = _commonest(asked.engine, placed, shape, len(steps))
+    if reading.edges:
+        inner = [int(edge) for edge in reading.inner]
+        below = [(each.t0 < edge, i) for i, edge in enumerate(inner)]
+        bin_ = ibis.cases(*below, else_=len(inner)) if below else ibis.literal(0)
+        cell = ibis.cases((each.cell >= 0, each.cell * (len(inner) + 1) + bin_), else_=each.cell)
+        each = each.select(cell=cell, **{f"t{i}": each[f"t{i + 1}"] for i in range(len(steps) - 1)})
+    return by_cell(asked.engine, each, reading)
+
+
+def person_cells(asked: Asked, reading: PersonCells) -> Plan:
+    """Plan rows of (cell, shares), and of cell -1 with the number of persons."""
+    engine, placed = asked.engine, _cells(asked, reading)
+    placed = engine.stage(placed.filter(placed.p.notnull()))
+    by = placed.group_by("p", "cell").aggregate(rows=placed.count().cast("int64"))
+    inside = by.filter(by.cell >= 0)
+    whole = inside.group_by("p").aggregate(whole=inside["rows"].sum().cast("int64"))
+    each = engine.stage(inside.join(whole, "p").select("cell", "rows", "whole"))
+    parts = each["rows"] * STEPS
+    each = engine.stage(each.mutate(share=(parts.cast("float64") / each.whole.cast("float64")).floor().cast("int64")))
+    # The double may have been rounded up to the next whole number.
+    share = ibis.cases((each.share * each.whole > each["rows"] * STEPS, each.share - 1), else_=each.share)
+    each = engine.stage(each.select(cell=each.cell, share=share))
+    found = each.group_by("cell").aggregate(records=engine.total(each.share))
+    return _with_persons(reading, found, placed)
+
+
+def person_rows(asked: Asked, reading: PersonRows) -> Plan:
+    """Plan rows of (cell, rows) of the chosen rows, and of cell -1 with as many rows as there are persons."""
+    placed = _cells(asked, reading)
+    placed = asked.engine.stage(placed.filter(placed.p.notnull()))
+    inside = placed.filter(placed.cell >= 0)
+    kept = first_rows(asked.engine, inside, "p", ["cell"], reading.rows, reading.key)
+    found = kept.group_by("cell").aggregate(records=kept.count().cast("string"))
+    return _with_persons(reading, found, placed)
+
+
+def _with_persons(reading: PersonPlaces, found: Any, placed: Any) -> Plan:
+    """Plan what was found in each cell, and in a row of its own (cell -1) how many persons there are."""
+    persons = placed.aggregate(records=placed.p.nunique().cast("string"))
+    query = found.union(persons.select(cell=ibis.literal(-1).cast("int64"), records=persons.records))
+
+    def decode(rows: Any) -> Statistics:
+        inside, counts = rows[rows[:, 0] >= 0], np.zeros(reading.cells)
+        counts[inside[:, 0]] = inside[:, 1]
+        return reading.gathered(int(rows[rows[:, 0] < 0, 1].sum()), counts, [])
+
+    return Plan(query, decode, many=True)
+
+
+def _cells(asked: Asked, reading: PersonPlaces) -> Any:
+    asked.no_missing("each column says itself what a missing value counts as")
+    asked.take(reading.columns)
+    person = person_of(asked.records, asked.names[-1])
+    return placed_rows(asked, reading.shape, cell_codes(asked, reading), [], p=person)
+
+
+def person_look(asked: Asked, reading: PersonLook) -> Plan:
+    """Plan the number of persons and the sums of what each gives: the average of their rows."""
+    asked.take(len(reading.columns) + 1)
+    engine, D = asked.engine, reading.dimension
+    rows = contributions(asked, reading, person=person_of(asked.records, asked.names[-1]))
+    rows = rows.filter(rows.person.notnull())
+    parts = {f"w{i}": rows[f"w{i}"] for i in range(D)}
+    if "information" in reading.parts:
+        pairs = [*places(D, off=False), *places(D, off=True)]
+        parts |= {f"h{i}_{j}": product(rows, reading, i, j) for i, j in pairs}
+    rows = engine.stage(rows.select(person=rows.person, known=rows.known, **parts))
+    summed = rows.group_by("person").aggregate(
+        rows=ibis.cases((rows.known, 1), else_=0).sum().cast("float64"),
+        **{name: engine.added(rows[name]) for name in parts},
+    )
+    below = ibis.greatest(summed["rows"], number(1.0))
+    each = engine.stage(summed.select(**{name: engine.integer(summed[name] / below) for name in parts}))
+    return looked(engine, each, sums_of(each, reading, lambda i, j: each[f"h{i}_{j}"]))
+
+
+def _commonest(engine: Engine, placed: Any, shape: Sequence[int], sums: int) -> Any:
+    """Return one row a person: the cell that most of their rows are in, -1 for none, and the averages over those."""
+    placed = engine.stage(placed.filter(placed.p.notnull()))
+    names = [f"t{i}" for i in range(sums)]
+    cells = 1
+    for size in shape:
+        cells *= size
+    if cells == 1:  # one cell, or none: a row outside adds zeros
+        each = placed.group_by("p").aggregate(
+            rows=ibis.cases((placed.cell >= 0, 1), else_=0).sum().cast("float64"),
+            **{name: engine.added(placed[name]) for name in names},
+        )
+        cell = ibis.cases((each["rows"] > number(0.0), 0), else_=-1).cast("int64")
+    else:
+        by = placed.group_by("p", "cell").aggregate(
+            rows=placed.count().cast("int64"), **{name: engine.added(placed[name]) for name in names}
+        )
+        # Most rows first, then the first cell; no two cells of a person have the same rank.
+        rank = ibis.cases((by.cell >= 0, by["rows"] * (cells + 1) + (cells - by.cell)), else_=0)
+        by = engine.stage(by.mutate(rank=rank))
+        each = by.group_by("p").aggregate(
+            rows=by["rows"].argmax(by["rank"]).cast("float64"),
+            cell=by.cell.argmax(by["rank"]),
+            **{name: by[name].argmax(by["rank"]) for name in names},
+        )
+        cell = each.cell
+    below = ibis.greatest(each["rows"], number(1.0))
+    return engine.stage(each.select(cell=cell, **{name: engine.integer(each[name] / below) for name in names}))
+
+
+def first_rows(
+    engine: Engine,
+    rows: Any,
+    person: str,
+    holds: Sequence[str],
+    most: int,
+    key: str,
+    *,
+    first: Sequence[str] = (),
+    raw: Sequence[str] = (),
+    mark: str = "_",
+) -> Any:
+    """Return the rows of each person whose hash comes first, at most so many.
+
+    The hash is of the key, the person, what the row holds, and which of its like it is. Rows that hold the same are
+    numbered by their `raw` columns, so it makes no difference where they are stored: which of two equal ones is which
+    is all the same. Rows whose `first` are lower go before others. New columns begin with `mark`.
+    """
+    copy, digest, place = (mark + word for word in ("copy", "digest", "place"))
+    alike = ibis.window(group_by=[person, *holds], order_by=list(raw or holds))
+    numbered = engine.stage(rows.mutate(**{copy: ibis.row_number().over(alike) + 1}))
+    text: Any = ibis.literal(key)
+    for name in (person, *holds, copy):
+        text = text + ibis.literal("|") + numbered[name].cast("string")
+    hashed = engine.stage(numbered.mutate(**{digest: _md5(text)}))
+    order = ibis.window(group_by=person, order_by=[*first, digest, *holds, copy])
+    ranked = engine.stage(hashed.mutate(**{place: ibis.row_number().over(order)}))
+    return ranked.filter(ranked[place] < most)
