@@ -3,7 +3,9 @@
 from sottovoce.mechanisms.concentrated import ConcentratedPosterior
 from sottovoce.mechanisms.diffused import DiffusedPosterior
 from sottovoce.mechanisms.direct import DirectPosterior
+from sottovoce.mechanisms.exponential_choice import ExponentialChoice, Outcomes
 from sottovoce.mechanisms.forecast import Forecast
+from sottovoce.mechanisms.function_of import FunctionOf, NoisyValue
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
@@ -16,11 +18,15 @@ __all__ = [
     "ConcentratedPosterior",
     "DiffusedPosterior",
     "DirectPosterior",
+    "ExponentialChoice",
     "Forecast",
+    "FunctionOf",
     "IntegerNoise",
     "Mechanism",
     "NoisyPosterior",
     "NoisyStatistics",
+    "NoisyValue",
+    "Outcomes",
     "Release",
     "StatisticalQuery",
     "TemperedPosterior",

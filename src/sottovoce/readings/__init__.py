@@ -7,6 +7,7 @@ from sottovoce.readings.cell_counts import CellCounts
 from sottovoce.readings.class_moments import ClassMoments
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
+from sottovoce.readings.functions import FunctionSum, FunctionValue
 from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
 from sottovoce.readings.look import HeldRecords, Look
@@ -23,6 +24,8 @@ __all__ = [
     "ClippedRows",
     "ClippedSum",
     "CrossCounts",
+    "FunctionSum",
+    "FunctionValue",
     "GroupMoments",
     "HeldRecords",
     "Joint",

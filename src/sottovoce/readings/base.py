@@ -35,6 +35,8 @@ READINGS = Registry(
         "clipped rows": f"{_HERE}.rows:ClippedRows",
         "moments": f"{_HERE}.moments:Moments",
         "look": f"{_HERE}.look:Look",
+        "function value": f"{_HERE}.functions:FunctionValue",
+        "function sum": f"{_HERE}.functions:FunctionSum",
     },
     "sottovoce.readings",
 )

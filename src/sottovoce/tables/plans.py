@@ -29,6 +29,8 @@ PLANS = Registry(
         "clipped rows": "sottovoce.tables.regressions:clipped_rows",
         "moments": "sottovoce.tables.regressions:moments",
         "look": "sottovoce.tables.looks:look",
+        "function value": "sottovoce.tables.functions:function_reading",
+        "function sum": "sottovoce.tables.functions:function_reading",
     },
     "sottovoce.plans",
 )
