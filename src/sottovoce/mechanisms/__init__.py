@@ -1,5 +1,7 @@
 """Mechanisms: built from public things alone, then shown the statistics once."""
 
+from sottovoce.mechanisms.approximate import ApproximateSample
+from sottovoce.mechanisms.choice_chain import ChoiceChain
 from sottovoce.mechanisms.concentrated import ConcentratedPosterior
 from sottovoce.mechanisms.diffused import DiffusedPosterior
 from sottovoce.mechanisms.direct import DirectPosterior
@@ -15,6 +17,8 @@ from sottovoce.mechanisms.statistical_query import StatisticalQuery
 from sottovoce.mechanisms.tempered import TemperedPosterior
 
 __all__ = [
+    "ApproximateSample",
+    "ChoiceChain",
     "ConcentratedPosterior",
     "DiffusedPosterior",
     "DirectPosterior",

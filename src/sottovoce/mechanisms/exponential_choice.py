@@ -4,7 +4,7 @@ An outcome r is taken with probability proportional to
 
 .. math:: \pi(r)\, \exp\Big(\frac{\eta}{2\Delta}\, u(D, r)\Big)
 
-(McSherry and Talwar 2007; the thesis' §4.2). With loss -u and β = η/(2Δ) it is Minami's Gibbs map, which is 2β-Lipschitz
+(McSherry and Talwar 2007; the thesis' §4.2). With loss -u and β = η/(2Δ) it is Minami's Gibbs map, 2β-Lipschitz
 from losses to laws: one record moves every log-probability inside a window of width η, so the release is η-private and
 η²/8-zero-concentrated.
 """
@@ -100,7 +100,7 @@ class Outcomes:
         object.__setattr__(self, "outcomes", outcomes)
         if not isinstance(self.reading, FunctionReading):
             raise InvalidValue(f"scores are read by a FunctionSum or a FunctionValue. Got {self.reading!r}")
-        if self.reading.entries != len(outcomes) or not self.reading.movement(1).cells:
+        if self.reading.entries != len(outcomes) or getattr(self.reading, "norm", "max") != "max":
             raise InvalidValue(
                 f"give a score for each of the {len(outcomes)} outcomes, its sensitivity in the norm 'max'"
             )
@@ -146,7 +146,7 @@ class ExponentialChoice(Mechanism):
     >>> wards = ("A", "B", "C")
     >>> votes = FunctionSum(lambda ward: [ward == w for w in wards], (Category(wards),), 0, 1, entries=3)
     >>> mech = ExponentialChoice.calibrate(Outcomes(wards, votes), n=40, target=PureDP(1.0))
-    >>> mech.profile.pure(), mech.release(["B"] * 39 + ["A"]).value
+    >>> round(mech.profile.pure(), 9), mech.release(["B"] * 39 + ["A"]).value
     (1.0, 'B')
     """
 
@@ -160,6 +160,7 @@ class ExponentialChoice(Mechanism):
         if not isinstance(self.system, Outcomes):
             raise InvalidValue(f"an exponential choice is among Outcomes. Got a {type(self.system).__name__}")
         super().__post_init__()
+        self.reading.movement(self.n)  # rows have no sum, and say so
         object.__setattr__(self, "window", real("window", self.window))
         if not self.window <= 1e6:
             raise InvalidValue(f"window must be at most 1e6. Got {self.window!r}")

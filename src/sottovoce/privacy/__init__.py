@@ -33,6 +33,8 @@ from sottovoce.privacy.promises import (
 )
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
+from sottovoce.privacy.slack import SlackProfile
+from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.privacy.subsampling import subsampled_epsilon
 
 __all__ = [
@@ -68,7 +70,9 @@ __all__ = [
     "RenyiDP",
     "RenyiProfile",
     "SecureGenerator",
+    "SlackProfile",
     "SottovoceError",
+    "SubsampledProfile",
     "UnprovenPrivacy",
     "ZeroConcentratedDP",
     "ZeroConcentratedProfile",

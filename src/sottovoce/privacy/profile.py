@@ -35,6 +35,8 @@ PROFILES = Registry(
         "likelihood-ratio": "sottovoce.privacy.pairs:LikelihoodRatioProfile",
         "composed": "sottovoce.privacy.composition:ComposedProfile",
         "best-of": "sottovoce.privacy.best_of:BestOfProfile",
+        "subsampled": "sottovoce.privacy.subsampled:SubsampledProfile",
+        "slack": "sottovoce.privacy.slack:SlackProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },

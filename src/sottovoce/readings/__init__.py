@@ -7,6 +7,7 @@ from sottovoce.readings.cell_counts import CellCounts
 from sottovoce.readings.class_moments import ClassMoments
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
+from sottovoce.readings.function_rows import FunctionRows, ScoreRows
 from sottovoce.readings.functions import FunctionSum, FunctionValue
 from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
@@ -24,6 +25,7 @@ __all__ = [
     "ClippedRows",
     "ClippedSum",
     "CrossCounts",
+    "FunctionRows",
     "FunctionSum",
     "FunctionValue",
     "GroupMoments",
@@ -35,6 +37,7 @@ __all__ = [
     "Movement",
     "Reading",
     "Rows",
+    "ScoreRows",
     "Seen",
     "Statistics",
 ]

@@ -37,6 +37,7 @@ READINGS = Registry(
         "look": f"{_HERE}.look:Look",
         "function value": f"{_HERE}.functions:FunctionValue",
         "function sum": f"{_HERE}.functions:FunctionSum",
+        "function rows": f"{_HERE}.function_rows:FunctionRows",
     },
     "sottovoce.readings",
 )

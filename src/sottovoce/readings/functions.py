@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -18,7 +18,7 @@ import numpy as np
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, real, whole
-from sottovoce.readings.base import Integers, Movement, Reading, Statistics, plain
+from sottovoce.readings.base import Integers, Movement, Reading, Statistics
 from sottovoce.readings.cells import fill
 from sottovoce.readings.grid import check_span
 from sottovoce.readings.rows import inside, number_or_place
@@ -27,7 +27,7 @@ from sottovoce.readings.spot_check import spot_check
 __all__ = ["NORMS", "FunctionReading", "FunctionSum", "FunctionValue"]
 
 NORMS = ("max", "l1", "l2")
-"""In which norm a sensitivity is declared: every coordinate by itself, the sum of all moves, or their Euclidean norm."""
+"""In which norm a sensitivity is declared: each coordinate by itself, the sum of all moves, or their Euclidean norm."""
 _FINE, _FINE_SUM = 10, 20
 """The grid's step, in halvings of the sensitivity, or of a record's width where records are added."""
 _MOST = 2**50
@@ -81,7 +81,7 @@ class FunctionReading(Reading):
         cells = [_tamed(column, value) for column, value in zip(self.columns, values, strict=True)]
         return cells[0] if len(cells) == 1 else list(zip(*cells, strict=True))
 
-    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
+    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Any:
         """Return n and the total of records in memory: one column, or a list of columns."""
         del public
         if missing is not None:
@@ -94,17 +94,21 @@ class FunctionReading(Reading):
             raise InvalidData("columns of one table are of one length")
         return self.seen(values)
 
-    def seen(self, values: Sequence[Floats], kept: Any = None) -> Statistics:
+    def seen(self, values: Sequence[Floats], kept: Any = None) -> Any:
         """Return what is seen of one array a column; a record outside of `kept` counts as missing."""
         if kept is not None:
             values = [_cut(fact, value, kept) for fact, value in zip(self.columns, values, strict=True)]
         return self.of_records(self.tame(values))
 
-    def of_records(self, records: list[Any]) -> Statistics:
+    def of_records(self, records: list[Any]) -> Any:
         """Return what is seen of tame records."""
+        self.known()
+        return self._at(len(records), self._steps_of(records))
+
+    def known(self) -> None:
+        """Raise `InvalidValue` where only the name of the function is known."""
         if not callable(self.function):
             raise InvalidValue(f"only the name of {self.name!r} is known here; build it with the function")
-        return self._at(len(records), self._steps_of(records))
 
     def evaluated(self, argument: Any) -> Floats | None:
         """Return what the function says, or None where it fails or says anything but its numbers."""

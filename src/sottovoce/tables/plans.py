@@ -31,6 +31,7 @@ PLANS = Registry(
         "look": "sottovoce.tables.looks:look",
         "function value": "sottovoce.tables.functions:function_reading",
         "function sum": "sottovoce.tables.functions:function_reading",
+        "function rows": "sottovoce.tables.functions:function_reading",
     },
     "sottovoce.plans",
 )

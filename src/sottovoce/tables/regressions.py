@@ -181,5 +181,6 @@ def _tamed(value: Any, reading: RowReading) -> Any:
 
 
 def floats(column: Any) -> Floats:
+    """Return an Arrow column as doubles, NaN where it is null."""
     with np.errstate(all="ignore"):
         return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False), dtype=np.float64)
