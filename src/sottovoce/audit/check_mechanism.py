@@ -22,7 +22,7 @@ from sottovoce.audit.engine import FEWEST, audit
 from sottovoce.audit.report import Verdict
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.mechanisms.mechanism import MECHANISMS
-from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
+from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -232,12 +232,13 @@ class _Watched:
         """Leave the table open."""
 
 
-def _budget(profile: Profile) -> Promise:
-    """Return a budget that covers one release twice over."""
+def _budget(profile: Profile) -> Promise | None:
+    """Return a budget that covers one release twice over; None where no ledger counts what it costs."""
     if np.isfinite(profile.pure()):
         return PureDP(3 * profile.pure() + 1, relation=profile.relation)
     order = (1 + min(float(profile.pole), 3.0)) / 2
-    return RenyiDP(order, 3 * float(profile.renyi(order)) + 1, relation=profile.relation)
+    cost = float(profile.renyi(order))
+    return RenyiDP(order, 3 * cost + 1, relation=profile.relation) if np.isfinite(cost) else None
 
 
 def _charged(mechanism: Mechanism) -> tuple[bool, str]:
@@ -257,8 +258,12 @@ def _charged(mechanism: Mechanism) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as folder, open_table(frame_of(records, names)) as table:
         watched = _Watched(table)
         place = Path(folder) / "checked.ledger"
-        with Curator(watched, place, _budget(mechanism.profile), dataset="checked", time_grid=1e-6) as curator:
+        budget = _budget(mechanism.profile)
+        given = PureDP(1.0, relation=mechanism.profile.relation) if budget is None else budget
+        with Curator(watched, place, given, dataset="checked", time_grid=1e-6) as curator:
             watched.curator = curator
+            if budget is None:
+                return _never_fits(curator, mechanism, column, watched)
             try:
                 curator.check(mechanism, column)
             except InvalidValue:
@@ -271,6 +276,17 @@ def _charged(mechanism: Mechanism) -> tuple[bool, str]:
     if len(entries) != 1 or not _same(first, again):
         problems.append("a retry under its key was charged or answered again")
     return verdict(problems, f"charged, then read {len(watched.open)} time(s); a retry is free")
+
+
+def _never_fits(curator: Any, mechanism: Mechanism, column: Any, watched: _Watched) -> tuple[bool, str]:
+    """Say whether a release that no ledger can count is refused before anything is read."""
+    try:
+        curator.release(mechanism, column)
+    except BudgetExceeded:
+        problems = ["records were read, and then the release was refused"] if watched.open else []
+    else:
+        problems = ["a release of infinite cost was paid for"]
+    return verdict(problems, "a ledger refuses it: no budget counts a cost like its")
 
 
 def _audited(mechanism: Mechanism, draws: int, seed: int) -> tuple[bool, str]:

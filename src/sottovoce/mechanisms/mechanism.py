@@ -50,6 +50,9 @@ MECHANISMS = Registry(
         "adaptive looks": "sottovoce.regression.adaptive_looks:AdaptiveLooks",
         "noisy projected SGD": "sottovoce.amplification.sgd:NoisyProjectedSGD",
         "Ornstein-Uhlenbeck diffusion": "sottovoce.amplification.diffusion:OrnsteinUhlenbeck",
+        "exponential choice": "sottovoce.mechanisms.exponential_choice:ExponentialChoice",
+        "chain of choices": "sottovoce.mechanisms.choice_chain:ChoiceChain",
+        "approximate sample": "sottovoce.mechanisms.approximate:ApproximateSample",
         # What regressions were called before they were mechanisms.
         "refined posterior": "sottovoce.regression.refined:RefinedRegression",
         "localised posterior": "sottovoce.regression.localised:LocalisedRegression",

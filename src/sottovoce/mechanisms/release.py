@@ -32,6 +32,7 @@ POSTERIORS = Registry(
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
         "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",
         "class posterior": "sottovoce.latent.class_posterior:ClassPosterior",
+        "noisy value": "sottovoce.mechanisms.function_of:NoisyValue",
     },
     "sottovoce.posteriors",
 )

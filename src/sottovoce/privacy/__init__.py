@@ -34,6 +34,8 @@ from sottovoce.privacy.promises import (
 from sottovoce.privacy.pure import BoundedRangeProfile, PureProfile
 from sottovoce.privacy.randomness import SecureGenerator, is_secure, secure_rng, seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
+from sottovoce.privacy.slack import SlackProfile
+from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.privacy.subsampling import subsampled_epsilon
 
 __all__ = [
@@ -72,7 +74,9 @@ __all__ = [
     "RenyiDP",
     "RenyiProfile",
     "SecureGenerator",
+    "SlackProfile",
     "SottovoceError",
+    "SubsampledProfile",
     "UnprovenPrivacy",
     "ZeroConcentratedDP",
     "ZeroConcentratedProfile",

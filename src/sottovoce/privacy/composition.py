@@ -23,6 +23,7 @@ from sottovoce.privacy.losses import Tilted, discretise, tilted_sums
 from sottovoce.privacy.numbers import Floats, decreasing_root, shown, sum_up, whole
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.slack import SlackProfile
 
 __all__ = ["ComposedProfile", "compose"]
 
@@ -50,7 +51,10 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
     5.0
     """
     parts: dict[Profile, int] = {}
-    for profile, count in _pairs(profiles, [1] * _length(profiles) if counts is None else counts):
+    given = _pairs(profiles, [1] * _length(profiles) if counts is None else counts)
+    if any(isinstance(profile, SlackProfile) for profile, _ in given):
+        return _slackened(given)
+    for profile, count in given:
         inner = profile._each() if isinstance(profile, ComposedProfile) else [(profile, 1)]
         for part, times in inner:
             parts[part] = parts.get(part, 0) + times * count
@@ -72,6 +76,13 @@ def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) ->
         only = next(iter(rest))
         return only if only.basis is basis else replace(only, basis=basis)
     return ComposedProfile(tuple(rest), tuple(rest.values()), basis=basis)
+
+
+def _slackened(given: Sequence[tuple[Profile, int]]) -> Profile:
+    """Return the composition of what has slacks: joint laws lie no farther apart than their steps do together."""
+    slack = sum_up((count, p.slack) for p, count in given if isinstance(p, SlackProfile))
+    inner = compose([p.one if isinstance(p, SlackProfile) else p for p, _ in given], [count for _, count in given])
+    return SlackProfile(inner, min(slack, 1.0), basis=Basis.weakest([*(p.basis for p, _ in given), inner.basis]))
 
 
 def _length(profiles: Any) -> int:

@@ -37,6 +37,8 @@ PROFILES = Registry(
         "composed": "sottovoce.privacy.composition:ComposedProfile",
         "best-of": "sottovoce.privacy.best_of:BestOfProfile",
         "group-of-two": "sottovoce.privacy.group_of_two:GroupOfTwo",
+        "subsampled": "sottovoce.privacy.subsampled:SubsampledProfile",
+        "slack": "sottovoce.privacy.slack:SlackProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },

@@ -7,6 +7,8 @@ from sottovoce.readings.cell_counts import CellCounts
 from sottovoce.readings.class_moments import ClassMoments
 from sottovoce.readings.clipped_sum import ClippedSum
 from sottovoce.readings.cross_counts import CrossCounts
+from sottovoce.readings.function_rows import FunctionRows, ScoreRows
+from sottovoce.readings.functions import FunctionSum, FunctionValue
 from sottovoce.readings.group_moments import GroupMoments
 from sottovoce.readings.joint import Joint
 from sottovoce.readings.look import HeldRecords, Look
@@ -25,6 +27,9 @@ __all__ = [
     "ClippedRows",
     "ClippedSum",
     "CrossCounts",
+    "FunctionRows",
+    "FunctionSum",
+    "FunctionValue",
     "GroupMoments",
     "HeldRecords",
     "Joint",
@@ -38,6 +43,7 @@ __all__ = [
     "PersonRows",
     "Reading",
     "Rows",
+    "ScoreRows",
     "Seen",
     "Statistics",
 ]

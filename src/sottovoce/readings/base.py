@@ -56,6 +56,9 @@ READINGS = Registry(
         "person cells": f"{_HERE}.person_cells:PersonCells",
         "rows of a person": f"{_HERE}.person_cells:PersonRows",
         "person look": f"{_HERE}.person_look:PersonLook",
+        "function value": f"{_HERE}.functions:FunctionValue",
+        "function sum": f"{_HERE}.functions:FunctionSum",
+        "function rows": f"{_HERE}.function_rows:FunctionRows",
     },
     "sottovoce.readings",
 )

@@ -27,6 +27,8 @@ SYSTEMS = Registry(
         "regression": "sottovoce.regression.design:Design",
         "formula": "sottovoce.regression.formula:Formula",
         "bounded mean": "sottovoce.amplification.diffusion:BoundedMean",
+        "function of records": "sottovoce.mechanisms.function_of:FunctionOf",
+        "outcomes": "sottovoce.mechanisms.exponential_choice:Outcomes",
     },
     "sottovoce.systems",
 )

@@ -33,6 +33,9 @@ PLANS = Registry(
         "person cells": "sottovoce.tables.persons:person_cells",
         "rows of a person": "sottovoce.tables.persons:person_rows",
         "person look": "sottovoce.tables.persons:person_look",
+        "function value": "sottovoce.tables.functions:function_reading",
+        "function sum": "sottovoce.tables.functions:function_reading",
+        "function rows": "sottovoce.tables.functions:function_reading",
     },
     "sottovoce.plans",
 )

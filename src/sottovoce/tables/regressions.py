@@ -19,7 +19,7 @@ from sottovoce.tables.grid import Grid
 from sottovoce.tables.plans import Asked, Plan
 from sottovoce.tables.sums import category_literals
 
-__all__ = ["clipped_rows", "moments"]
+__all__ = ["clipped_rows", "floats", "moments", "raw"]
 
 _HUGE = float(np.finfo(np.float64).max)
 _WHY = "the facts of a feature say what a missing cell counts as; leave missing out"
@@ -62,15 +62,15 @@ def clipped_rows(asked: Asked, reading: ClippedRows) -> Plan:
     Here records, not sums, leave the engine: they are held in this process, and nowhere else.
     """
     features, label = _taken(asked, reading)
-    columns = {f"x{k}": _raw(asked, name, fact) for k, (name, fact) in enumerate(features)}
-    columns["y"] = _raw(asked, *label)
+    columns = {f"x{k}": raw(asked, name, fact) for k, (name, fact) in enumerate(features)}
+    columns["y"] = raw(asked, *label)
     if asked.kept is not None:
         columns["kept"] = ibis.cases((asked.kept, 1), else_=0)
 
     def decode(batches: Iterator[Any]) -> Rows:
         parts = []
         for batch in batches:
-            found = [_floats(batch.column(name)) for name in columns]
+            found = [floats(batch.column(name)) for name in columns]
             kept = None if asked.kept is None else found.pop() == 1
             parts.append(reading.seen(found[:-1], found[-1], kept))
         if not parts:
@@ -96,7 +96,7 @@ def _fillers(reading: RowReading) -> Floats:
     return np.broadcast_to(reading.missing, (reading.inputs,))
 
 
-def _raw(asked: Asked, name: str, fact: Column | None) -> Any:
+def raw(asked: Asked, name: str, fact: Column | None) -> Any:
     """Return a column as numbers, null where missing; of categories the place of each."""
     if not isinstance(fact, Category):
         return asked.value(name, cut=False).cast("float64")
@@ -120,7 +120,7 @@ def _encoded(asked: Asked, name: str, fact: Column | None) -> list[Any]:
     if fact is None:
         return []
     if isinstance(fact, Category):
-        place = _raw(asked, name, fact)
+        place = raw(asked, name, fact)
         wanted = range(1, len(fact.categories))
         return [ibis.cases((place == number(float(k)), number(1.0)), else_=number(0.0)) for k in wanted]
     value = asked.value(name, cut=False).cast("float64")
@@ -154,7 +154,7 @@ def _response(asked: Asked, label: tuple[str, Any], reading: RowReading) -> Any:
     name, fact = label
     low, high = reading.labels
     if reading.binary:
-        value = _raw(asked, name, fact)
+        value = raw(asked, name, fact)
         if isinstance(fact, Flag):
             value = _encoded(asked, name, fact)[0]
         yes = high if fact is None else 1.0
@@ -180,6 +180,7 @@ def _tamed(value: Any, reading: RowReading) -> Any:
     return ibis.cases((inside.abs() >= tiny, inside), else_=number(0.0))
 
 
-def _floats(column: Any) -> Floats:
+def floats(column: Any) -> Floats:
+    """Return an Arrow column as doubles, NaN where it is null."""
     with np.errstate(all="ignore"):
         return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False), dtype=np.float64)

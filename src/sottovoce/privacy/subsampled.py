@@ -1,0 +1,163 @@
+r"""What a release costs that works on a random part of the records, drawn in secret.
+
+A part of m of the n records is drawn without replacement, q = m/n, and neighbours replace one record; or each record is
+kept by a coin of its own with probability q, and neighbours add or remove one. In both cases
+
+.. math:: \delta'\big(\log(1 + q(e^\varepsilon - 1))\big) = q\,\delta(\varepsilon)
+
+(Balle, Barthe and Gaboardi 2018, Theorems 8 and 9), and no smaller curve holds for every release. The Rényi curve
+follows from the curve of δ (Sason and Verdú 2016, Proposition 3), and is never above q times as far: divergences are
+jointly convex, and two parts that miss the record that was replaced are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.losses import Losses, discretise
+from sottovoce.privacy.numbers import Floats, real, shown
+from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.subsampling import subsampled_epsilon
+
+__all__ = ["SubsampledProfile"]
+
+_NODES = 2500
+"""Nodes of the grid on which the Rényi curve is computed."""
+_FAR = -150.0
+"""Where the grid ends: log δ there, unless the loss ends before."""
+_LEAST_ORDER = 1.1
+"""A Rényi curve never falls, so that below this order its value there stands; nearer to 1 rounding would drown it."""
+_ROUND_UP = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class SubsampledProfile(Profile):
+    """A profile after subsampling: each record takes part with probability `rate`.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.gaussian import GaussianProfile
+    >>> minibatch = SubsampledProfile(GaussianProfile(1.0), 0.01)
+    >>> round(GaussianProfile(1.0).epsilon(1e-6), 2), round(minibatch.epsilon(1e-6), 2)
+    (4.89, 0.36)
+    >>> round((1000 * minibatch).epsilon(1e-6), 2)
+    2.51
+    """
+
+    word: ClassVar[str] = "subsampled"
+    one: Profile
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.one, Profile):
+            raise InvalidValue(f"expected the profile of a release from a part. Got {shown(self.one)}")
+        object.__setattr__(self, "rate", real("rate", self.rate))
+        if not 0 < self.rate <= 1:
+            raise InvalidValue(f"rate must be > 0 and at most 1. Got {self.rate:g}")
+
+    @property
+    def has_own_delta(self) -> bool:  # type: ignore[override]
+        """Whether the profile of a part had one."""
+        return self.one.has_own_delta
+
+    def _before(self, epsilon: Floats) -> Floats:
+        """Return the ε that shrinks to the given one, rounded down."""
+        q, small = self.rate, np.minimum(epsilon, 30.0)
+        near = np.log1p(np.expm1(small) / q)
+        far = epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(epsilon, 30.0)))
+        found = np.where(epsilon <= 30, near, far)
+        return np.maximum(np.maximum(found * (1 - 1e-15) - 1e-300, epsilon), 0.0)
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        if self.rate == 1:
+            return self.one._log_delta(epsilon)
+        found = self.one._log_delta(self._before(epsilon)) + math.log(self.rate) * (1 - 1e-15)
+        return np.where(epsilon >= self.pure(), -np.inf, np.minimum(found, 0.0))
+
+    def pure(self) -> float:
+        """Return log(1 + q(e^ε - 1))."""
+        level = self.one.pure()
+        return subsampled_epsilon(level, self.rate) if math.isfinite(level) else math.inf
+
+    def zcdp(self) -> float:
+        """Return the least known ρ: that of a part, or that of the pure level."""
+        level = self.pure()
+        return min(self.one.zcdp(), PureProfile(level).zcdp() if math.isfinite(level) else math.inf)
+
+    def gdp(self) -> float:
+        """Return the least known μ: that of a part, or that of the pure level."""
+        level = self.pure()
+        return min(self.one.gdp(), PureProfile(level).gdp() if math.isfinite(level) else math.inf)
+
+    @property
+    def pole(self) -> float:
+        """That of a part."""
+        return self.one.pole
+
+    def _renyi(self, order: Floats) -> Floats:
+        if self.rate == 1:
+            return self.one._renyi(order)
+        convex = self._by_convexity(order)
+        if not self.has_own_delta:
+            return convex
+        shape, flat = np.shape(order), np.ravel(order)
+        found = np.array([self._by_losses(one) for one in flat.tolist()]).reshape(shape)
+        best = np.fmin(convex, found)
+        level = self.pure()
+        return np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best
+
+    def _by_convexity(self, order: Floats) -> Floats:
+        """Return log(1 + q(e^((λ-1)R) - 1))/(λ-1), at order 1 qR."""
+        before, gap = self.one._renyi(order), order - 1
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            power = gap * before
+            large = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + power)
+            value = np.where(power < 1, np.log1p(self.rate * np.expm1(power)), large) / gap
+        value = np.where(gap > 0, value, self.rate * before) * _ROUND_UP
+        return np.minimum(before, np.where(np.isnan(value), np.inf, value))
+
+    @cached_property
+    def _losses(self) -> tuple[Losses, float, float] | None:
+        """A law of the privacy loss above the curve, its step, and where it ends."""
+        reach = min(self.pure(), float(self._epsilon(np.array([_FAR]))[0]))
+        if not 0 < reach < 600:
+            return None
+        step = reach / _NODES
+        return discretise(self, step, reach), step, reach
+
+    def _by_losses(self, order: float) -> float:
+        """Return a bound from the curve of δ: the law on the grid, what lies beyond its end, and the end's own mass."""
+        order = max(order, _LEAST_ORDER)
+        if self._losses is None or not order < self.pole:
+            return math.inf
+        losses, step, end = self._losses
+        gap = order - 1
+        logs = [losses.log_mass + gap * step * losses.index]
+        if losses.infinity > 0:
+            # 1 + λ(λ-1)∫(e^((λ-1)ε) + e^(-λε))δ(ε)dε: up to the end δ is that of the grid and the end's; beyond it,
+            # at most e^((λ'-1)(R(λ')-ε)) of the part's own curve at twice the order.
+            double = min(2 * order, (order + self.pole) / 2)
+            beyond = (double - 1) * float(self.one.renyi(double)) - (double - order) * end
+            tail = math.log(2 * self.rate * order * gap / (double - order)) + beyond
+            at_end = math.log(losses.infinity) + math.log(2 * order) + gap * end
+            logs.append(np.array([tail, at_end + 1e-12]))
+        every = np.concatenate(logs)
+        most = float(every.max())
+        if not math.isfinite(most):
+            return math.inf
+        total = most + math.log(float(np.exp(every - most).sum()))
+        return max(total, 0.0) / gap * _ROUND_UP + 1e-13 / gap
+
+    def _state(self) -> dict[str, Any]:
+        return {"one": self.one.to_dict(), "rate": self.rate}
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
+        return cls(Profile.from_dict(state["one"]), state["rate"], basis=basis)

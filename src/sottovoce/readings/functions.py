@@ -1,0 +1,434 @@
+"""Functions of the records that somebody else wrote: of the whole table, or added up record by record.
+
+Every cell is made tame by public facts before the function sees it, and what the function returns is cut to public
+bounds and put on a public grid; where it fails, the middle of the bounds stands for its answer. So both are total maps.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sottovoce.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, real, whole
+from sottovoce.readings.base import Integers, Movement, Reading, Statistics
+from sottovoce.readings.cells import fill
+from sottovoce.readings.grid import check_span
+from sottovoce.readings.rows import inside, number_or_place
+from sottovoce.readings.spot_check import spot_check
+
+__all__ = ["NORMS", "FunctionReading", "FunctionSum", "FunctionValue"]
+
+NORMS = ("max", "l1", "l2")
+"""In which norm a sensitivity is declared: each coordinate by itself, the sum of all moves, or their Euclidean norm."""
+_FINE, _FINE_SUM = 10, 20
+"""The grid's step, in halvings of the sensitivity, or of a record's width where records are added."""
+_MOST = 2**50
+"""The most steps between the bounds: they survive a double, and a sum of noise survives 64 bits."""
+
+
+@dataclass(frozen=True)
+class FunctionReading(Reading):
+    """What both kinds share: the function, the facts of the columns it sees, and the bounds of its `entries`."""
+
+    function: Any = field(compare=False)
+    columns: tuple[Column, ...]
+    low: float
+    high: float
+    entries: int = 1
+
+    def __post_init__(self) -> None:
+        if not (callable(self.function) or isinstance(self.function, str)):
+            raise InvalidValue(f"function must be a function of records. Got {self.function!r}")
+        columns = (self.columns,) if isinstance(self.columns, Column) else tuple(self.columns)
+        if not columns or not all(isinstance(c, Number | Count | Flag | Category) for c in columns):
+            raise InvalidValue(
+                "columns must be the facts of what the function sees: numbers, counts, flags, categories"
+            )
+        object.__setattr__(self, "columns", columns)
+        check_span(self.low, self.high)
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+        whole("entries", self.entries, 1, 10**6)
+
+    @property
+    def name(self) -> str:
+        """What the function is called."""
+        known = type(self.function).__name__
+        return self.function if isinstance(self.function, str) else str(getattr(self.function, "__name__", known))
+
+    @property
+    def size(self) -> int:
+        """How many numbers the function returns."""
+        return self.entries
+
+    @property
+    def unit(self) -> float:
+        """The width of the bounds."""
+        return self.high - self.low
+
+    # The public map.
+
+    def tame(self, values: Sequence[Floats]) -> list[Any]:
+        """Return records from columns of numbers (or places of categories): cells in a tuple, or the only cell."""
+        cells = [_tamed(column, value) for column, value in zip(self.columns, values, strict=True)]
+        return cells[0] if len(cells) == 1 else list(zip(*cells, strict=True))
+
+    def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Any:
+        """Return n and the total of records in memory: one column, or a list of columns."""
+        del public
+        if missing is not None:
+            raise InvalidValue("the facts of a column say what a missing cell counts as; leave missing out")
+        columns = [records] if len(self.columns) == 1 else list(records)
+        if len(columns) != len(self.columns):
+            raise InvalidData(f"this function takes {len(self.columns)} columns. Got {len(columns)}")
+        values = [number_or_place(fact, column) for fact, column in zip(self.columns, columns, strict=True)]
+        if len({len(value) for value in values}) > 1:
+            raise InvalidData("columns of one table are of one length")
+        return self.seen(values)
+
+    def seen(self, values: Sequence[Floats], kept: Any = None) -> Any:
+        """Return what is seen of one array a column; a record outside of `kept` counts as missing."""
+        if kept is not None:
+            values = [_cut(fact, value, kept) for fact, value in zip(self.columns, values, strict=True)]
+        return self.of_records(self.tame(values))
+
+    def of_records(self, records: list[Any]) -> Any:
+        """Return what is seen of tame records."""
+        self.known()
+        return self._at(len(records), self._steps_of(records))
+
+    def known(self) -> None:
+        """Raise `InvalidValue` where only the name of the function is known."""
+        if not callable(self.function):
+            raise InvalidValue(f"only the name of {self.name!r} is known here; build it with the function")
+
+    def evaluated(self, argument: Any) -> Floats | None:
+        """Return what the function says, or None where it fails or says anything but its numbers."""
+        try:
+            answer = np.asarray(self.function(argument), dtype=np.float64).reshape(-1)
+        except Exception:  # a failure would tell that such a record exists
+            return None
+        if answer.shape != (self.entries,) or np.isnan(answer).any():
+            return None
+        return np.clip(answer, self.low, self.high)
+
+    def answered(self, argument: Any) -> Floats:
+        """Return what the function says, within its bounds; their middle where it says nothing."""
+        answer = self.evaluated(argument)
+        return self.middle() if answer is None else answer
+
+    def _in_steps(self, answer: Floats) -> Integers:
+        """Return an answer in steps above the low bound, rounded down: shifted by a step, it moves by a step."""
+        # Steps of an absolute grid, so that the division is exact; the low bound's own step is subtracted.
+        first = math.floor(self.low / self.grid)
+        return np.clip(np.floor(answer / self.grid) - first, 0, self._width).astype(np.int64)
+
+    @property
+    def _width(self) -> int:
+        """How many steps the bounds lie apart."""
+        return math.floor((Fraction(self.high) - Fraction(self.low)) / Fraction(self.grid))
+
+    @property
+    @abstractmethod
+    def grid(self) -> float:
+        """The public step, a power of two."""
+
+    @abstractmethod
+    def _steps_of(self, records: list[Any]) -> Integers:
+        """Return the total of tame records, in steps."""
+
+    @abstractmethod
+    def _top(self, n: int) -> int:
+        """Return the largest total of a coordinate, in steps."""
+
+    # Totals and steps.
+
+    def _start(self, n: int) -> float:
+        """Return where steps are counted from."""
+        return math.floor(self.low / self.grid) * self.grid * self._times(n)
+
+    def _times(self, n: int) -> int:
+        del n
+        return 1
+
+    def _at(self, n: int, steps: Any) -> Statistics:
+        return Statistics(n, self.from_steps(n, np.asarray(steps)))
+
+    def from_steps(self, n: int, steps: Integers) -> Floats:
+        """Return the totals that go with steps."""
+        return np.asarray(steps * self.grid + self._start(n), dtype=np.float64)
+
+    def steps(self, statistics: Statistics) -> Integers:
+        """Return a total in whole steps."""
+        checked = self.check(statistics)
+        return np.rint((checked.total - self._start(checked.n)) / self.grid).astype(np.int64)
+
+    def check(self, statistics: Statistics) -> Statistics:
+        """Return a total that n records can have."""
+        n, total = self._checked_total(statistics)
+        steps = (total - self._start(n)) / self.grid
+        if steps.min() < -0.5 or steps.max() > self._top(n) + 0.5:
+            raise self._off(n)
+        return Statistics(n, self.from_steps(n, np.clip(np.rint(steps), 0, self._top(n))))
+
+    def project(self, n: int, total: Floats) -> Floats:
+        """Return the total cut to what the bounds allow, on the grid."""
+        steps = np.clip(np.rint((np.asarray(total) - self._start(n)) / self.grid), 0, self._top(n))
+        return self.from_steps(n, steps)
+
+    def middle(self) -> Any:
+        """Return the middle of the bounds."""
+        return np.full(self.entries, self.low + (self.high - self.low) / 2)
+
+    def imagined(self, n: int, mean: Any) -> Statistics:
+        """Return what would be seen if the function, or its mean, were this."""
+        numbers = np.atleast_1d(np.asarray(mean, dtype=np.float64))
+        fits, wanted = self._fits(numbers)
+        if not fits:
+            raise InvalidValue(f"mean must be {wanted}. Got {numbers.tolist()}")
+        return Statistics(n, self.project(n, self._times(n) * numbers))
+
+    def _fits(self, mean: Floats) -> tuple[bool, str]:
+        fits = mean.shape == (self.entries,) and bool(np.all((self.low <= mean) & (mean <= self.high)))
+        return fits, f"{self.entries} number(s) between {self.low:g} and {self.high:g}"
+
+    def apart(self, gap: Floats) -> bool:
+        """Say whether one record replaced can move a total this far."""
+        move, steps = self.movement(1), np.abs(np.rint(gap / self.grid))
+        return bool(np.sum(steps**2) <= move.squares and (not move.cells or steps.max(initial=0) <= move.width))
+
+    def check_sums(self, n: int) -> None:
+        """Raise unless totals fit into a double."""
+        far = max(abs(self.low), abs(self.high)) / self.grid * max(self._times(n), 1)
+        if not max(far, self._top(n)) <= _MOST:
+            raise InvalidValue(
+                "the bounds are too wide, or too far from zero, beside what one record moves; measure in another unit"
+            )
+
+    # What checks try, and JSON.
+
+    def typical(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the ends of each column, and values beyond."""
+        return tuple(_values(column) for column in self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reading as plain values; of the function, its name."""
+        return super().to_dict() | {"function": self.name}
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Reading:
+        columns = tuple(Column.from_dict(column) for column in state.pop("columns"))
+        return cls(columns=columns, **state)
+
+
+@dataclass(frozen=True)
+class FunctionValue(FunctionReading):
+    r"""f(D), a user's function of the whole table, cut to [low, high]; one record replaced moves it by `sensitivity`.
+
+    The sensitivity is **declared**: of the function as the computer evaluates it on tame records, failures counted as
+    the middle of the bounds. A mechanism built on it tries generated neighbours and refuses what is visibly wrong;
+    what no trial finds stays the declarer's word.
+
+    Parameters
+    ----------
+    function
+        Of a list of records, one cell or a tuple of cells each; returns one number, or `entries` of them.
+    columns
+        What is public of each column: cells are cut, missing ones filled, unknown categories replaced.
+    low, high
+        Public bounds of every number.
+    entries
+        How many numbers.
+    sensitivity, norm
+        How far one record replaced moves the numbers, in the norm ``"max"``, ``"l1"`` or ``"l2"``.
+    integer
+        Whether the numbers are whole.
+
+    Examples
+    --------
+    >>> distinct = FunctionValue(lambda wards: len(set(wards)), (Category(["A", "B", "C"]),), 0, 3, integer=True)
+    >>> distinct.read(["A", "A", "C", None]).total
+    array([2.])
+    """
+
+    word: ClassVar[str] = "function value"
+    sensitivity: float = 1.0
+    norm: str = "max"
+    integer: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sensitivity", real("sensitivity", self.sensitivity, above=0.0))
+        if self.norm not in NORMS:
+            raise InvalidValue(f"norm must be one of {', '.join(NORMS)}. Got {self.norm!r}")
+        if self.integer and not (self.low.is_integer() and self.high.is_integer() and self.sensitivity >= 1):
+            raise InvalidValue("whole numbers need whole bounds and a sensitivity of at least 1")
+        super().check_sums(1)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the numbers are whole."""
+        return self.integer
+
+    @property
+    def grid(self) -> float:
+        """1 for whole numbers, else the power of two at or below 2⁻¹⁰ of the sensitivity."""
+        return 1.0 if self.integer else 2.0 ** (math.floor(math.log2(self.sensitivity)) - _FINE)
+
+    def middle(self) -> Any:
+        """Return the middle of the bounds, of whole numbers the whole one below."""
+        return np.floor(super().middle()) if self.integer else super().middle()
+
+    def evaluated(self, argument: Any) -> Floats | None:
+        """Return what the function says; of whole numbers, None where it says fractions."""
+        answer = super().evaluated(argument)
+        if self.integer and answer is not None and not np.array_equal(answer, np.floor(answer)):
+            return None
+        return answer
+
+    def _top(self, n: int) -> int:
+        del n
+        return self._width
+
+    def _steps_of(self, records: list[Any]) -> Integers:
+        return self._in_steps(self.answered(records))
+
+    def movement(self, n: int) -> Movement:
+        """Return the declared sensitivity in steps; rounding down adds less than a step a coordinate."""
+        del n
+        exact, k = Fraction(self.sensitivity) / Fraction(self.grid), self.entries
+        each = math.floor(exact) if self.integer else math.ceil(exact)
+        if k == 1 or self.norm == "max":
+            return Movement(self.grid, k, each, float(k) * each**2)
+        added = Fraction(0) if self.integer else Fraction(1)
+        if self.norm == "l1":
+            total = ceil_float(exact + k * added)
+            return Movement(self.grid, 0, 0, total**2, total)
+        length = ceil_float(exact) + float(added) * math.sqrt(k) * (1 + 1e-15)
+        return Movement(self.grid, 0, 0, length**2 * (1 + 1e-15), math.sqrt(k) * length * (1 + 1e-15))
+
+    def check_sums(self, n: int) -> None:
+        """Raise unless the sensitivity withstands generated neighbours."""
+        super().check_sums(n)
+        if callable(self.function) and n:
+            spot_check(self, n)
+
+    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
+        """Return totals as far apart as the sensitivity says: the first coordinate alone, or all of them."""
+        move, low = self.movement(n), np.zeros(self.entries)
+        high = np.full(self.entries, move.width) if move.cells else low.copy()
+        if not move.cells:
+            high[0] = math.floor(move.total if self.norm == "l1" and move.total else math.sqrt(move.squares))
+        high = np.minimum(high, self._top(n))
+        return [(self._at(n, low), self._at(n, high))]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return how many of four values occur."""
+        return cls(_different, (Count(3),), 0, 4, integer=True)
+
+
+@dataclass(frozen=True)
+class FunctionSum(FunctionReading):
+    """Σ g(x), a user's function of one record cut to [low, high], added over the records without rounding.
+
+    One record replaced moves every number by at most high - low: here the bounds make the sensitivity, nobody's word.
+
+    Parameters
+    ----------
+    function
+        Of one record: its only cell, or a tuple of its cells. It is called on one record at a time.
+    columns, low, high, entries
+        As for `FunctionValue`.
+
+    Examples
+    --------
+    >>> over = FunctionSum(lambda age: [age > 40, age > 60], (Number(0, 110),), 0, 1, entries=2)
+    >>> over.read([31, 58, 72, None]).total
+    array([3., 1.])
+    """
+
+    word: ClassVar[str] = "function sum"
+
+    @property
+    def whole(self) -> bool:
+        """Sums are of fractions."""
+        return False
+
+    @property
+    def grid(self) -> float:
+        """The power of two at or below 2⁻²⁰ of a record's width."""
+        return 2.0 ** (math.floor(math.log2(floor_float(Fraction(self.high) - Fraction(self.low)))) - _FINE_SUM)
+
+    def _times(self, n: int) -> int:
+        return n
+
+    def _top(self, n: int) -> int:
+        return n * self._width
+
+    def _steps_of(self, records: list[Any]) -> Integers:
+        each = [self._in_steps(self.answered(record)) for record in records]
+        return np.sum(each, axis=0, dtype=np.int64) if each else np.zeros(self.entries, dtype=np.int64)
+
+    def movement(self, n: int) -> Movement:
+        """Return the width of the bounds in steps, of every coordinate."""
+        del n
+        return Movement(self.grid, self.entries, self._width, float(self.entries) * float(self._width) ** 2)
+
+    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
+        """Return all records at their lowest, and one of them at its highest."""
+        low = np.zeros(self.entries)
+        return [(self._at(n, low), self._at(n, low + self._width))]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a number and its square, added."""
+        return cls(_powers, (Number(-1, 1),), -1, 1, 2)
+
+
+def _different(records: list[Any]) -> int:
+    """Return how many different values there are."""
+    return len(set(records))
+
+
+def _powers(record: float) -> list[float]:
+    """Return a number and its square."""
+    return [record, record * record]
+
+
+def _tamed(column: Column, values: Floats) -> list[Any]:
+    """Return the cells of a column, each one that its facts allow."""
+    if isinstance(column, Category):
+        return [column.categories[int(place)] for place in values]
+    if isinstance(column, Flag):
+        return (fill(values, float(bool(column.missing))) != 0).tolist()
+    tame = inside(column, values)
+    return [int(value) for value in np.floor(tame)] if isinstance(column, Count) else tame.tolist()
+
+
+def _cut(column: Column, values: Floats, kept: Any) -> Floats:
+    """Return a column whose records outside of `kept` are missing."""
+    filler: float = math.nan
+    if isinstance(column, Category):
+        filler = 0.0 if column.missing is None else float(column.categories.index(column.missing))
+    return np.where(kept, values, filler)
+
+
+def _values(column: Column) -> tuple[Any, ...]:
+    """Return some cells of a column, and some beyond its bounds."""
+    if isinstance(column, Category):
+        return tuple(column.categories)
+    if isinstance(column, Flag):
+        return (False, True)
+    if isinstance(column, Count):
+        return (*range(min(column.high, 4) + 1), 3 * column.high)
+    assert isinstance(column, Number)
+    return (column.low, column.high, (column.low + column.high) / 2, column.high + 3 * (column.high - column.low))

@@ -1,0 +1,171 @@
+"""Chains of exponential mechanisms: the law of the whole path by enumeration, against what is charged."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import sottovoce as sv
+from sottovoce.mechanisms import ApproximateSample, ChoiceChain, ExponentialChoice, Mechanism, Outcomes
+from sottovoce.mechanisms.approximate import barker_distance
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.promises import ApproxDP, PureDP
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import FunctionRows, FunctionSum
+
+COINS = (sv.Flag(),)
+OUTCOMES = ("no", "yes")
+
+
+def _votes(record):
+    return [not record, record]
+
+
+def _path_law(records, windows, part, candidates, outcomes, score):
+    """The law of the path of a chain, by brute force over parts, proposals and picks: plain floats, no code shared."""
+    n, size = len(records), outcomes
+    parts = list(itertools.combinations(range(n), part))
+    law = {(): (1.0, 0)}
+    for window in windows:
+        after = {}
+        for path, (chance, state) in law.items():
+            others = [k for k in range(size) if k != state]
+            for chosen in itertools.combinations(others, candidates):
+                places = [state, *chosen]
+                for some in parts:
+                    totals = [sum(score(records[i])[k] for i in some) for k in places]
+                    weights = [math.exp(window / 2 * t) for t in totals]
+                    for place, weight in zip(places, weights, strict=True):
+                        share = chance / len(parts) / math.comb(len(others), candidates) * weight / sum(weights)
+                        key = (*path, place)
+                        after[key] = (after.get(key, (0.0, 0))[0] + share, place)
+        law = after
+    return {path: chance for path, (chance, _) in law.items()}
+
+
+def _hockey(p, q, epsilon):
+    return sum(max(p[k] - math.exp(epsilon) * q[k], 0.0) for k in p)
+
+
+@pytest.mark.parametrize(("part", "windows"), [(1, (3.0, 3.0)), (2, (1.0, 4.0)), (3, (2.0, 0.5, 2.0))])
+def test_the_path_costs_no_more_than_is_charged_by_enumeration(part, windows):
+    scores = FunctionRows(_votes, COINS, 0, 1, 2)
+    chain = ChoiceChain(Outcomes(OUTCOMES, scores), 3, windows, part=part, candidates=1)
+    points = np.array([0.0, 0.3, 0.8, 1.5])
+    worst, pure = np.zeros(4), 0.0
+    for ones in range(3):
+        first, second = [True] * ones + [False] * (3 - ones), [True] * (ones + 1) + [False] * (2 - ones)
+        p, q = (_path_law(x, windows, part, 1, 2, _votes) for x in (first, second))
+        for a, b in ((p, q), (q, p)):
+            worst = np.maximum(worst, [_hockey(a, b, e) for e in points])
+            pure = max(pure, *(math.log(a[k] / b[k]) for k in a))
+    assert np.all(chain.profile.delta(points) >= worst * (1 - 1e-9))
+    assert pure <= chain.profile.pure() * (1 + 1e-12)
+    assert pure > 0.3 * chain.profile.pure()  # votes for both at once: the charge is not idle
+
+
+def test_the_linear_rule_of_the_thesis_would_claim_less_than_the_truth():
+    """Slip 8, on a chain: one of ten records is looked at, in a step of window 8."""
+    window, n = 8.0, 10
+    p = _path_law([True] + [False] * 9, (window,), 1, 1, 2, _votes)
+    q = _path_law([False] * 10, (window,), 1, 1, 2, _votes)
+    truth = max(abs(math.log(p[k] / q[k])) for k in p)
+    chain = ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), n, (window,), part=1)
+    assert truth <= chain.profile.pure()
+    assert chain.profile.pure() == pytest.approx(math.log1p(math.expm1(window) / n), rel=1e-9)
+    assert 2 * window / n < chain.profile.pure()
+
+
+@pytest.mark.parametrize(("part", "candidates"), [(2, 1), (None, None), (3, 1)])
+def test_the_chain_draws_the_law_it_states(part, candidates):
+    windows, records = (2.0, 3.0), [True, False, False, True]
+    chain = ChoiceChain(
+        Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, windows, part=part, candidates=candidates
+    )
+    law = _path_law(records, windows, 4 if part is None else part, 1, 2, _votes)
+    seen, rng = chain.see(records), seeded_rng(4)
+    paths = [tuple(map(int, row)) for row in chain.outputs(seen, rng, 3000)]
+    for path, chance in law.items():
+        assert paths.count(path) / 3000 == pytest.approx(chance, abs=0.03)
+
+
+def test_calibration_finds_the_widest_windows_and_more_records_cost_more():
+    system = Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2))
+    few = ChoiceChain.calibrate(system, 100, PureDP(2.0), steps=5, part=5)
+    every = ChoiceChain.calibrate(system, 100, PureDP(2.0), steps=5)
+    assert few.windows[0] > 5 * every.windows[0]
+    assert few.profile.pure() == pytest.approx(2.0, rel=1e-6)
+    assert every.windows[0] == pytest.approx(0.4, rel=1e-6)
+    path = few.release([True] * 100).value
+    assert len(path) == 5
+    assert set(path) <= set(OUTCOMES)
+    loose = ChoiceChain.calibrate(system, 100, ApproxDP(1.0, 1e-5), steps=5, part=5)
+    assert loose.profile.delta(1.0) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionSum(_votes, COINS, 0, 1, 2)), 4, (1.0,)),
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, ()),
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, (-1.0,)),
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, (1.0,), part=5),
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, (1.0,), candidates=2),
+        lambda: ChoiceChain(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, (1.0,), start=2),
+        lambda: ExponentialChoice(Outcomes(OUTCOMES, FunctionRows(_votes, COINS, 0, 1, 2)), 4, 1.0),
+        lambda: FunctionRows.example().movement(3),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(build):
+    with pytest.raises(SottovoceError) as caught:
+        build()
+    assert "\n" not in str(caught.value)
+
+
+# A sampler of anybody's.
+
+
+def test_the_proven_distance_of_barkers_chain_holds_and_the_charge_covers_its_law():
+    """The chain's law after t steps by powers of its matrix, for every table of four counts."""
+    exact = ExponentialChoice.example()
+    size, laws = 3, {}
+    for records in itertools.combinations_with_replacement(range(3), 4):
+        utility = np.sum([exact.reading.function(x) for x in records], axis=0)
+        weights = np.exp(utility / 2)
+        kernel = np.zeros((size, size))
+        for i, j in itertools.permutations(range(size), 2):
+            kernel[i, j] = weights[j] / (weights[i] + weights[j]) / size
+        kernel += np.diag(1 - kernel.sum(axis=1))
+        right = weights / weights.sum()
+        for steps in (1, 5, 12):
+            after = np.linalg.matrix_power(kernel, steps)
+            assert np.abs(after - right).sum(axis=1).max() / 2 <= barker_distance(exact, steps)
+        laws[records] = np.linalg.matrix_power(kernel, 12)[0]
+    near = ApproximateSample.example()
+    for first, law in laws.items():
+        for place, other in itertools.product(range(4), range(3)):
+            second = tuple(sorted((*first[:place], other, *first[place + 1 :])))
+            for epsilon in (0.0, 0.5, 1.0):
+                gap = np.maximum(law - math.exp(epsilon) * laws[second], 0.0).sum()
+                assert gap <= near.profile.delta(epsilon)
+    draws = near.outputs(near.see([0, 0, 1, 2]), seeded_rng(1), 2000)
+    for place in range(3):
+        assert np.mean(draws == place) == pytest.approx(laws[0, 0, 1, 2][place], abs=0.035)
+
+
+def test_an_approximation_reads_back_without_its_function():
+    near = ApproximateSample.example()
+    again = Mechanism.from_dict(near.to_dict())
+    assert again.profile.delta(0.5) == near.profile.delta(0.5)
+    with pytest.raises(InvalidValue, match="only the name"):
+        again.release([0, 1, 1, 2])
+    assert near.release([0, 1, 1, 2]).value in (0.0, 1.0, 2.0)
+    assert near.release([0, 1, 1, 2], seeded_rng(1), draws=3).profile.slack == pytest.approx(3 * near.distance)
+    for wrong in (-0.1, 1.0, math.nan):
+        with pytest.raises(InvalidValue, match="distance"):
+            ApproximateSample.of(near.exact, wrong, near.sampler)
+    with pytest.raises(InvalidValue, match="those of the exact"):
+        ApproximateSample(near.system, 5, near.exact, 0.1, near.sampler)
