@@ -1,8 +1,9 @@
 """Imagined tables for the verbs, and what their answers should hold: every table has truths of its own.
 
-Each group's law is drawn anew for every table, over all that the bounds allow; or, for `fixed` worlds, it is one
-awkward law. Records come by inverting a law's distribution function, so its truths (of values cut to the bounds) are
-integrals.
+Of `plain` data each group's truth is drawn anew for every table from the prior that a question has by default: it is
+over this prior that intervals are to keep their level. (Quantiles have no such prior; they get normal laws.) Of other
+shapes laws are drawn too, but not from any prior of ours; and in `fixed` worlds truths are few and awkward. Records
+come by inverting a law's distribution function, so its truths (of values cut to the bounds) are integrals.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ SHARED = {
 """What is made of two rows of which verb's answer."""
 _MOST = 20
 """The largest count."""
+_PRIOR = Question.prior
+_RATES = 4 / 3
+"""Rates of the default prior are the largest count times a uniform number to this power."""
 _PLACES = (np.arange(4000) + 0.5) / 4000
 
 
@@ -93,6 +97,12 @@ def world(cell: Cell, rng: np.random.Generator) -> tuple[dict[str, Any], Floats]
         case "proportion":
             truth = _shares(cell, rng)
             records["yes"] = np.where(gone, -1, rng.random(n) < truth[group])
+        case "mean" if cell.shape == "plain" and not cell.fixed:
+            truth = rng.uniform(0, 100, groups)
+            varied = np.minimum(rng.beta(0.25, 0.5, groups), 1 - 1e-6)  # the variance, beside the largest there can be
+            strength = (1 / varied - 1)[group]
+            values = 100 * rng.beta(strength * truth[group] / 100, strength * (1 - truth[group] / 100))
+            records["x"] = np.where(gone, np.nan, values)
         case "mean" | "quantiles" as verb:
             laws = [_law(cell, g, rng) for g in range(groups)]
             values = np.empty(n)
@@ -109,16 +119,18 @@ def world(cell: Cell, rng: np.random.Generator) -> tuple[dict[str, Any], Floats]
             records["k"] = np.where(gone, np.nan, found)
             truth = np.array([each @ np.arange(_MOST + 1) for each in chances])
         case "exposure":
-            rates = (
-                np.array([0.2, 0.6, 1.0, 0.4])[np.arange(groups) % 4] if cell.fixed else rng.uniform(0.05, 1, groups)
-            )
-            years = 10 * rng.random(n) ** (3.0 if cell.shape == "skewed" else 1.0)
+            rates = np.resize([0.2, 0.6, 1.0, 0.4], groups) if cell.fixed else rng.uniform(0.05, 1, groups)
+            powers = np.full(groups, 3.0 if cell.shape == "skewed" else 1.0)
+            if cell.shape == "plain" and not cell.fixed:  # the means of counts and of years over their whole ranges
+                powers = 1 / np.clip(rng.random(groups), 0.02, 0.98) - 1
+                rates = np.minimum(_MOST * rng.random(groups) ** _RATES * (1 + powers) / 10, 1e3)
+            years = 10 * rng.random(n) ** powers[group]
             frailty = rng.gamma(1.5, 1 / 1.5, n) if cell.shape == "heavy" else 1.0
             records["k"] = np.where(gone, np.nan, np.minimum(rng.poisson(rates[group] * years * frailty), _MOST))
             records["years"] = years
-            truth = np.array([_cut_rate(cell, r) for r in rates])
+            truth = np.array([_cut_rate(cell, r, p) for r, p in zip(rates, powers, strict=True)])
         case _:
-            alpha = 0.3 if cell.shape == "sparse" else 1.0
+            alpha = 0.3 if cell.shape == "sparse" else _PRIOR / 2
             shares = np.array([[0.98, 0.015, 0.005]]) if cell.fixed else rng.dirichlet([alpha] * 3, groups)
             part = (rng.random((n, 1)) > np.cumsum(np.resize(shares, (groups, 3)), axis=1)[group][:, :2]).sum(axis=1)
             records["part"] = [None if g else "abc"[p] for g, p in zip(gone, part, strict=True)]
@@ -138,7 +150,7 @@ def _made_of_two(cell: Cell, truth: Floats) -> Floats:
 def _shares(cell: Cell, rng: np.random.Generator) -> Floats:
     if cell.fixed:
         return np.resize([0.02, 0.01, 0.03] if cell.shape == "rare" else [0.3, 0.05, 0.5, 0.9, 0.15], cell.groups)
-    return rng.beta(0.8, 20, cell.groups) if cell.shape == "rare" else rng.random(cell.groups)
+    return rng.beta(*((0.8, 20) if cell.shape == "rare" else (_PRIOR / 2, _PRIOR / 2)), cell.groups)
 
 
 def _law(cell: Cell, group: int, rng: np.random.Generator) -> Callable[[Floats], Any]:
@@ -168,6 +180,8 @@ def _chances(cell: Cell, group: int, rng: np.random.Generator) -> Floats:
     """Return the chances of 0, 1, ... of a group's counts, those above the bound put at the bound."""
     u = (group % 4) / 5 + 0.1 if cell.fixed else rng.random()
     mean, k = 0.3 + 6 * u, np.arange(_MOST)
+    if cell.shape == "plain" and not cell.fixed:
+        return np.asarray(stats.binom.pmf(np.arange(_MOST + 1), _MOST, u**_RATES))
     match cell.shape:
         case "skewed" | "heavy":
             size = 1.5 if cell.shape == "skewed" else 0.4
@@ -179,9 +193,9 @@ def _chances(cell: Cell, group: int, rng: np.random.Generator) -> Floats:
     return np.append(found, max(0.0, 1 - found.sum()))
 
 
-def _cut_rate(cell: Cell, rate: float) -> float:
+def _cut_rate(cell: Cell, rate: float, power: float) -> float:
     """Return the mean count, cut at the bound, over the mean exposure."""
-    years = 10 * _PLACES[::20] ** (3.0 if cell.shape == "skewed" else 1.0)
+    years = 10 * _PLACES[::20] ** power
     k = np.arange(_MOST)[:, None]
     means = rate * years
     chances: Any = (

@@ -17,16 +17,21 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 
 
-def enumerated(noisy: list[int], noise: IntegerNoise, n: int, alpha: list[float]) -> np.ndarray:
+def enumerated(
+    noisy: list[int], noise: IntegerNoise, n: int, alpha: list[float], outside: tuple[float, float] | None = None
+) -> np.ndarray:
     """The posterior means of latent counts that sum to n, by adding up every possibility."""
     total, means = 0.0, np.zeros(len(noisy))
     for counts in itertools.product(range(n + 1), repeat=len(noisy)):
         if sum(counts) != n:
             continue
-        weight = math.prod(
-            math.gamma(k + a) / math.factorial(k) * math.exp(float(noise.log_weight(y - k)))
-            for k, y, a in zip(counts, noisy, alpha, strict=True)
-        )
+        if outside is None:
+            prior = stats.dirichlet_multinomial.pmf(counts, alpha, n)
+        else:  # first who is outside, then where the others are
+            inside = n - counts[-1]
+            prior = stats.betabinom.pmf(counts[-1], n, *outside)
+            prior *= stats.dirichlet_multinomial.pmf(counts[:-1], alpha[:-1], inside)
+        weight = prior * math.exp(sum(float(noise.log_weight(y - k)) for k, y in zip(counts, noisy, strict=True)))
         total, means = total + weight, means + weight * np.array(counts)
     return np.asarray(means / total)
 
@@ -37,6 +42,26 @@ def test_counts_are_conditioned_on_their_sum_exactly(noise: IntegerNoise) -> Non
     draws = cell_draws(np.array(noisy), noise, 8, np.array(alpha), 40_000, seeded_rng(1))
     assert np.all(draws.sum(axis=1) == 8)
     assert draws.mean(axis=0) == pytest.approx(enumerated(noisy, noise, 8, alpha), abs=0.06)
+
+
+@pytest.mark.parametrize("outside", [(0.1, 1.0), (0.5, 0.5), (3.0, 0.2)])
+def test_records_in_no_cell_have_a_prior_of_their_own(outside: tuple[float, float]) -> None:
+    noisy, alpha, noise = [5, 1, 3], [0.75, 1.5, 1.0], IntegerNoise("gaussian", 5.0)
+    draws = cell_draws(np.array(noisy), noise, 8, np.array(alpha), 40_000, seeded_rng(1), outside)
+    assert draws.mean(axis=0) == pytest.approx(enumerated(noisy, noise, 8, alpha, outside), abs=0.06)
+
+
+def test_few_records_weigh_as_much_on_a_coarse_lattice_as_one_by_one() -> None:
+    """A prior with most of its weight near zero, where a step of the lattice is many records."""
+    n, noise, outside = 3000, IntegerNoise("gaussian", 300.0), (0.1, 1.0)
+    noisy = np.array([2900.0, 100.0])
+    draws = cell_draws(noisy, noise, n, np.array([1.0, 1.0]), 40_000, seeded_rng(1), outside)[:, 1]
+    k = np.arange(n + 1)
+    weight = stats.betabinom.pmf(k, n, *outside)
+    weight = weight * np.exp(noise.log_weight(noisy[0] - (n - k)) + noise.log_weight(noisy[1] - k))
+    exact = np.cumsum(weight) / weight.sum()
+    for at in (20, 100, 300):
+        assert np.mean(draws <= at) == pytest.approx(exact[at], abs=0.02)
 
 
 @pytest.mark.parametrize("scale", [4.0, 400.0, 40_000.0])
@@ -66,6 +91,15 @@ def test_a_sum_with_laplace_noise_has_the_density_of_both_laws() -> None:
         exact = [float(stats.norm.pdf(at - u, scale=math.sqrt(variance)) @ laplace) * 1e-4 for at in x]
         gap = np.log(exact) - _log_density(x, np.array(variance), noise, "laplace")
         assert gap == pytest.approx(np.full(x.size, gap[0]), abs=1e-6)
+
+
+def test_means_that_noise_drowns_are_as_the_prior_says() -> None:
+    """Any mean is as likely as another; a rate has a density of rate^-1/4."""
+    for lean, exact in ((0.0, 0.5), (-0.25, 0.5**0.75)):
+        draws, spreads, _ = mean_draws(np.full(100, 9.0), 0.0, 0.0, (1e9, 1e9), 20_000, seeded_rng(1), "gaussian", lean)
+        assert np.mean(draws <= 0) == pytest.approx(exact, abs=0.02)
+        part = spreads**2 / (1 - draws**2)
+        assert np.mean(part <= 0.5) == pytest.approx(stats.beta(0.25, 0.5).cdf(0.5), abs=0.04)
 
 
 @pytest.mark.parametrize(("size", "total", "square"), [(0.0, 5.0, -7.0), (1.0, -900.0, 1e6), (3.0, 1e9, -1e9)])

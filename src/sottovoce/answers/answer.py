@@ -44,8 +44,9 @@ class Comparison:
     def interval(self, level: float | None = None) -> Floats:
         """Return (low, high) of the shortest interval that holds `level`; of a ratio, the shortest in factors."""
         wanted = self.level if level is None else level
-        if self.factor and np.all(self.draws > 0):
-            return np.asarray(np.exp(shortest(np.log(self.draws[:, None]), wanted)[0]))
+        if self.factor and np.all(self.draws >= 0):
+            factors = np.log(np.maximum(self.draws[:, None], np.finfo(np.float64).tiny))
+            return np.asarray(np.exp(shortest(factors, wanted)[0]))
         return np.asarray(shortest(self.draws[:, None], wanted)[0])
 
     @property

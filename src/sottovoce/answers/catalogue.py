@@ -272,7 +272,7 @@ WHERE = Argument(
 _POOL = Argument(
     "pool", "flag", "Let groups share strength", "Small groups borrow from the others, as much as the groups are alike."
 )
-_PRIOR = Argument("prior", "number", "Records the prior counts for", "Two, shared by the values, unless given.")
+_PRIOR = Argument("prior", "number", "Records the prior counts for", "1.5, shared by the values, unless given.")
 
 
 def _column(kinds: tuple[type[Column], ...]) -> Argument:

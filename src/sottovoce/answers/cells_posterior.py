@@ -28,6 +28,12 @@ __all__ = ["CellsPosterior"]
 _DRAWS = 4000
 _SEED = 20170913
 """Draws are a function of the noisy cells alone: one release, one answer, wherever it is read."""
+_MISSING, _OUTSIDE = (0.1, 1.0), (0.5, 0.5)
+"""Beta priors of the share of records in no cell: most often few, where only missing values are; with a condition, any
+share."""
+_LEAN = -0.25
+"""Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
+prior and Jeffreys'."""
 _EVEN = (3.0, 40.0)
 """How evenly records are taken to lie within a bin: as many of them as this would say, at least and at most."""
 
@@ -88,9 +94,11 @@ class CellsPosterior:
         """Return draws of the true counts of all cells, those of no cell last."""
         if not self.reading.counted:
             return np.broadcast_to([float(self.n or 0), 0.0], (draws, 2))
-        alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4)
+        # Where n is a secret, so is the share of records in no cell: it has a cell's prior.
+        alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4 if self.n is None else 1)
+        outside = None if self.n is None else _MISSING if self.question.where is None else _OUTSIDE
         noisy, noise, room = self._noisy_counts()
-        return self._unrounded(cell_draws(noisy, noise, room, alphas, draws, rng), rng)
+        return self._unrounded(cell_draws(noisy, noise, room, alphas, draws, rng, outside), rng)
 
     def _noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
         """Return noisy counts, the noise on them and what they add up to; shares of persons as if they were counts."""
@@ -141,8 +149,9 @@ class CellsPosterior:
         parts = self.reading.split(self.cells)[reading.counted :]
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
+        lean = _LEAN if self.question.verb == "rate" else 0.0
         found = [
-            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng, self.noise)
+            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng, self.noise, lean)
             for i in range(reading.cells)
         ]
         means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))

@@ -6,6 +6,7 @@ All of this is post-processing of a release: it costs no privacy.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln
@@ -46,40 +47,84 @@ def log_prior_of_sum(sums: Floats, alpha: Floats) -> Floats:
 
 
 def cell_draws(
-    noisy: Floats, noise: IntegerNoise, n: int | None, alpha: Floats, draws: int, rng: np.random.Generator
+    noisy: Floats,
+    noise: IntegerNoise,
+    n: int | None,
+    alpha: Floats,
+    draws: int,
+    rng: np.random.Generator,
+    outside: tuple[float, float] | None = None,
 ) -> Floats:
     r"""Return draws of the true counts of cells that share n records, (draws, cells), given their noisy counts.
 
     .. math:: \Pr[k \mid \hat k] \propto \prod_c \frac{\Gamma(k_c + \alpha_c)}{k_c!}\Pr[\text{noise} = \hat k_c - k_c],
         \qquad \sum_c k_c = n.
 
+    Where the last cell is `outside` of the others, its share has a Beta prior of its own (a, b) and they share the
+    rest: with A the sum of their α, its factor is :math:`\Gamma(k + a)/k! \cdot \Gamma(n - k + b)/\Gamma(n - k + A)`.
+
     Conditioning on the sum is exact (sums of independent counts, forward and backward) on a lattice of at most some
     hundred places, wherever that is fine beside the noise; elsewhere each draw's gap is shared out by how uncertain
     the cells are (Matheron's rule), which is exact for Gaussian draws. Where n is None the sum is unknown too: it is
     drawn first, from its own law behind the noise, every number as likely as another beforehand.
     """
-    noisy, alpha = np.asarray(noisy, dtype=np.float64), np.broadcast_to(alpha, np.shape(noisy))
+    noisy, alpha = np.asarray(noisy, dtype=np.float64), np.array(np.broadcast_to(alpha, np.shape(noisy)))
     if noisy.size == 1 and n is not None:
         return np.full((draws, 1), float(n))
     most = most_records(noisy, noise) if n is None else n
+    prior = _Prior(most, alpha, outside)
     places = int(np.clip(_WORK / (draws * noisy.size), *_LATTICE))
     step = math.ceil(most / places) if most else 1
     if step == 1 or math.sqrt(noise.variance) >= 3 * step:
-        return _conditioned(noisy, noise, n, alpha, draws, rng, step)
+        return _conditioned(noisy, noise, prior, draws, rng, step, known=n is not None)
     if n is None:
         # Around what the noisy counts sum to, the prior of the sum is a slope that each cell has its part of.
         slope = (float(alpha.sum()) - 1.0) / max(float(noisy.sum()), float(alpha.sum()))
-        return _apart(noisy, noise, most, alpha, draws, rng, slope)
-    return _summing_to(_apart(noisy, noise, n, alpha, draws, rng), n)
+        return _apart(noisy, noise, replace(prior, slope=slope), draws, rng)
+    return _summing_to(_apart(noisy, noise, prior, draws, rng), n)
+
+
+@dataclass(frozen=True)
+class _Prior:
+    """What is known of the counts before their noisy ones: n, or the most there can be where n is a secret.
+
+    Each record more of a cell is less likely by a factor e^slope.
+    """
+
+    n: int
+    alpha: Floats
+    outside: tuple[float, float] | None
+    slope: float = 0.0
+
+    def log(self, cell: int, nodes: Floats, step: float) -> Floats:
+        """Return the log weight of counts of a cell, each of which stands for `step` of them."""
+        last = self.outside is not None and cell == self.alpha.size - 1
+        alpha = self.outside[0] if self.outside and last else float(self.alpha[cell])
+        found = log_prior(nodes, alpha) - self.slope * nodes
+        if step > 1 and not nodes[0]:  # the weight of few records changes too fast to be told by one count
+            half = (step - 1) / 2
+            found[0] = gammaln(half + 1 + alpha) - gammaln(half + 1) - math.log(alpha * step)
+        if self.outside and last:
+            inside = np.maximum(self.n - nodes, 0.0)
+            found += gammaln(inside + self.outside[1]) - gammaln(inside + self.alpha[:-1].sum())
+        return found
 
 
 def _conditioned(
-    noisy: Floats, noise: IntegerNoise, n: int | None, alpha: Floats, draws: int, rng: np.random.Generator, step: int
+    noisy: Floats,
+    noise: IntegerNoise,
+    prior: _Prior,
+    draws: int,
+    rng: np.random.Generator,
+    step: int,
+    *,
+    known: bool,
 ) -> Floats:
     """Return draws on the multiples of `step`, conditioned on their sum by convolution; the sum drawn where unknown."""
-    last = round((most_records(noisy, noise) if n is None else n) / step)
+    last = round(prior.n / step)
     nodes: Floats = np.arange(last + 1, dtype=np.float64) * step
-    log_weights = noise.log_weight(noisy[:, None] - nodes[None, :]) + log_prior(nodes[None, :], alpha[:, None])
+    log_weights = noise.log_weight(noisy[:, None] - nodes[None, :])
+    log_weights += np.stack([prior.log(cell, nodes, step) for cell in range(noisy.size)])
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     order = np.argsort(-noisy)  # the large cells last drawn from: what is left for them is then what fits
     forward = [weights[order[0]]]
@@ -87,9 +132,9 @@ def _conditioned(
         both = np.convolve(forward[-1], weights[cell])[: last + 1]
         forward.append(both / both.max())
     left = np.full(draws, last)
-    if n is None:
+    if not known:
         sums = np.convolve(forward[-1], weights[order[-1]])[: last + 1]
-        log_sums = np.log(np.maximum(sums, 1e-300)) + log_prior_of_sum(nodes, alpha)
+        log_sums = np.log(np.maximum(sums, 1e-300)) + log_prior_of_sum(nodes, prior.alpha)
         sums = np.where(sums > 0, np.exp(log_sums - log_sums.max()), 0.0)
         left = rng.choice(last + 1, draws, p=sums / sums.sum())
     found = np.empty((draws, noisy.size))
@@ -101,29 +146,23 @@ def _conditioned(
         rest = totals[:, None] - columns
         table = weights[cell] * np.where(rest >= 0, before[np.maximum(rest, 0)], 0.0)
         cumulative = np.cumsum(table, axis=1)
-        goal = rng.random(draws) * cumulative[back, -1]
-        taken = np.array([cumulative[i].searchsorted(g, side="right") for i, g in zip(back, goal, strict=True)])
-        taken = np.minimum(taken, left)
+        # All rows end to end, each from its number to the next: one search for every draw.
+        ends = (cumulative / cumulative[:, -1:] + np.arange(totals.size)[:, None]).ravel()
+        taken = ends.searchsorted(back + rng.random(draws), side="right") - back * (last + 1)
+        taken = np.clip(taken, 0, left)
         found[:, cell] = taken
         left = left - taken
     found[:, order[0]] = left
     if step == 1:
         return found
     # Between the places of the lattice any count is as likely as another; what that adds is taken off all alike.
-    spread = np.maximum(found * step + step * (rng.random(found.shape) - 0.5), 0.0)
-    return spread if n is None else _summing_to(spread, n)
+    spread = np.abs(found * step + step * (rng.random(found.shape) - 0.5))
+    return _summing_to(spread, prior.n) if known else spread
 
 
-def _apart(
-    noisy: Floats,
-    noise: IntegerNoise,
-    n: int,
-    alpha: Floats,
-    draws: int,
-    rng: np.random.Generator,
-    slope: float = 0.0,
-) -> Floats:
-    """Return draws of each count alone, of which each record more is less likely by a factor e^slope."""
+def _apart(noisy: Floats, noise: IntegerNoise, prior: _Prior, draws: int, rng: np.random.Generator) -> Floats:
+    """Return draws of each count alone."""
+    n = prior.n
     reach = _REACH[noise.kind] * noise.scale + 2
     low, high = np.clip(np.ceil(noisy - reach), 0, n), np.clip(np.floor(noisy + reach), 0, n)
     # A noisy count far below zero, or far above n, leaves the count at the end, and a little beside it.
@@ -134,7 +173,7 @@ def _apart(
     found = np.empty((draws, noisy.size))
     for cell in range(noisy.size):
         nodes = np.arange(low[cell], high[cell] + 1, step[cell])
-        log_weights = noise.log_weight(noisy[cell] - nodes) + log_prior(nodes, alpha[cell]) - slope * nodes
+        log_weights = noise.log_weight(noisy[cell] - nodes) + prior.log(cell, nodes, 1.0)
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         picked = nodes[np.searchsorted(cumulative, rng.random(draws) * cumulative[-1], side="right")]
         found[:, cell] = np.minimum(picked + np.floor(rng.random(draws) * step[cell]), high[cell])

@@ -22,8 +22,10 @@ _TAILS = 2.0
 """κ: spreads are told as if records had a kurtosis of 5, for few columns are normal."""
 _SIZES, _SPREADS, _MEANS = 48, 28, 24
 _LEAST = 1e-4
-"""The least spread that is considered, in t."""
+"""The least part of the largest possible spread that is considered."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_MEANS)
+_STARTS = np.cumsum(_WEIGHTS) - _WEIGHTS - 1
+"""Nodes and weights of Gauss' rule, and where the stretch of each node begins: the weights, end to end."""
 
 
 def mean_draws(
@@ -34,6 +36,7 @@ def mean_draws(
     draws: int,
     rng: np.random.Generator,
     kind: NoiseKind = "gaussian",
+    lean: float = 0.0,
 ) -> tuple[Floats, Floats, Floats]:
     """Return draws of the mean of t, of its spread, and of N, given the noisy Σt and Σt² of one group.
 
@@ -49,48 +52,70 @@ def mean_draws(
         How many draws, and their randomness.
     kind
         The law of the noise.
+    lean
+        The prior density of the mean is as (1 + μ) to this power: 0 where any mean is as likely as another.
     """
     # Quantiles of N stand for all of its draws; an empty group is one with next to no records.
     shown = np.quantile(sizes, (np.arange(_SIZES) + 0.5) / _SIZES) if np.ptp(sizes) else sizes[:1]
     known = np.maximum(shown, 0.01)
-    spreads = np.geomspace(_LEAST, 1.0, 2 * _SPREADS)
+    edges = np.geomspace(_LEAST, 1.0, 2 * _SPREADS + 1)
     few = known[:: max(1, known.size // 8)]
     for _ in range(2):  # once everywhere, once more where the weight lies
-        weight = _weigh(few, spreads, total, square, noise, kind)[0].sum(axis=(0, 2))
+        weight = _weigh(few, edges, total, square, noise, kind, lean)[0].sum(axis=(0, 2))
         inside = np.flatnonzero(weight > weight.max() * 1e-7)
-        low, high = spreads[max(inside[0] - 1, 0)], spreads[min(inside[-1] + 1, spreads.size - 1)]
-        spreads = np.geomspace(low, max(high, low * 1.001), _SPREADS)
-    weights, means, widths = _weigh(known, spreads, total, square, noise, kind)
+        low, high = edges[max(inside[0] - 1, 0)], edges[min(inside[-1] + 2, edges.size - 1)]
+        edges = np.geomspace(low, high, _SPREADS + 1)
+    weights, starts, widths = _weigh(known, edges, total, square, noise, kind, lean)
     flat = np.cumsum(weights.ravel())
     picked = np.searchsorted(flat, rng.random(draws) * flat[-1], side="right")
-    size, spread, _ = np.unravel_index(np.minimum(picked, flat.size - 1), weights.shape)
-    width = widths.ravel()[picked]
-    jitter = means.ravel()[picked] + width * (rng.random(draws) - 0.5)
-    return np.clip(jitter, -1.0, 1.0), spreads[spread], shown[size]
+    picked = np.minimum(picked, flat.size - 1)
+    size, part, _ = np.unravel_index(picked, weights.shape)
+    found = np.clip(starts.ravel()[picked] + widths.ravel()[picked] * rng.random(draws), -1.0, 1.0)
+    return found, _middle(edges)[part] * np.sqrt(1 - found**2), shown[size]
+
+
+def _middle(edges: Floats) -> Floats:
+    return np.asarray(np.sqrt(edges[1:] * edges[:-1]))
 
 
 def _weigh(
-    sizes: Floats, spreads: Floats, total: float, square: float, noise: tuple[float, float], kind: NoiseKind
+    sizes: Floats,
+    edges: Floats,
+    total: float,
+    square: float,
+    noise: tuple[float, float],
+    kind: NoiseKind,
+    lean: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weights on a grid (N, σ, μ), the means on it, and how much of the line each of them stands for."""
-    n, s = sizes[:, None, None], spreads[None, :, None]
-    first = n * s**2 + noise[0]
-    centre, reach = total / n, 7 * np.sqrt(first) / n
+    """Return weights on a grid (N, spread, μ), and the stretch of the line that each mean stands for: start, width.
+
+    A bounded record of mean μ has a spread of at most √(1 - μ²); the grid is of the part of it that the spread is.
+    """
+    n, part = sizes[:, None, None], _middle(edges)[None, :, None]
+    centre, reach = total / n, 7 * np.sqrt(n * part**2 + noise[0]) / n
     low = np.maximum(-1.0, np.minimum(centre, 1.0) - reach)
     high = np.minimum(1.0, np.maximum(centre, -1.0) + reach)
     half = np.maximum((high - low) / 2, 1e-12)
     mean = (low + high) / 2 + half * _NODES
     widths = half * _WEIGHTS
+    spread = part**2 * (1 - mean**2)
+    first = n * spread + noise[0]
     off = total - n * mean
-    both = 2 * n * mean * s**2
-    second = n * (2 * _TAILS * s**4 + 4 * mean**2 * s**2) - both**2 / first
-    left = square - n * (mean**2 + s**2) - both / first * off
-    log = _log_density(off, n * s**2, noise[0], kind) + _log_density(left, second, noise[1], kind)
-    # A bounded record of mean μ has a spread of at most √(1 - μ²); up to there every spread is as likely as another. (A
-    # prior on its logarithm favours small spreads; Σt² then says that |μ| is large, and means lean towards a bound.)
-    log = np.where(s**2 <= 1 - mean**2 + 1e-9, log, -np.inf) + np.log(widths) + np.log(s)
+    both = 2 * n * mean * spread
+    second = n * (2 * _TAILS * spread**2 + 4 * mean**2 * spread) - both**2 / first
+    left = square - n * (mean**2 + spread) - both / first * off
+    log = _log_density(off, n * spread, noise[0], kind) + _log_density(left, second, noise[1], kind)
+    # The part r has a density of 1/√(r(1 - r²)): columns that hardly vary are common, and so are those of nothing but
+    # the two bounds, whose part is one. (A prior on the spread's logarithm favours small ones so much that Σt² then
+    # says that |μ| is large, and means lean towards a bound.)
+    log += (
+        np.log(widths)
+        + np.log(np.diff(np.arcsin(edges)) / np.sqrt(_middle(edges)))[None, :, None]
+        + lean * np.log1p(mean + 1e-9)
+    )
     top = log.max()
-    return np.exp(log - (top if np.isfinite(top) else 0.0)), mean, np.broadcast_to(widths, mean.shape)
+    starts = (low + high) / 2 + half * _STARTS
+    return np.exp(log - (top if np.isfinite(top) else 0.0)), starts, np.broadcast_to(widths, mean.shape)
 
 
 def _log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> Floats:

@@ -52,8 +52,9 @@ class Question:
     pool
         Whether groups share strength by a prior whose spread is learned from all of them.
     prior
-        How many records the prior counts for in each group: two, shared by the values there are, is a flat prior of a
-        yes-or-no share. Counts, means and quantiles use it for the sizes of their cells alone.
+        How many records the prior counts for in each group, shared by the values there are: of a yes-or-no share two
+        is a flat prior and one is Jeffreys'; 1.5 lies between. Counts, means and quantiles use it for the sizes of
+        their cells alone.
     cells
         For counts: how the columns are cut, where not every one of them is a list of categories taken whole.
 
@@ -75,7 +76,7 @@ class Question:
     at: tuple[float, ...] = ()
     bins: int = 0
     pool: bool = False
-    prior: float = 2.0
+    prior: float = 1.5
     cells: Cells | None = None
 
     def __post_init__(self) -> None:

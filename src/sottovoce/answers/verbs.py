@@ -62,7 +62,7 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
-        prior: float = 2.0,
+        prior: float = 1.5,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
@@ -77,7 +77,7 @@ class Verbs(ABC):
         pool
             Let groups share strength: each group's shares lie around common ones, as closely as the groups say.
         prior
-            How many records the prior counts for in each group; two, shared by the values, unless given.
+            How many records the prior counts for in each group, shared by the values; 1.5 unless given.
         options
             As in `Curator.release`: ``idempotency_key``, ``rng``.
         """
@@ -126,7 +126,7 @@ class Verbs(ABC):
         where: str | None = None,
         spend: Spend = 0.05,
         pool: bool = False,
-        prior: float = 2.0,
+        prior: float = 1.5,
         part: Budget | None = None,
         **options: Any,
     ) -> Answer:
