@@ -16,6 +16,7 @@ from sottovoce.ledger import queries
 from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import EMPTY, Head, canonical, digest
 from sottovoce.ledger.charging import answered, charged, price, what_is_left
+from sottovoce.ledger.grouping import Group
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.records import Budget, Entry, Reservation, State, check_n
 from sottovoce.ledger.replay import Replay
@@ -36,8 +37,8 @@ _log = logging.getLogger(__name__)
 class Ledger:
     """Budgets and everything charged to them, in a SQLite file or a PostgreSQL database.
 
-    Opening a ledger verifies all of it. Every change is one durable, serialised transaction that appends an
-    event to a hash chain; nothing is ever rewritten.
+    Opening a ledger verifies all of it. Every change is part of a durable, serialised transaction that appends
+    events to a hash chain; nothing is ever rewritten. Changes that several threads want at the same time share one.
 
     Parameters
     ----------
@@ -80,6 +81,7 @@ class Ledger:
         self._seen = EMPTY
         self._known: dict[int, Budget] = {}
         self._turn = threading.Lock()
+        self._group = Group(self._writing, self._store.name, timeout)
         try:
             if self._store.path is not None:
                 self._anchors.append(Anchor.beside(self._store.path))
@@ -209,7 +211,8 @@ class Ledger:
                 raise InvalidValue(f"{whole.dataset!r} is a part itself, and a part has no parts")
             check_same(promise.relation, whole.promise.relation, "a part is about the same neighbours as its whole")
             facts["whole"] = whole.id
-        with self._writing() as transaction:
+
+        def change(transaction: Transaction) -> Budget | None:
             transaction.lock_head()
             found = queries.find_budget(transaction, dataset)
             if found is None:
@@ -217,6 +220,9 @@ class Ledger:
                 noted = {} if source is None else {"source": dict(source)}
                 transaction.append("open", facts | noted | {"who": who, "at": now()}, **columns)
                 found = queries.find_budget(transaction, dataset)
+            return found
+
+        found = self._group.run(change)
         if found is None or found.facts() != facts:
             raise InvalidValue(
                 f"{dataset!r} has a budget already, and a budget never changes. Opened with "
@@ -260,35 +266,41 @@ class Ledger:
         whole_cost = 0.0 if whole is None else price(whole, profile)
         cost, token = price(budget, profile), secrets.token_hex(16)
         asked = {"request": dict(request), "profile": profile.to_dict(), "cost": cost}
-        with self._writing() as transaction:
+
+        def change(transaction: Transaction) -> Reservation | Entry:
             before = queries.lock_budget(transaction, budget.id)
             if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
                 return answered(entry, asked)
             total, number = charged(budget, before, cost), transaction.head.count + 1
             columns = {"budget": budget.id, "entry": number, "key": key, "spent": str(total)}
-            asked |= {"guard": digest(token), "who": who, "at": now()}
-            transaction.append("reserve", asked, **columns)
+            transaction.append("reserve", asked | {"guard": digest(token), "who": who, "at": now()}, **columns)
             if whole is not None:  # a refusal here undoes the reserve as well
                 total = charged(whole, queries.spent(transaction, whole.id), whole_cost)
                 content = {"cost": whole_cost}
                 transaction.append("charge", content, budget=whole.id, entry=number, spent=str(total))
-        return Reservation(number, token)
+            return Reservation(number, token)
+
+        return self._group.run(change)  # type: ignore[no-any-return]
 
     def commit(self, reservation: Reservation, release: Mapping[str, Any], *, keep: bool = True) -> None:
         """Record a release, durably, before anyone sees it; with `keep=False` only its hash."""
         value = canonical(release)
         content = {"value_hash": digest(value), "kept": keep, "at": now()}
-        with self._writing() as transaction:
+
+        def change(transaction: Transaction) -> None:
             budget = queries.lock_entry(transaction, reservation.entry)
             columns = {"budget": budget, "entry": reservation.entry, "value": value if keep else None}
             transaction.append("commit", content, **columns)
+
+        self._group.run(change)
 
     def void(self, reservation: Reservation, note: str) -> None:
         """Give a reservation up and get its cost back: only by its holder, only before data was read."""
         if reservation.touched:
             raise InvalidValue(f"entry {reservation.entry} may have read the data; its cost stays spent")
         content = {"token": reservation.token, "note": note, "at": now()}
-        with self._writing() as transaction:
+
+        def change(transaction: Transaction) -> None:
             budget = queries.lock_entry(transaction, reservation.entry)
             after = queries.refunded(transaction, reservation, budget)
             transaction.append("void", content, budget=budget, entry=reservation.entry, spent=str(after))
@@ -297,11 +309,16 @@ class Ledger:
                 after = queries.spent(transaction, whole) - Fraction(cost)
                 transaction.append("refund", {}, budget=whole, entry=reservation.entry, spent=str(after))
 
+        self._group.run(change)
+
     def recover(self, entry: int, *, note: str, who: str = "") -> None:
         """Close an entry that a dead process left pending; it stays spent, for it may have read the data."""
-        with self._writing() as transaction:
+
+        def change(transaction: Transaction) -> None:
             budget = queries.lock_entry(transaction, entry)
             transaction.append("recover", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
+
+        self._group.run(change)
 
     # Anchors of other ledgers.
 
@@ -312,13 +329,16 @@ class Ledger:
 
     def note(self, name: str, head: Head) -> None:
         """Note, durably, that another ledger has come as far as `head`; what is known already is not written again."""
-        with self._writing() as transaction:
+
+        def change(transaction: Transaction) -> None:
             transaction.lock_head()
             last = queries.noted(transaction, name)
             if last.count == head.count and last != head:
                 raise LedgerCorrupt(f"event {head.count} of {name} is not the one that was noted in {self.url}")
             if last.count < head.count:
                 transaction.append("note", {"count": head.count, "hash": head.hash, "at": now()}, key=name)
+
+        self._group.run(change)
 
     def _remember(self, budget: Budget) -> Budget:
         return self._known.setdefault(budget.id, budget)

@@ -56,7 +56,8 @@ def lock_budget(transaction: Transaction, budget: int) -> Fraction:
 def _total(budget: int, total: str | None) -> Fraction:
     if total is None:
         raise InvalidValue(f"the ledger has no budget {budget}")
-    return Fraction(total)
+    above, _, below = total.partition("/")
+    return Fraction(int(above), int(below or 1))
 
 
 def lock_entry(transaction: Transaction, entry: int) -> int:

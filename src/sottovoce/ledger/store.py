@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from sqlalchemy.pool import NullPool
 from sottovoce.ledger.chain import EMPTY, Event, Head, next_event
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 
-__all__ = ["Store", "Transaction", "read_url"]
+__all__ = ["Store", "Transaction", "is_drivers", "read_url"]
 
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -71,7 +70,8 @@ def read_url(url: str | os.PathLike[str]) -> sa.URL:
 class Transaction:
     """One transaction on the driver's own cursor.
 
-    `head` is where the chain ends, once it has been read or locked, and `start` where it ended then.
+    `head` is where the chain ends, once it has been read or locked, and `start` where it ended then. What is appended
+    moves `head` at once and the row that holds it when the transaction ends.
     """
 
     def __init__(self, cursor: Any, dialect: sa.Dialect) -> None:
@@ -79,6 +79,7 @@ class Transaction:
         self.sqlite = dialect.name == "sqlite"
         self.head = self.start = EMPTY
         self._cursor = cursor
+        self._locked = False
 
     def run(self, statement: str, *values: object) -> Any:
         """Run a statement; each `?` stands for a value."""
@@ -90,9 +91,13 @@ class Transaction:
 
     def lock_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:
         """Keep the head from every other writer until the transaction ends; then as `read_head`."""
+        if self._locked:  # by an earlier change of this transaction, which knows the head better than the row
+            return list(self.row(f"SELECT {', '.join(more)}", *values)) if more else []
         if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
             self.run("SELECT 1 FROM sottovoce_head FOR UPDATE")
-        return self.read_head(*more, values=values)
+        found = self.read_head(*more, values=values)
+        self._locked = True
+        return found
 
     def read_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:
         """Read the head into `head`, and return what `more` asks, in the same statement."""
@@ -108,7 +113,11 @@ class Transaction:
         event = next_event(self.head, kind, content, **columns)
         self.run(_INSERT, *vars(event).values())
         self.head = Head(event.sequence, event.hash)
-        self.run("UPDATE sottovoce_head SET count = ?, hash = ?", event.sequence, event.hash)
+
+    def finish(self) -> None:
+        """Write where the chain ends now."""
+        if self.head != self.start:
+            self.run("UPDATE sottovoce_head SET count = ?, hash = ?", self.head.count, self.head.hash)
 
     def event(self, which: str, *values: object) -> Event | None:
         """Return one event, chosen by the rest of a query."""
@@ -131,15 +140,16 @@ class Store:
     def __init__(self, url: sa.URL, timeout: float) -> None:
         self.name = url.render_as_string(hide_password=True)
         # SQLite follows symbolic links before it names its log; what lies beside a ledger lies beside the real file.
-        self._given = Path(str(url.database)).absolute()
-        self.path = self._given.resolve() if url.drivername == "sqlite" else None
+        given = Path(str(url.database)).absolute()
+        self.path = given.resolve() if url.drivername == "sqlite" else None
+        # As texts: each transaction looks at these files twice, and paths take longer to make than to look at.
+        self._given, self._logs = str(given), [f"{self.path}{suffix}" for suffix in _SUFFIXES]
         self._file: _Place | None = None
         self._swapped: str | None = None
         self._timeout = timeout
         self._process = os.getpid()
         # A pool as plain as can be: SQLAlchemy's own takes as long as a third of a durable transaction.
         self._idle: list[Any] = []
-        self._queue = threading.Lock()
         if self.path is not None:
             self._engine = sa.create_engine("sqlite://", creator=self._sqlite, poolclass=NullPool)
             return
@@ -178,36 +188,28 @@ class Store:
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
         """Run a block as one transaction: durable when it ends well, without effect when it raises."""
         self._leave_parent()
-        with self._turn() if write and self.path is not None else contextlib.nullcontext():
-            connection = None
-            try:
-                connection = self._take()
-                cursor = connection.cursor()
-                if begin := self._begin(write=write):
-                    cursor.execute(begin)
-                self._check_files(connection)
-                yield Transaction(cursor, self._engine.dialect)
-                cursor.execute("COMMIT")
-                if write:  # what was written just now must be what the next one to open the path finds
-                    self._check_files(connection)
-            except BaseException as error:
-                if connection is not None:
-                    self._give_up(connection, sound=isinstance(error, SottovoceError))
-                if (ours := self._in_our_words(error)) is not None:
-                    raise ours from None
-                raise
-            else:
-                self._idle.append(connection)
-
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Let the threads of this process write to SQLite one after the other: its own waiting sleeps and polls."""
-        if not self._queue.acquire(timeout=self._timeout):
-            raise LedgerUnavailable(f"the ledger {self.name} cannot be used: other threads are writing to it")
+        connection = None
         try:
-            yield
-        finally:
-            self._queue.release()
+            connection = self._take()
+            cursor = connection.cursor()
+            if begin := self._begin(write=write):
+                cursor.execute(begin)
+            self._check_files(connection)
+            transaction = Transaction(cursor, self._engine.dialect)
+            yield transaction
+            if write:
+                transaction.finish()
+            cursor.execute("COMMIT")
+            if write:  # what was written just now must be what the next one to open the path finds
+                self._check_files(connection)
+        except BaseException as error:
+            if connection is not None:
+                self._give_up(connection, sound=isinstance(error, SottovoceError))
+            if (ours := self._in_our_words(error)) is not None:
+                raise ours from None
+            raise
+        else:
+            self._idle.append(connection)
 
     def _give_up(self, connection: Any, *, sound: bool) -> None:
         """Undo a transaction. After any error but ours the connection is in doubt and never used again."""
@@ -222,7 +224,7 @@ class Store:
         if self._process != os.getpid():
             # A child must not use its parent's connections, not even to close them: it lets them leak.
             _INHERITED.extend(self._idle)
-            self._idle, self._process, self._queue = [], os.getpid(), threading.Lock()
+            self._idle, self._process = [], os.getpid()
 
     def _take(self) -> Any:
         try:
@@ -231,11 +233,11 @@ class Store:
             connection = self._engine.raw_connection()
             if self.path is not None:
                 connection.info["beside"] = self._beside()
-                self._file = self._file or _place(self._given)
+                self._file = self._file or _place(_look(self._given))
             return connection
 
     def _beside(self) -> list[_Place | None]:
-        return [_place(Path(f"{self.path}{suffix}")) for suffix in _SUFFIXES]
+        return [_place(_look(log)) for log in self._logs]
 
     def _check_files(self, connection: Any) -> None:
         """Refuse to go on where the ledger's path leads to another file than the one that is open.
@@ -246,24 +248,23 @@ class Store:
         if self.path is None:
             return
         try:
+            found = _look(self._given)
             if self._swapped is None:
-                self._swapped = self._swap(connection)
-            names = 1 if self._swapped else self._given.stat().st_nlink
+                self._swapped = self._swap(connection, _place(found))
         except OSError as error:
             raise LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}") from None
         if self._swapped is not None:
             raise LedgerCorrupt(
                 f"{self._swapped} while it was open; nothing is charged or told until it is opened anew"
             )
-        if names > 1:
+        if found is not None and found.st_nlink > 1:
             raise LedgerUnavailable(
-                f"the ledger {self.name} has {names} names (hard links), and SQLite keeps a log under each: what is "
+                f"the ledger {self.name} has {found.st_nlink} names (hard links), and SQLite keeps a log under each: what is "
                 "spent under one is not seen under another. Remove all names but one"
             )
 
-    def _swap(self, connection: Any) -> str | None:
+    def _swap(self, connection: Any, found: _Place | None) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
-        found = _place(self._given)
         if found != self._file:
             return f"the ledger {self.name} was {'removed' if found is None else 'replaced by another file'}"
         for suffix, known, now in zip(_SUFFIXES, connection.info["beside"], self._beside(), strict=True):
@@ -293,16 +294,24 @@ class Store:
             self._idle.pop().close()
 
 
-def _place(path: Path) -> _Place | None:
+def _look(path: str) -> os.stat_result | None:
     try:
-        found = path.stat()
+        return os.stat(path)  # noqa: PTH116 - twice as fast as by a path
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_dev, found.st_ino
+
+
+def _place(found: os.stat_result | None) -> _Place | None:
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 _INHERITED: list[Any] = []
 """Connections of a parent process, kept from the garbage collector."""
+
+
+def is_drivers(error: BaseException) -> bool:
+    """Say whether an error is the database's or its driver's own, after which a connection is in doubt."""
+    return isinstance(error, sa.exc.DBAPIError) or _leaves_it_sound(error) is not None
 
 
 def _leaves_it_sound(error: BaseException | None) -> bool | None:

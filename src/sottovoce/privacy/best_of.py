@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import optimize
 
 from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue
@@ -65,6 +64,8 @@ class Tries:
             return 1.0
         if self.law == "geometric":
             return 1 / self.mean
+        from scipy import optimize  # noqa: PLC0415 - most commands need none of it
+
         # (1/γ − 1)/log(1/γ) = mean, in u = log(1/γ).
         root = optimize.brentq(lambda u: math.log(math.expm1(u) / u) - math.log(self.mean), 1e-12, 60.0, xtol=1e-13)
         return math.exp(-float(root))

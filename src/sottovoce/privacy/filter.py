@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize
 
 from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -79,6 +78,8 @@ def _read_order(order: Any) -> float:
 
 def _best_order(budget: Promise) -> float:
     """Return the order that leaves room for the most Gaussian noise: largest allowance over order."""
+    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
+
     result = optimize.minimize_scalar(
         lambda u: -renyi_allowance(budget, 1 + math.exp(u)) / (1 + math.exp(u)),
         bounds=(-6.0, 14.0),
@@ -94,6 +95,7 @@ def gaussian_allowance(budget: ApproxDP) -> float:
     >>> round(gaussian_allowance(ApproxDP(1.0, 1e-6)), 4)
     0.056
     """
+    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
 
     def over(log_mu: float) -> float:
         with np.errstate(divide="ignore"):

@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft, optimize, signal
+from scipy import fft
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
@@ -63,6 +63,8 @@ class Losses:
 
 def discretise(profile: Profile, step: float, reach: float) -> Losses:
     """Return a loss on the grid whose δ(ε) is above the profile's at every ε, negative ones too."""
+    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
+
     top = max(math.ceil(min(reach, _FARTHEST) / step), 1)
     at = step * np.arange(top + 1.0)
     log_delta = np.minimum(profile._log_delta(at), 0.0)
@@ -169,6 +171,8 @@ def _one_tilt(
     parts: Sequence[Losses], counts: Sequence[int], step: float, tilt: float, log_infinity: float
 ) -> Tilted | None:
     """Return the bound of one tilt; None where its window is too long to transform."""
+    from scipy import signal  # noqa: PLC0415 - it takes half a second, and most commands need none of it
+
     window = _window(parts, counts, step, tilt)
     if window is None:
         return None

@@ -50,7 +50,7 @@ DISTRIBUTIONS = Registry(
 )
 """Every kind of distribution by its word."""
 
-LEVELS, LEVEL_WEIGHTS = special.roots_legendre(128)
+LEVELS, LEVEL_WEIGHTS = np.polynomial.legendre.leggauss(128)
 LEVELS, LEVEL_WEIGHTS = (LEVELS + 1) / 2, LEVEL_WEIGHTS / 2
 """Probabilities whose quantiles average a function over a distribution, and their weights."""
 
