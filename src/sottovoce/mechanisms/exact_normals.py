@@ -164,7 +164,7 @@ def exact_normals(means: Any, scale: float, rng: Any) -> Floats:
     flat = np.ravel(np.asarray(means, dtype=np.float64))
     if not np.all(np.isfinite(flat)):
         raise InvalidValue("what noise is added to must be finite")
-    if isinstance(rng, np.random.Generator) and not is_secure(rng):
+    if hasattr(rng, "standard_normal") and not is_secure(rng):
         return np.reshape(cells.round(flat + scale * rng.standard_normal(flat.size)), np.shape(means))
     pairs = -(-flat.size // 2)
     uniforms = _Uniforms.draw(rng, pairs)

@@ -16,9 +16,9 @@ from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.design import Design
 
-__all__ = ["ball_of", "rounded_normals", "step_error"]
+__all__ = ["FAR", "arithmetic_error", "ball_of", "gradient_error", "rounded_normals", "step_error"]
 
-_FAR = 256.0
+FAR = 256.0
 """Where the design has no ball, chains are kept within this many standard deviations √(d/m) of their prior."""
 _SLOPE = 32.0
 """Units in the last place by which the slope of a loss may be off: of exp, log and what is made of them."""
@@ -28,7 +28,7 @@ _NORMAL = 2.0**-47
 
 def ball_of(design: Design, convexity: float) -> float:
     """Return the radius of the ball in which chains are kept, public and finite."""
-    return min(design.radius, _FAR * math.sqrt(design.dimension / convexity))
+    return min(design.radius, FAR * math.sqrt(design.dimension / convexity))
 
 
 def step_error(design: Design, n: int, data_weight: float, convexity: float, step: float, precision: str) -> float:
@@ -44,15 +44,25 @@ def step_error(design: Design, n: int, data_weight: float, convexity: float, ste
     '2e-07'
     """
     u, d = float(np.finfo(precision).eps) / 2, design.dimension
-    c, B, curvature = design.data_norm, design.constants.lipschitz, design.constants.curvature
+    c, B = design.data_norm, design.constants.lipschitz
     R = ball_of(design, convexity)
-    predictor = _gamma(d, u) * c * R
-    slope = min(curvature * predictor + _SLOPE * u * B, 2 * B)
-    gradient = n * c * slope + _gamma(n + 2, u) * n * c * B
     longest = R + step * (data_weight * n * B * c + 2 * convexity * R)
-    arithmetic = 16 * u * longest + (d + 8) * u * R
-    noise = (4 * u + _NORMAL) * (2 * R + longest)
-    return (step * data_weight * gradient + arithmetic + noise) * (1 + 2.0**-30)
+    gradient = gradient_error(design, n, R, u)
+    return (step * data_weight * gradient + arithmetic_error(d, R, longest, u)) * (1 + 2.0**-30)
+
+
+def gradient_error(design: Design, n: int, radius: float, u: float) -> float:
+    """Return by how much a computed sum of n gradients may be off within a ball, added up in any order."""
+    c, B, curvature = design.data_norm, design.constants.lipschitz, design.constants.curvature
+    predictor = _gamma(design.dimension, u) * c * radius
+    slope = min(curvature * predictor + _SLOPE * u * B, 2 * B)
+    return n * c * slope + _gamma(n + 2, u) * n * c * B
+
+
+def arithmetic_error(dimension: int, radius: float, longest: float, u: float) -> float:
+    """Return by how much moving, adding noise and projecting onto a ball may be off; no move reaches past `longest`."""
+    noise = (4 * u + _NORMAL) * (2 * radius + longest)
+    return 16 * u * longest + (dimension + 8) * u * radius + noise
 
 
 def _gamma(k: float, u: float) -> float:
