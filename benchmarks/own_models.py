@@ -279,7 +279,7 @@ def main(quick: bool = False) -> None:
         ]
         for name, one in found.items()
     ]
-    from benchmarks.timing import show  # noqa: PLC0415 - prints with colours
+    from benchmarks.timing import show
 
     show("Models of one's own", ["model", "fits", "least p of the ranks", "coverage of 95 %"], rows)
 

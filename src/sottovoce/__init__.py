@@ -68,7 +68,7 @@ _ROOMS = {
         *("ConcentratedPosterior", "DiffusedPosterior", "DirectPosterior", "Mechanism", "NoisyStatistics"),
         *("Release", "StatisticalQuery", "TemperedPosterior"),
     ),
-    "models": ("fit_model",),
+    "models": ("fit_model", "numpyro"),
     "privacy": (
         *("ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "RenyiDP", "SottovoceError"),
         "ZeroConcentratedDP",
@@ -157,4 +157,4 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_OPEN})
+    return sorted({*_LAZY, *_OPEN})
