@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, path_of_equal_shifts, thesis_mu
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exact_normals import CoupledNormals, exact_normals
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import Promise
@@ -33,7 +33,7 @@ from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.rounding import FAR, arithmetic_error, gradient_error
 from sottovoce.systems.naming import system_from
 
-__all__ = ["NoisyProjectedSGD"]
+__all__ = ["NoisyProjectedSGD", "drift"]
 
 _BLOCK = 1 << 20
 """Normal draws made on the host at a time."""
@@ -235,7 +235,9 @@ class NoisyProjectedSGD(RegressionMechanism):
             if made.profile.mu <= mu:
                 return made
             noise *= made.profile.mu / mu * (1 + 1e-12)
-        raise InvalidValue(f"doubles are too coarse for {target}: rounding alone costs μ = {made.rounding_mu:.3g}")
+        raise PromiseUnreachable(
+            f"doubles are too coarse for {target}: rounding alone costs μ = {made.rounding_mu:.3g}"
+        )
 
     @classmethod
     def example(cls) -> Self:
@@ -331,14 +333,14 @@ def _run_block(
     """Take the first `count` steps, on the records named by `order`."""
 
     def body(k: jax.Array, W: jax.Array) -> jax.Array:
-        moved = _drift(loss, X[order[k]], y[order[k]], n, W) - n["step"] * n["noise"] * noise[k]
+        moved = drift(loss, X[order[k]], y[order[k]], n, W) - n["step"] * n["noise"] * noise[k]
         return _inside(moved, n)
 
     moved: jax.Array = jax.lax.fori_loop(0, count, body, W)
     return moved
 
 
-def _drift(loss: Loss, x: jax.Array, label: jax.Array, n: dict[str, jax.Array], W: jax.Array) -> jax.Array:
+def drift(loss: Loss, x: jax.Array, label: jax.Array, n: dict[str, jax.Array], W: jax.Array) -> jax.Array:
     """Return where a step leads before its noise.
 
     Slopes are held to the Lipschitz constant so that the sensitivity is a fact. A clipped rising slope still rises and
@@ -353,4 +355,4 @@ def _inside(W: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
     return jnp.clip(jnp.where(norm > n["radius"], W * (n["radius"] / norm), W), -n["box"], n["box"])
 
 
-_jit_drift, _jit_inside = jax.jit(_drift, static_argnums=0), jax.jit(_inside)
+_jit_drift, _jit_inside = jax.jit(drift, static_argnums=0), jax.jit(_inside)

@@ -125,6 +125,11 @@ def _leading_zeros(rng: Any, count: int) -> NDArray[np.int64]:
     return out
 
 
+def _margin(place: Floats, reach: Floats) -> Floats:
+    """Return how far, in cells, a place that was computed in doubles may lie from the real one."""
+    return np.asarray(reach * _NORMAL + (np.abs(place) + 1) * 2.0**-50)
+
+
 class CoupledNormals:
     """Normal vectors in doubles, each within a relative 2⁻⁴⁷ of an ideal normal vector it is coupled with.
 
@@ -176,7 +181,7 @@ def exact_normals(means: Any, scale: float, rng: Any) -> Floats:
     near = (np.abs(steps) < _FAR) & (np.ldexp(steps, cells.exponent) == flat)
     base = np.floor(np.where(near, steps, 0.0))
     place = np.where(near, steps, 0.0) - base + steep * z
-    error = steep * reach * _NORMAL + (np.abs(place) + 1) * 2.0**-50
+    error = _margin(place, steep * reach)
     cell = np.floor(place)
     sure = near & (np.floor(place - error) == cell) & (np.floor(place + error) == cell)
     out = np.ldexp(base + cell + 0.5, cells.exponent)
