@@ -13,7 +13,7 @@ from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings import ClippedSum
 from sottovoce.regression import Design, Logistic, NoisyMoments, RefinedRegression, Squared
-from sottovoce.regression.refined import exact_moments
+from sottovoce.regression.exact_sums import exact_moments
 from sottovoce.regression.row_maps import Flattening
 
 

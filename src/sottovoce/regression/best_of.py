@@ -9,7 +9,6 @@ score together, is μ-GDP for either cut, and hence for the random one; `BestOfP
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -17,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.exact_normals import exact_normals
+from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import POSTERIORS
 from sottovoce.privacy.best_of import BestOfProfile, Tries
@@ -236,7 +235,7 @@ class BestRegression(RegressionMechanism):
         rows, labels = self.design.clip(seen.X[second]), self.design.responses(seen.y[second])
         scores = np.clip(scores_of(self.design, value, rows, labels, self.score), 0.0, 1.0)
         total = float(exact_sum(scores[:, None])[0])
-        noisy = float(exact_normals(total, math.nextafter(1 / self.mu, math.inf), rng))
+        noisy = float(to_grid(total + rng.standard_normal() / self.mu, 1 / self.mu))
         return Chosen(which, noisy / out, value)
 
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:

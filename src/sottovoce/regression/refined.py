@@ -15,8 +15,8 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.readings import Rows
-from sottovoce.readings.rows import scale_down
 from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.exact_sums import exact_moments
 from sottovoce.regression.localised import check_phases, phases_from, plan_phases, run_phases, total_mu
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, positive
 from sottovoce.regression.noisy_moments import NoisyMoments
@@ -27,10 +27,9 @@ from sottovoce.regression.posterior import (
     default_precision,
 )
 from sottovoce.regression.row_maps import Flattening, RowMap, shape_by
-from sottovoce.regression.sums import paired_steps
 from sottovoce.systems.naming import system_from
 
-__all__ = ["RefinedRegression", "exact_moments", "mapped", "public_scales"]
+__all__ = ["RefinedRegression", "mapped", "public_scales"]
 
 _FLATTEN, _STATISTICS = 0.05, 0.4
 _FAR_FROM_QUADRATIC = (Poisson, ComplementaryLogLog)
@@ -52,21 +51,6 @@ def public_scales(n: int, dimension: int, mu: float, *, statistics: bool) -> tup
 def mapped(design: Design) -> Design:
     """Return the design of the mapped rows: of norm at most 1; a ball keeps the same reach of the linear predictor."""
     return Design(design.loss, design.dimension, 1.0, design.radius * design.data_norm)
-
-
-def exact_moments(rows: Floats, labels: Floats, largest: float) -> tuple[Floats, Floats, Floats]:
-    """Return X'X, X'y and X'1 of rows of norm at most 1, rounded to whole steps of which every sum is exact.
-
-    Rows are kept as far within the ball as rounding can move them, so that they stay in it.
-
-    >>> gram, moment, ones = exact_moments(np.array([[0.6, 0.8], [0.0, 0.1]]), np.array([1.0, -1.0]), 1.0)
-    >>> gram.round(6).tolist(), moment.round(6).tolist()
-    ([[0.36, 0.48], [0.48, 0.65]], [0.6, 0.7])
-    """
-    steps, d = paired_steps(len(rows)), rows.shape[1]
-    inside = max(1 - math.sqrt(d) / (2 * steps) - (d + 8) * 2.0**-50, 0.0)
-    x, y = np.rint(scale_down(rows, inside) * steps), np.rint(labels / largest * steps)
-    return x.T @ x / steps**2, x.T @ y / steps**2 * largest, x.sum(axis=0) / steps
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
 from sottovoce.readings.rows import scale_down
 from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.exact_sums import exact_sum
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import positive
 from sottovoce.regression.noisy_moments import Perturbed
-from sottovoce.regression.sums import exact_sum
 
 __all__ = ["Flattening", "RowMap", "flat_by", "shape_by"]
 
