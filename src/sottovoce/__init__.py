@@ -70,7 +70,7 @@ _ROOMS = {
         *("ConcentratedPosterior", "DiffusedPosterior", "DirectPosterior", "Mechanism", "NoisyStatistics"),
         *("Release", "StatisticalQuery", "TemperedPosterior"),
     ),
-    "models": ("fit_model",),
+    "models": ("fit_model", "numpyro"),
     "privacy": (
         *("ADD_REMOVE", "ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "REPLACE_ONE", "RenyiDP"),
         *("SottovoceError", "ZeroConcentratedDP"),
@@ -161,4 +161,4 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_OPEN})
+    return sorted({*_LAZY, *_OPEN})

@@ -12,8 +12,7 @@ pytest.importorskip("numpyro")
 import jax.numpy as jnp  # noqa: E402
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
-from sottovoce.models import NoisyCounts, NoisyLook, NoisySum  # noqa: E402
-from sottovoce.models.distributions import noise_draws  # noqa: E402
+from sottovoce.models.numpyro import NoisyCounts, NoisyLook, NoisySum, noise_draws  # noqa: E402
 from sottovoce.privacy.errors import InvalidValue  # noqa: E402
 
 KEY = jax.random.PRNGKey(1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sottovoce.mechanisms.exact_normals import CoupledNormals
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.promises import ApproxDP
@@ -16,7 +17,7 @@ from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.posterior import DiffusedRegression
-from sottovoce.regression.rounding import CoupledNormals, rounded_normals, step_error
+from sottovoce.regression.rounding import rounded_normals, step_error
 
 GRID = np.linspace(-9.0, 9.0, 3001)
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -134,8 +135,9 @@ class OrnsteinUhlenbeck(Mechanism):
 
     @property
     def sensitivity(self) -> float:
-        """Δ."""
-        return self.system.sensitivity(self.n)
+        """Δ, with the last bits of the mean as a double: five roundings of it, in either data set."""
+        rounding = 2.0**-49 * (self.system.norm(self.n) + 2 * float(np.linalg.norm(self.system.middle)))
+        return self.system.sensitivity(self.n) + rounding
 
     def _law(self, time: float) -> tuple[float, float]:
         """Return how much is left of the start after `time`, and the standard deviation of the noise."""
@@ -163,7 +165,7 @@ class OrnsteinUhlenbeck(Mechanism):
         if not time > 0:
             raise InvalidValue(f"a path shown at time {time} hides nothing; give a time > 0")
         left, noise = self._law(real("time", time))
-        return GaussianProfile(left * self.sensitivity / noise)
+        return GaussianProfile(left * self.sensitivity / noise * (1 + 2.0**-48))  # rounded up
 
     def mean_squared_error(self, norm: float) -> float:
         """Return the largest E‖X_t − f(D)‖² over values with ‖f(D)‖ ≤ `norm`."""
@@ -186,7 +188,7 @@ class OrnsteinUhlenbeck(Mechanism):
         stretch = math.sqrt(rate / -math.expm1(-2 * rate)) if rate > 0 else math.sqrt(0.5)
         made = replace(made, rate=rate, diffusion=left * sensitivity / mu * stretch)
         # The roundabout way through θ and ρ may have rounded the noise down.
-        return made if made.profile.mu <= mu else replace(made, diffusion=made.diffusion * (1 + 1e-14))
+        return made if made.profile.mu <= mu else replace(made, diffusion=made.diffusion * (1 + 4e-14))
 
     @classmethod
     def example(cls) -> Self:
@@ -206,7 +208,7 @@ class OrnsteinUhlenbeck(Mechanism):
     def path(self, value: ArrayLike, times: ArrayLike, rng: np.random.Generator) -> Floats:
         """Return one path at increasing times > 0, one row a time. All of it costs `profile_at(times[0])`.
 
-        Values are rounded to a millionth of the first noise.
+        The first look is exactly rounded; what follows is made of it.
         """
         start = any_floats("the value to release", value)
         if not np.all(np.isfinite(start)):
@@ -218,11 +220,9 @@ class OrnsteinUhlenbeck(Mechanism):
         out, here = np.empty((clock.size, *start.shape)), start
         for k, gap in enumerate(gaps.tolist()):
             left, noise = self._law(gap)
-            here = left * here + noise * rng.standard_normal(start.shape)
+            here = exact_normals(left * here, noise, rng)
             out[k] = here
-        # The low bits of a floating-point sum are not those of a real number (Mironov 2012); round them off.
-        grid = 2.0 ** (math.floor(math.log2(self._law(clock[0])[1])) - 20)
-        return np.asarray(np.round(out / grid) * grid)
+        return out
 
     def _parameters(self) -> dict[str, Any]:
         return {"time": self.time, "rate": self.rate, "diffusion": self.diffusion}
@@ -241,4 +241,4 @@ def brownian(system: BoundedMean, n: int, time: float) -> OrnsteinUhlenbeck:
 def calibrated_brownian(system: BoundedMean, n: int, target: Promise) -> OrnsteinUhlenbeck:
     """Return the Brownian motion shown at the earliest time that keeps `target`."""
     mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
-    return brownian(system, n, (system.sensitivity(n) / mu) ** 2 * (1 + 1e-14))
+    return brownian(system, n, (brownian(system, n, 1.0).sensitivity / mu) ** 2 * (1 + 4e-14))

@@ -24,7 +24,16 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Basis
 
-__all__ = ["cyclic_mu", "iteration_mu", "iteration_profile", "path_mu", "shift_mu", "thesis_mu", "thesis_path_renyi"]
+__all__ = [
+    "cyclic_mu",
+    "iteration_mu",
+    "iteration_profile",
+    "path_mu",
+    "path_of_equal_shifts",
+    "shift_mu",
+    "thesis_mu",
+    "thesis_path_renyi",
+]
 
 _ROUND_UP = 1 + 1e-13
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
@@ -122,6 +131,19 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
         blocks.append(block)
     mu = math.sqrt(math.fsum(rise**2 / width for rise, width in blocks))
     return max(mu, _LEAST * (first + float(b.max())) if L.min() > 0 else 0.0) * _ROUND_UP
+
+
+def path_of_equal_shifts(lipschitz: float, steps: int) -> float:
+    r"""Return μ of a shift as large as the noise at each of so many steps, √((1-Lᵗ)(1+L)/((1+Lᵗ)(1-L))), √t at L = 1.
+
+    >>> round(path_of_equal_shifts(0.9, 5), 9) == round(path_mu([1.0] * 5, 0.9, 1.0), 9), path_of_equal_shifts(1.0, 4)
+    (True, 2.0)
+    """
+    L, t = _contraction(lipschitz), whole("steps", steps, 1)
+    if L in (0.0, 1.0):
+        return 1.0 if L == 0 else math.sqrt(t)
+    half = -math.log(L) / 2
+    return math.sqrt(min(math.tanh(t * half) / math.tanh(half), t))
 
 
 def cyclic_mu(shift: float, lipschitz: float, noise: float, *, period: int, epochs: int, later: ArrayLike) -> Floats:

@@ -18,26 +18,28 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, thesis_mu
+from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, path_of_equal_shifts, thesis_mu
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.grid import to_grid
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.mechanisms.exact_normals import CoupledNormals, exact_normals
+from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import is_secure
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.losses import Logistic, Loss, held, positive
 from sottovoce.regression.posterior import RegressionMechanism
+from sottovoce.regression.rounding import FAR, arithmetic_error, gradient_error
 from sottovoce.systems.naming import system_from
 
-__all__ = ["NoisyProjectedSGD"]
+__all__ = ["NoisyProjectedSGD", "drift"]
 
 _BLOCK = 1 << 20
 """Normal draws made on the host at a time."""
 
 _LEAST_NOISE = 1e-6
-"""Calibration never goes below this share of the sensitivity: nearer to rounding errors floats are no real numbers."""
+"""Calibration never goes below this share of the sensitivity: nearer to rounding errors these are what is hidden."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,16 +152,40 @@ class NoisyProjectedSGD(RegressionMechanism):
         return np.asarray(self.n - places + self.public_steps, dtype=np.float64)
 
     def mu_at(self, index: ArrayLike) -> Floats:
-        """Return μ of the record at each index from 1 to n."""
-        shift = self.design.sensitivity(1.0)
-        return cyclic_mu(
-            shift,
-            self.contraction,
-            self.noise,
-            period=self.n,
-            epochs=self.epochs,
-            later=self._later(index),
-        )
+        """Return μ of the record at each index from 1 to n, with what rounding adds."""
+        later, cycle = self._later(index), {"period": self.n, "epochs": self.epochs}
+        written = cyclic_mu(self.design.sensitivity(1.0), self.contraction, self.noise, later=later, **cycle)
+        return np.asarray(written + self.rounding_mu)
+
+    @property
+    def reach(self) -> float:
+        """The radius of the ball in which runs are kept: the design's, or one that no run leaves but by a wonder."""
+        steps, pull = self.n_steps, self.design.constants.lipschitz * self.design.data_norm
+        drift = min(steps * self.step, 1 / self.regularisation if self.regularisation else math.inf) * pull
+        length = min(steps, 1 / max(1 - self.contraction**2, 1 / steps))
+        return min(self.design.radius, drift + FAR * self.step * self.noise * math.sqrt(self.design.dimension * length))
+
+    @property
+    def rounding(self) -> float:
+        """The most by which one computed step lies from the step as written, in L2 norm."""
+        design, u, step = self.design, 2.0**-53, self.step
+        error = gradient_error(design, 1, self.reach, u)
+        longest = self.reach + step * (design.constants.lipschitz * design.data_norm + self.regularisation * self.reach)
+        return (step * error + arithmetic_error(design.dimension, self._far, longest, u)) * (1 + 2.0**-30)
+
+    @property
+    def rounding_mu(self) -> float:
+        """What rounding adds to μ: two runs drift apart by 2·`rounding` at every step, before noise of ησ.
+
+        Distances of two kinds add up along a run, and so do the parts of them that noise blurs: μ ≤ μ₁ + μ₂.
+        """
+        every = path_of_equal_shifts(self.contraction, self.n_steps)
+        return 2 * self.rounding / (self.step * self.noise) * every * (1 + 1e-9)
+
+    @property
+    def _far(self) -> float:
+        """How far out a run may lie before it is brought into its box: a box takes no length away in proportion."""
+        return self.reach if self.box is None else 8 * self.reach
 
     def thesis_mu_at(self, index: ArrayLike) -> Floats:
         """Return the thesis' looser μ at each index, for one pass (Theorem 22)."""
@@ -203,8 +229,15 @@ class NoisyProjectedSGD(RegressionMechanism):
         check_design(design)
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
         unit = cls(design, n, 1.0, learning_rate, regularisation, epochs, public_steps, box, public)
-        noise = unit.profile.mu / mu * (1 + 1e-12)
-        return replace(unit, noise=max(noise, _LEAST_NOISE * design.sensitivity(1.0)))
+        noise = max(unit.profile.mu / mu * (1 + 1e-12), _LEAST_NOISE * design.sensitivity(1.0))
+        for _ in range(60):  # rounding weighs otherwise at another noise
+            made = replace(unit, noise=noise)
+            if made.profile.mu <= mu:
+                return made
+            noise *= made.profile.mu / mu * (1 + 1e-12)
+        raise PromiseUnreachable(
+            f"doubles are too coarse for {target}: rounding alone costs μ = {made.rounding_mu:.3g}"
+        )
 
     @classmethod
     def example(cls) -> Self:
@@ -214,7 +247,7 @@ class NoisyProjectedSGD(RegressionMechanism):
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return the last iterates of `draws` independent runs, one row each.
 
-        They are rounded to a public grid, fine beside the noise ησ of the last step.
+        The last step adds exactly rounded noise; what the steps before it round off is part of the claim.
         """
         reading = self.design.reading
         seen = reading.check(seen)
@@ -244,18 +277,22 @@ class NoisyProjectedSGD(RegressionMechanism):
             "noise": self.noise,
             "pull": self.regularisation,
             "steepest": self.design.constants.lipschitz,
-            "radius": self.design.radius,
+            "radius": self._far,
             "box": math.inf if self.box is None else self.box,
         }
         W, device_X, device_y = jnp.zeros((chains, d)), jnp.asarray(X), jnp.asarray(y)
+        source = CoupledNormals(rng) if is_secure(rng) else rng
         # A power of two: runs of many lengths share a few compiled programs.
-        block = max(1, min(1 << (order.size - 1).bit_length(), _BLOCK // (chains * d)))
-        for first in range(0, order.size, block):
-            here = np.resize(order[first : first + block], block)
-            count = min(block, order.size - first)
-            noise = jnp.asarray(rng.standard_normal((block, chains, d)))
+        steps = order.size - 1
+        block = max(1, min(1 << max(steps - 1, 0).bit_length(), _BLOCK // (chains * d)))
+        for first in range(0, steps, block):
+            here = np.resize(order[first : min(first + block, steps)], block)
+            noise = jnp.asarray(source.standard_normal((block, chains, d)))
+            count = min(block, steps - first)
             W = _run_block(self.design.loss, device_X, device_y, numbers, jnp.asarray(here), noise, count, W)
-        return to_grid(W, self.step * self.noise)
+        last = _jit_drift(self.design.loss, device_X[order[-1]], device_y[order[-1]], numbers, W)
+        wide = math.nextafter(self.step * self.noise, math.inf)
+        return np.asarray(_jit_inside(jnp.asarray(exact_normals(np.asarray(last), wide, rng)), numbers))
 
     def _parameters(self) -> dict[str, Any]:
         known = self.public
@@ -296,14 +333,26 @@ def _run_block(
     """Take the first `count` steps, on the records named by `order`."""
 
     def body(k: jax.Array, W: jax.Array) -> jax.Array:
-        x, label = X[order[k]], y[order[k]]
-        # Slopes are held to the Lipschitz constant so that the sensitivity is a fact. A clipped rising slope
-        # still rises and is no steeper, so that the loss stays convex and as smooth.
-        slope = held(loss.slope(W @ x, label), n["steepest"])
-        W = W - n["step"] * (slope[:, None] * x + n["pull"] * W + n["noise"] * noise[k])
-        W = jnp.clip(W, -n["box"], n["box"])
-        norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
-        return jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)
+        moved = drift(loss, X[order[k]], y[order[k]], n, W) - n["step"] * n["noise"] * noise[k]
+        return _inside(moved, n)
 
     moved: jax.Array = jax.lax.fori_loop(0, count, body, W)
     return moved
+
+
+def drift(loss: Loss, x: jax.Array, label: jax.Array, n: dict[str, jax.Array], W: jax.Array) -> jax.Array:
+    """Return where a step leads before its noise.
+
+    Slopes are held to the Lipschitz constant so that the sensitivity is a fact. A clipped rising slope still rises and
+    is no steeper, so that the loss stays convex and as smooth.
+    """
+    slope = held(loss.slope(W @ x, label), n["steepest"])
+    return W - n["step"] * (slope[:, None] * x + n["pull"] * W)
+
+
+def _inside(W: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
+    norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
+    return jnp.clip(jnp.where(norm > n["radius"], W * (n["radius"] / norm), W), -n["box"], n["box"])
+
+
+_jit_drift, _jit_inside = jax.jit(drift, static_argnums=0), jax.jit(_inside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.latent.exact_paths import Misfits, exact_path, whole_misfits
 from sottovoce.latent.fields import ChainGrid, Field
 from sottovoce.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
@@ -22,6 +23,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, floor_float
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import is_secure
 from sottovoce.readings import Statistics
 from sottovoce.systems.naming import system_from
 
@@ -35,8 +37,8 @@ class TemperedHiddenMarkov(Mechanism):
     Every emission probability is at least a₀ = floor/K, so one record replaced moves the log-likelihood of field f by
     at most B_f = log((1-(K-1)a₀)/a₀). With the likelihood to the power 1/T, the draw of field f's probabilities is an
     exponential mechanism whose privacy loss lies in a window of 2B_f/T, the draw of all states one of
-    2ΣB_f/T, and the draw of the transitions sees no record. Truncated Dirichlets are drawn exactly, so nothing
-    rests on convergence. A sweep costs
+    2ΣB_f/T, and the draw of the transitions sees no record. Truncated Dirichlets and paths of states are drawn
+    exactly, so nothing rests on convergence. A sweep costs
 
     .. math:: \rho = \frac{\sum_f B_f^2 + \big(\sum_f B_f\big)^2}{2T^2}
 
@@ -161,9 +163,27 @@ class TemperedHiddenMarkov(Mechanism):
             for a, table in zip(self.system.prior.emission, state.counts_by_state(counts), strict=True)
         )
         drawn = ChainState(state.initial, state.transition, emissions, state.states)
-        states, _ = drawn.draw_states(counts, rng, weight)
+        if is_secure(rng):
+            states = self._exact_states(drawn, counts, weight, rng)
+        else:
+            states, _ = drawn.draw_states(counts, rng, weight)
         initial, transition = self.system.prior.draw_chain(states, rng)
         return ChainState(initial, transition, emissions, states)
+
+    def misfits(self, counts: list[Floats], emissions: Sequence[Floats], weight: float) -> Misfits:
+        """Return how badly each state fits each cell, in whole steps that no record moves by more than its bound."""
+        sizes = [field.size for field in self.system.fields]
+        highest = [1 - (size - 1) * (self.floor / size) for size in sizes]
+        bounds = log_ranges(self.system, self.floor).tolist()
+        return whole_misfits(counts, emissions, bounds, weight, highest, self.n)
+
+    def _exact_states(self, state: ChainState, counts: list[Floats], weight: float, rng: np.random.Generator) -> Any:
+        """Return the states of every run, each path drawn with exactly its probability."""
+        runs = []
+        for run, (initial, transition) in enumerate(zip(state.initial, state.transition, strict=True)):
+            made = self.misfits(counts, [theta[run] for theta in state.emissions], weight)
+            runs.append([exact_path(chain, made.bits, initial, transition, rng) for chain in made.steps])
+        return np.array(runs, dtype=np.int64).reshape(state.states.shape)
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:

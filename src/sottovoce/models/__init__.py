@@ -13,10 +13,10 @@ from sottovoce.models.observation import Observed, observed
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from sottovoce.models import numpyro
     from sottovoce.models.cell_masses import masses
     from sottovoce.models.checking import PredictiveCheck
     from sottovoce.models.comparing import compare_models
-    from sottovoce.models.distributions import NoisyCounts, NoisyLook, NoisySum
     from sottovoce.models.evidence import BayesFactor, Evidence
     from sottovoce.models.fit import ModelFit
     from sottovoce.models.fitting import fit_model
@@ -25,21 +25,18 @@ __all__ = [
     "BayesFactor",
     "Evidence",
     "ModelFit",
-    "NoisyCounts",
-    "NoisyLook",
-    "NoisySum",
     "Observed",
     "PredictiveCheck",
     "compare_models",
     "fit_model",
     "masses",
+    "numpyro",
     "observed",
 ]
 
 _PLACES = {
     "checking": ("PredictiveCheck",),
     "comparing": ("compare_models",),
-    "distributions": ("NoisyCounts", "NoisyLook", "NoisySum"),
     "evidence": ("BayesFactor", "Evidence"),
     "fit": ("ModelFit",),
     "fitting": ("fit_model",),
@@ -49,10 +46,11 @@ _LAZY = {name: place for place, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _LAZY and name != "numpyro":
         raise AttributeError(f"module 'sottovoce.models' has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(f"sottovoce.models.{_LAZY[name]}"), name)
+        module = importlib.import_module(f"sottovoce.models.{_LAZY.get(name, name)}")
+        return getattr(module, name) if name in _LAZY else module
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("jax", "jaxlib", "numpyro", "arviz"):

@@ -15,8 +15,8 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 
 from sottovoce.models.cell_masses import masses
-from sottovoce.models.distributions import NoisyCounts
 from sottovoce.models.likelihood import Form, Plan, choose_form, plan_for
+from sottovoce.models.numpyro import NoisyCounts
 from sottovoce.models.observation import Observed
 from sottovoce.privacy.errors import InvalidValue
 

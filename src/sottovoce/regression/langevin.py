@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sottovoce.mechanisms.exact_normals import CoupledNormals
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -20,7 +21,7 @@ from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Loss, held
 from sottovoce.regression.placement import Placed, Placement, place
-from sottovoce.regression.rounding import CoupledNormals, ball_of, rounded_normals
+from sottovoce.regression.rounding import ball_of, rounded_normals
 
 __all__ = ["check_range", "run_chains"]
 

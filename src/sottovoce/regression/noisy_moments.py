@@ -18,7 +18,7 @@ import numpy as np
 from scipy import optimize
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.grid import to_grid
+from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
@@ -187,7 +187,19 @@ class NoisyMoments(RegressionMechanism):
     @property
     def noise(self) -> float:
         """The standard deviation of the noise on the diagonal of X'X."""
-        return joint_sensitivity(self.design.data_norm, self.fit.largest(self.design.loss), self.balance) / self.mu
+        moved = joint_sensitivity(self.design.data_norm, self.fit.largest(self.design.loss), self.balance)
+        return (moved + self.rounding) / self.mu * (1 + 2.0**-40)
+
+    @property
+    def rounding(self) -> float:
+        """How much farther two neighbours lie apart as doubles: in every entry, the last bits of two sums.
+
+        A record's part of a sum is off by at most 2⁻⁵⁰ of its bound, by its products and its whole steps; sums are
+        exact, and become doubles, of size n times the bound, with three roundings on the way to a + by.
+        """
+        c, d, fit = self.design.data_norm, self.design.dimension, self.fit
+        response = abs(fit.offset) + abs(fit.slope) * max(map(abs, self.design.loss.labels))
+        return (2.0**-49 + self.n * 2.0**-50) * (d * c * c + self.balance * math.sqrt(d) * c * response)
 
     @classmethod
     def example(cls) -> Self:
@@ -208,9 +220,9 @@ class NoisyMoments(RegressionMechanism):
 
     def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy X'X and X'ỹ of which releases are made, flat."""
-        moments = self._moments(seen)
-        found = (self.perturbed(*moments, rng) for _ in range(draws))
-        return np.array([np.append(m.gram.ravel(), m.moment) for m in found])
+        gram, moment, ones = self._moments(seen)
+        grams, responses = self._noised(gram, self.fit.offset * ones + self.fit.slope * moment, rng, draws)
+        return np.concatenate([grams.reshape(draws, -1), responses], axis=1)
 
     def worst_pair(self) -> tuple[Statistics, Statistics]:
         """Return one record replaced by the one that moves (X'X, αX'ỹ) farthest."""
@@ -243,7 +255,7 @@ class NoisyMoments(RegressionMechanism):
         }
 
     def perturbed(self, gram: Any, moment: Any, total: Any, rng: np.random.Generator) -> Perturbed:
-        """Return X'X and X'ỹ with noise, each on a public grid; all that follows is free.
+        """Return X'X and X'ỹ with exactly rounded noise; all that follows is free.
 
         The sums must be of rows within `data_norm` and labels in range: nothing here can check that.
         """
@@ -256,12 +268,17 @@ class NoisyMoments(RegressionMechanism):
             )
         if not all(np.all(np.isfinite(part)) for part in (gram, moment, total)):
             raise InvalidData("X'X, X'y and X'1 must be finite; clip every row before they are summed")
-        balance, noise = self.balance, self.noise
-        upper = np.triu(rng.standard_normal((d, d)), 1) / math.sqrt(2)
-        rough = upper + upper.T + np.diag(rng.standard_normal(d))
-        response = fit.offset * total + fit.slope * moment
-        noisy_response = response + noise / balance * rng.standard_normal(d)
-        return Perturbed(to_grid(gram + noise * rough, noise), to_grid(noisy_response, noise / balance), noise, balance)
+        grams, responses = self._noised(gram, fit.offset * total + fit.slope * moment, rng, 1)
+        return Perturbed(grams[0], responses[0], self.noise, self.balance)
+
+    def _noised(self, gram: Floats, response: Floats, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats]:
+        """Return so many noisy X'X and X'ỹ, every entry exactly rounded."""
+        noise, up, places = self.noise, 1 + 2.0**-50, np.arange(self.design.dimension)
+        i, j = np.triu_indices(places.size, 1)
+        grams = np.empty((draws, *gram.shape))
+        grams[:, places, places] = exact_normals(np.tile(np.diag(gram), (draws, 1)), noise, rng)
+        grams[:, i, j] = grams[:, j, i] = exact_normals(np.tile(gram[i, j], (draws, 1)), noise / math.sqrt(2) * up, rng)
+        return grams, exact_normals(np.tile(response, (draws, 1)), noise / self.balance * up, rng)
 
     def posterior(self, moments: Perturbed) -> GaussianPosterior:
         r"""Return the Gaussian posterior that knows of the noise.

@@ -16,6 +16,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.exact_sums import exact_moments
 from sottovoce.regression.localised import check_phases, phases_from, plan_phases, run_phases, total_mu
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, positive
 from sottovoce.regression.noisy_moments import NoisyMoments
@@ -169,7 +170,7 @@ class RefinedRegression(RegressionMechanism):
         self, first: NoisyMoments, rows: Floats, labels: Floats, maps: list[RowMap], rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
         """Take the statistics, add their map to `maps`, and return the new rows and where to start."""
-        moments = first.perturbed(rows.T @ rows, rows.T @ labels, rows.sum(axis=0), rng)
+        moments = first.perturbed(*exact_moments(rows, labels, max(map(abs, self.design.loss.labels))), rng)
         posterior = first.posterior(moments)
         shape = shape_by(posterior, moments, self.n)
         maps.append(shape)

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.grid import to_grid
+from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis
 from sottovoce.readings.rows import scale_down
 from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.exact_sums import exact_sum
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import positive
 from sottovoce.regression.noisy_moments import Perturbed
@@ -75,14 +76,23 @@ class Flattening:
         """What the map costs."""
         return GaussianProfile(self.mu, basis=Basis.BOUND)
 
+    def noise(self, n: int) -> float:
+        """Return the standard deviation of the noise: 2c/μ, and what rounding each record and the sum may add to 2c.
+
+        A record's entries are off by half a step, at most n·2⁻⁵², and by the rounding of its norm; the sums are exact.
+        """
+        c, d = self.design.data_norm, self.design.dimension
+        rounding = math.sqrt(d + 1) * c * (n + d + 4) * 2.0**-50
+        return (2 * c + rounding) / self.mu * (1 + 2.0**-50)
+
     def learn(self, X: Any, rng: np.random.Generator) -> RowMap:
         """Return the map for rows that will be clipped to the design's `data_norm` first."""
-        rows = self.design.clip(self.design.rows(X))
+        rows = self.design.clip(self.design.rows(X)) / self.design.data_norm
         c, (n, d) = self.design.data_norm, rows.shape
-        total, square = rows.sum(axis=0), float(np.sum(rows * rows)) / c
-        noise = 2 * c / self.mu
-        mean = to_grid(total + noise * rng.standard_normal(d), noise) / n
-        mean_square = float(to_grid(square + noise * rng.standard_normal(), noise)) / n * c
+        parts = np.column_stack([rows, np.minimum(np.sum(rows * rows, axis=1), 1.0)])
+        noise = self.noise(n)
+        mean = exact_normals(exact_sum(parts) * c, noise, rng) / n
+        mean, mean_square = mean[:d], float(mean[d]) * c
         matrix, size, _ = flat_by(mean, mean_square, d * (noise / n) ** 2, c, self.keep)
         return RowMap(matrix, _ROOM * size)
 

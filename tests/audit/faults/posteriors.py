@@ -223,6 +223,33 @@ def _short_uniform(patch: Patch) -> None:
     patch.setattr(LazyUniform, "beyond", beyond)
 
 
+@fault("normals from uniform numbers of 53 bits", "exact noise", FAR)
+def _short_normals(patch: Patch) -> None:
+    from sottovoce.mechanisms import exact_normals
+
+    honest = exact_normals._leading_zeros
+    patch.setattr(exact_normals, "_leading_zeros", lambda rng, count: honest(rng, count).clip(max=51))
+
+
+@fault("an edge decided by doubles alone", "exact noise", "noise near an edge waits for its bits")
+def _hasty_edge(patch: Patch) -> None:
+    from sottovoce.mechanisms import exact_normals
+
+    patch.setattr(exact_normals, "_margin", lambda place, reach: 0.0 * place)
+
+
+@fault("a record's fit to a state rounded past its bound", "tempered chains", "tempered states stay in their window")
+def _loose_fit(patch: Patch) -> None:
+    from sottovoce.latent import tempered_hidden_markov
+
+    honest = tempered_hidden_markov.whole_misfits
+
+    def loose(counts, emissions, bounds, weight, highest, n):
+        return honest(counts, emissions, bounds, weight * (1 + 2.0**-30), highest, n)
+
+    patch.setattr(tempered_hidden_markov, "whole_misfits", loose)
+
+
 @fault("a cell next to the right one", "exact sampling", OFTEN)
 def _next_cell(patch: Patch) -> None:
     from sottovoce.mechanisms import exact_sampling

@@ -8,16 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from audit.faults import Patch, fault
+from sottovoce.amplification.diffusion import OrnsteinUhlenbeck
 from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.readings import ClippedRows, rows
-from sottovoce.regression import best_of, certificate, filtered, langevin, noisy_moments, sums
+from sottovoce.regression import best_of, certificate, filtered, langevin, noisy_moments, posterior, refined, sums
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.regression.refined import RefinedRegression
 from sottovoce.regression.residuals import Classes, Line
+from sottovoce.regression.row_maps import Flattening
 
 STEP, EXACT = "a chain takes the step it certifies", "certificates are exact on a quadratic"
 ODD = "odd records move a chain no further than others"
@@ -165,7 +167,42 @@ def _all_bits_of_a_chain(patch: Patch) -> None:
 
 @fault("all 53 bits of the moments let out", "noisy moments", "regressions keep to a public grid")
 def _all_bits_of_moments(patch: Patch) -> None:
-    patch.setattr(noisy_moments, "to_grid", lambda values, noise: np.asarray(values, dtype=float))
+    patch.setattr(
+        noisy_moments, "exact_normals", lambda means, s, rng: means + s * rng.standard_normal(np.shape(means))
+    )
+
+
+ROUNDED, ADDED = "rounding is part of the claim", "mapped rows are added exactly"
+
+
+@fault("rounding of X'X and X'y left out", "noisy moments", ROUNDED)
+def _moments_unrounded(patch: Patch) -> None:
+    patch.setattr(noisy_moments.NoisyMoments, "rounding", property(lambda self: 0.0))
+
+
+@fault("rounding of the mean row left out", "flattening", ROUNDED)
+def _flat_unrounded(patch: Patch) -> None:
+    patch.setattr(Flattening, "noise", lambda self, n: 2 * self.design.data_norm / self.mu)
+
+
+@fault("rounding of the steps left out", "noisy SGD", ROUNDED)
+def _sgd_unrounded(patch: Patch) -> None:
+    patch.setattr(NoisyProjectedSGD, "rounding", property(lambda self: 0.0))
+
+
+@fault("rounding of the steps left out of a chain", "Langevin certificate", ROUNDED)
+def _chain_unrounded(patch: Patch) -> None:
+    patch.setattr(posterior, "step_error", lambda *public: 0.0)
+
+
+@fault("rounding of the mean left out", "diffusions", ROUNDED)
+def _diffusion_unrounded(patch: Patch) -> None:
+    patch.setattr(OrnsteinUhlenbeck, "sensitivity", property(lambda self: self.system.sensitivity(self.n)))
+
+
+@fault("mapped rows added in doubles", "refined regression", ADDED)
+def _added_in_doubles(patch: Patch) -> None:
+    patch.setattr(refined, "exact_moments", lambda X, y, largest: (X.T @ X, X.T @ y, X.sum(axis=0)))
 
 
 LOOKS, LOOK_NOISE = "no record moves a look by more than one", "looks carry the noise they are charged for"

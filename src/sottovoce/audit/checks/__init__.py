@@ -14,12 +14,13 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 _IDEAS = (
     *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
     *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains"),
-    *("looks", "predictions", "tables"),
+    *("looks", "predictions", "tables", "rounding"),
 )
 _NEEDS = {
     "chains": ("jax", "sklearn"),
     "looks": ("jax", "formulaic"),
     "predictions": ("jax",),
+    "rounding": ("jax",),
     "tables": ("ibis", "pyarrow"),
 }
 

@@ -14,11 +14,12 @@ from sottovoce.audit.checks.fits import ALARM, chi_square
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms.balls import Ball, ball, ball_function, precision
 from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, UnitCells, exact
+from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.exact_sampling import draw
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 
-__all__ = ["claims_of_cells", "discrete_delta", "far_tails", "frequencies"]
+__all__ = ["claims_of_cells", "discrete_delta", "far_tails", "frequencies", "noise_edges"]
 
 _RECORDS = 6
 _EPSILONS = (0.0, 0.2, 0.7, 1.5)
@@ -127,4 +128,40 @@ def far_tails() -> tuple[bool, str]:
             left = below if bit == "0" else 1 - below
             if not (left > ball((1, -74)) and left < ball((1, -67))):
                 problems.append(f"{type(law).__name__}: 70 times {bit} leads to a probability of {left.str(3)}")
-    return verdict(problems, f"{2 * len(laws)} tails reached at 2⁻⁷⁰")
+    far = float(np.linalg.norm(exact_normals(np.zeros(2), 1.0, _Source(zeros=620))))
+    if not 29.2 < far < 29.4:  # √(2·622·log 2) = 29.36, less a corner of a cell
+        problems.append(f"620 zeros of U lead noise {far:.4g} deviations out")
+    return verdict(problems, f"{2 * len(laws)} tails reached at 2⁻⁷⁰, one of noise at 2⁻⁶²²")
+
+
+class _Source:
+    """Bits for noise: U begins with so many zeros, 62 at a time; bits that are drawn late are all `late`."""
+
+    def __init__(self, zeros: int = 0, late: int = 0) -> None:
+        self._zeros, self._late, self._calls = zeros // 62, late, 0
+
+    def integers(self, low: int, high: int, size: int) -> Any:
+        """Return the next whole numbers: the first word of U, its leading zeros, and so on."""
+        self._calls += high == 1 << 62
+        empty = high == 8 or (high == 1 << 62 and 1 < self._calls <= 1 + self._zeros)
+        return np.zeros(size, dtype=np.int64) if empty else np.full(size, (high - 1) // 3 * 2 + 1)
+
+    def bytes(self, length: int) -> bytes:
+        """Return bits that nothing but an edge asks for."""
+        return bytes([255 * self._late] * length)
+
+
+@check("noise near an edge waits for its bits")
+def noise_edges() -> tuple[bool, str]:
+    """Move a mean until its noisy value steps into the next cell: exactly where depends on bits beyond a double's."""
+    thresholds = []
+    for late in (0, 1):
+        low, high = 0.0, 2.0**-16  # a whole cell apart
+        first = float(exact_normals([low], 1.0, _Source(late=late))[0])
+        while (middle := (low + high) / 2) not in (low, high):
+            same = float(exact_normals([middle], 1.0, _Source(late=late))[0]) == first
+            low, high = (middle, high) if same else (low, middle)
+        thresholds.append(high)
+    apart = abs(thresholds[0] - thresholds[1])
+    problems = [] if 1e-18 < apart < 1e-13 else [f"the edge moves by {apart:.3g} with bits that are drawn late"]
+    return verdict(problems, f"late bits move the edge by {apart:.1e} of the noise, as they must")

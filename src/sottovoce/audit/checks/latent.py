@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,17 @@ from sottovoce.audit.checks.noise import hockey_sticks, law
 from sottovoce.audit.checks.quadrature import renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.latent.count_tables import CountTables
-from sottovoce.latent.fields import Field
+from sottovoce.latent.fields import ChainGrid, Field
+from sottovoce.latent.hidden_markov import HiddenMarkovModel
 from sottovoce.latent.network import BayesianNetwork
+from sottovoce.latent.tempered_hidden_markov import TemperedHiddenMarkov
 from sottovoce.latent.tempered_network import TemperedNetwork
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
-__all__ = ["count_tables", "tempered_tables"]
+__all__ = ["count_tables", "tempered_states", "tempered_tables"]
 
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 _EPSILONS = (0.0, 0.5, 2.0, 5.0)
@@ -76,3 +80,36 @@ def tempered_tables() -> tuple[bool, str]:
         if not width <= mechanism.profile.pure() * (1 + 1e-9):
             problems.append(f"a window of {width:.6g} and {mechanism.profile.pure():.6g} is claimed")
     return verdict(problems, f"the widest window takes {widest / mechanism.profile.pure():.0%} of its claim")
+
+
+@check("tempered states stay in their window")
+def tempered_states() -> tuple[bool, str]:
+    """One record replaced by any other moves the weights of all paths of states within their window, in whole steps."""
+    grid = ChainGrid(Field("place", ("here",)), (Field("time", (1, 2)),))
+    model = HiddenMarkovModel(grid, _FIELDS, states=2)
+    temperature, floor = 3.0, 0.2
+    mechanism = TemperedHiddenMarkov(model, 1, temperature, 1, floor)
+    corners, ranges = [], []
+    for field in _FIELDS:
+        least = floor / field.size
+        theta = np.full((2, field.size), least)
+        theta[0, 0] = theta[1, 1] = 1 - (field.size - 1) * least
+        corners.append(theta)
+        ranges.append(math.log((1 - (field.size - 1) * least) / least))
+    sums = []
+    for where, one, other in itertools.product((0, 1), (0, 1), (0, 1, 2)):
+        tables = [np.zeros((1, 2, field.size)) for field in _FIELDS]
+        tables[0][0, where, one] = tables[1][0, where, other] = 1.0
+        made = mechanism.misfits(tables, corners, 1 / temperature)
+        steps = made.steps[0].tolist()
+        sums.append(
+            [sum(row[z] for row, z in zip(steps, path, strict=True)) for path in itertools.product((0, 1), (0, 1))]
+        )
+    moves = [[p - q for p, q in zip(a, b, strict=True)] for a, b in itertools.permutations(sums, 2)]
+    widest = max(max(move) - min(move) for move in moves)
+    # An ulp of each logarithm is all that may be added to the exact window: less than a step.
+    window = 2 * Fraction(math.fsum(ranges)) / Fraction(temperature) * (1 << made.bits)
+    problems = (
+        [] if widest <= math.ceil(window) else [f"a window of {widest} steps and {float(window):.1f} are claimed"]
+    )
+    return verdict(problems, f"the widest window takes {widest / float(window):.2%} of its claim, in whole steps")
