@@ -48,6 +48,11 @@ class Glance:
         one = self.look.matrix[:, [self.constant]]
         return np.asarray(np.kron(np.eye(self.look.model.outputs), one), dtype=np.float64)
 
+    @property
+    def noise(self) -> float:
+        """The noise of the information averaged over the linear predictors."""
+        return float(self.tau / np.sqrt(self.look.model.outputs))
+
     def averaged(self, matrix: Floats) -> Floats:
         """Return the mean of the blocks of a matrix, one for each linear predictor."""
         K, d = self.look.model.outputs, self.look.encoding.size
@@ -119,7 +124,7 @@ def round_shape(glance: Glance) -> Floats:
     Where noise hides how much there is of a direction, it is taken to be as much as noise would hide.
     """
     assert glance.information is not None
-    mean, tau = glance.averaged(glance.known), glance.tau / np.sqrt(glance.look.model.outputs)
+    mean, tau = glance.averaged(glance.known), glance.noise
     values, vectors = np.linalg.eigh(mean)
     values = np.maximum(values + tau, 1e-9 * values[-1])
     return np.asarray(((vectors / np.sqrt(values)) @ vectors.T) @ glance.look.matrix)

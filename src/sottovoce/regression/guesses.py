@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.privacy.numbers import Floats
@@ -58,21 +59,11 @@ class Guesses:
         K, d = look.model.outputs, look.encoding.size
         average = glance.averaged(known)
         back = np.linalg.inv(look.matrix)
-        one = _spreads(average[None], back, glance)[0]
         count, stretch = at_least, np.eye(d)[None]
-        if several:
-            own, noise, directions, weights = _own(glance, average)
-            hidden = (own < _CERTAIN * noise) & np.array([bool(entry) for entry in look.encoding.entries])
-            if hidden.any():
-                count = max(count, _MANY)
-                root = np.ones((count, d))
-                rng = np.random.default_rng(11)
-                for i in np.flatnonzero(hidden):
-                    root[:, i] = np.sqrt(_drawn(own[i], noise[i], one[i], rng.permutation(count)))
-                stretch = np.eye(d) + np.einsum("mi,ai,ib->mab", root - 1, directions, weights)
-                if glance.constant is not None:
-                    shifts = np.where(hidden, _shifts(glance, average, rng, count), 0.0)
-                    stretch = stretch + np.einsum("mi,ai,b->mab", shifts, directions, back[glance.constant])
+        hidden = _hidden(glance, average) if several else np.zeros(d, dtype=bool)
+        if hidden.any():
+            count = max(count, _MANY)
+            stretch = _Veil(glance, average, hidden, count).stretched()
         stretch = np.broadcast_to(stretch, (count, d, d))
         mean = stretch @ average @ stretch.transpose(0, 2, 1)
         whole = np.zeros((count, K * d, K * d))
@@ -87,43 +78,104 @@ class Guesses:
         return cls(whole, mean, middle, _spreads(mean, back, glance))
 
 
-def _own(glance: Glance, average: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return how much of each column's own information was seen beside what is taken for known, the noise of that, and
-    the two vectors g, q with which a column's own part is stretched: I + (a − 1)gq'.
-
-    A column's own part is what the others do not explain; with it multiplied by a the information changes by
-    (a² − 1)κgg' alone.
-    """
+def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
+    """Say which columns have, apart from what the others explain of them, little information beside its noise."""
     assert glance.information is not None
-    tau = glance.tau / np.sqrt(glance.look.model.outputs)
     g = glance.look.matrix
+    seen, noise = _along(g, _left(glance, average), _own(g, average), glance.noise)
+    return (seen < _CERTAIN * noise) & np.array([bool(entry) for entry in glance.look.encoding.entries])
+
+
+def _left(glance: Glance, average: Floats) -> Floats:
+    """Return what was seen beside what is taken for known."""
+    assert glance.information is not None
+    return glance.averaged(glance.information) - average
+
+
+def _own(g: Floats, average: Floats) -> Floats:
+    """Return H⁻¹g for each column of g."""
     values, vectors = np.linalg.eigh(average)
-    solved = (vectors / np.maximum(values, 1e-9 * values[-1])) @ (vectors.T @ g)
+    return np.asarray((vectors / np.maximum(values, 1e-9 * values[-1])) @ (vectors.T @ g))
+
+
+def _along(g: Floats, left: Floats, solved: Floats, tau: float) -> tuple[Floats, Floats]:
+    """Return how much of each column's own information was seen beside what is taken for known, and the noise of that.
+
+    A column's own part is what the others do not explain, κ = 1/(g'H⁻¹g) of it. With that multiplied by a, which is
+    what I + (a − 1)κg(H⁻¹g)' does to rows, the information changes by (a² − 1)κgg' alone.
+    """
     kappa = 1 / np.maximum(np.einsum("ai,ai->i", g, solved), 1e-300)
     squares = np.maximum((g * g).sum(axis=0), 1e-300)
-    left = np.einsum("ai,ab,bi->i", g, glance.averaged(glance.information) - average, g)
-    return 1 + left / (kappa * squares**2), tau / (kappa * squares), g, (kappa * solved).T
+    return 1 + np.einsum("ai,ab,bi->i", g, left, g) / (kappa * squares**2), tau / (kappa * squares)
 
 
-def _shifts(glance: Glance, average: Floats, rng: np.random.Generator, count: int) -> Floats:
-    """Return how far each column's mean may lie from where it was seen."""
-    assert glance.information is not None and glance.constant is not None
-    tau, g = glance.tau / np.sqrt(glance.look.model.outputs), glance.look.matrix
-    whole = average @ np.linalg.inv(g)[glance.constant]
-    across = (g * g).sum(axis=0) * (whole @ whole) + (whole @ g) ** 2
-    left = g.T @ (glance.averaged(glance.information) - average) @ whole
-    even = special.ndtri((np.stack([rng.permutation(count) for _ in across], axis=1) + 0.5) / count)
-    return np.asarray(left / across + tau / np.sqrt(2 * across) * even)
+@dataclass(frozen=True, eq=False)
+class _Veil:
+    """What noise hides of some columns: how they hang together, how far each spreads, and where its mean lies."""
+
+    glance: Glance
+    average: Floats
+    hidden: NDArray[np.bool_]
+    count: int
+
+    def stretched(self) -> Floats:
+        """Return for each guess the matrix by which rows are stretched."""
+        rng = np.random.default_rng(11)
+        together, alone = (self._slices(rng) for _ in range(2))
+        around = special.ndtri(self._slices(rng))
+        found = []
+        for m in range(self.count):
+            first = self._together(together[m], rng)
+            found.append(self._alone(first, alone[m], around[m]))
+        return np.stack(found)
+
+    def _slices(self, rng: np.random.Generator) -> Floats:
+        """Return one place in each of as many even slices, for each column in an order of its own."""
+        orders = [rng.permutation(self.count) for _ in range(int(self.hidden.sum()))]
+        return (np.stack(orders, axis=1) + 0.5) / self.count
+
+    def _together(self, places: Floats, rng: np.random.Generator) -> Floats:
+        """Stretch hidden columns along the axes that they may have, as one more draw of the noise shows them."""
+        g = self.glance.look.matrix[:, self.hidden]
+        values, vectors = np.linalg.eigh(g.T @ _own(g, self.average))
+        basis = g @ (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1])))
+        noise = rng.standard_normal(self.average.shape) * self.glance.noise
+        left = _left(self.glance, self.average)
+        inverse = np.linalg.pinv(basis)
+        _, turn = np.linalg.eigh(inverse @ (left + (noise + noise.T) / 2) @ inverse.T)
+        return self._stretch(basis @ turn, np.eye(len(left)), places, np.full(len(places), 1.0))
+
+    def _alone(self, stretch: Floats, places: Floats, around: Floats) -> Floats:
+        """Stretch each hidden column, and move its mean."""
+        g = self.glance.look.matrix[:, self.hidden]
+        back = np.linalg.inv(self.glance.look.matrix)
+        spread = _spreads((stretch @ self.average @ stretch.T)[None], back, self.glance)[0][self.hidden]
+        whole = self._stretch(g, stretch, places, spread)
+        if self.glance.constant is None:
+            return whole
+        one, average = back[self.glance.constant], whole @ self.average @ whole.T
+        middle = average @ one
+        across = (g * g).sum(axis=0) * (middle @ middle) + (middle @ g) ** 2
+        left = g.T @ _left(self.glance, average) @ middle
+        shifts = left / across + self.glance.noise / np.sqrt(2 * across) * around
+        return np.asarray((np.eye(len(one)) + np.outer(g @ shifts, one)) @ whole)
+
+    def _stretch(self, g: Floats, so_far: Floats, places: Floats, spread: Floats) -> Floats:
+        average = so_far @ self.average @ so_far.T
+        solved = _own(g, average)
+        kappa = 1 / np.maximum(np.einsum("ai,ai->i", g, solved), 1e-300)
+        seen, noise = _along(g, _left(self.glance, average), solved, self.glance.noise)
+        drawn = [_drawn(*each) for each in zip(seen, noise, spread, places, strict=True)]
+        return np.asarray((np.eye(len(average)) + (g * (np.sqrt(drawn) - 1) * kappa) @ solved.T) @ so_far)
 
 
-def _drawn(seen: float, noise: float, spread: float, order: Floats) -> Floats:
-    """Return what a column's own information may be beside `seen`'s unit, one in each of as many even slices."""
+def _drawn(seen: float, noise: float, spread: float, place: float) -> float:
+    """Return what a column's own information may be, at a place of the law of that."""
     high = min(1.0 / max(spread, _NARROWEST) ** 2, max(seen, 0.0) + 6 * noise)
     logs = np.linspace(np.log(_NARROWEST**2 / max(spread, _NARROWEST) ** 2), np.log(max(high, 1e-12)), _FINE)
     weights = np.exp(_POWER / 2 * (logs - logs[-1]) - ((np.exp(logs) - min(seen, high)) / noise) ** 2 / 2)
     steps = np.concatenate([[0.0], np.cumsum((weights[1:] + weights[:-1]) / 2)])
-    places = (order + 0.5) / len(order) * steps[-1]
-    return np.exp(np.interp(places, steps, logs))
+    return float(np.exp(np.interp(place * steps[-1], steps, logs)))
 
 
 def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
