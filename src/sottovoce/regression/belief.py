@@ -89,7 +89,8 @@ def believe(
     values = np.maximum(values, 1e-12 * values[:, -1:])
     J = np.stack([_varies(glance, *pair, meat) for pair in zip(values, vectors, strict=True)])
     logs, sds = prior(guesses.spread)
-    inner, certain = _inner(glance, guesses, sds)
+    roots = _roots(glance, guesses, sds)
+    along = np.linalg.solve(T.T, roots)
     level = values.mean(axis=1)[:, None, None]
     shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
     imagined = Imagined.of(glance, guesses.mean) if look.model.curved else None
@@ -103,40 +104,43 @@ def believe(
         G = H @ turn
         score = glance.score + _times(G, theta) - _times(H, seems)
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
-        P = G.transpose(0, 2, 1) @ inside[:, :, :D] + inner
-        covariances = np.linalg.inv((P + P.transpose(0, 2, 1)) / 2)
-        pull = _times(G.transpose(0, 2, 1), inside[:, :, D])
-        means = _times(covariances, pull)
-        evidence = logs + certain / 2 - np.linalg.slogdet(P)[1] / 2
-        evidence += ((means * pull).sum(axis=1) - (score * inside[:, :, D]).sum(axis=1) - np.linalg.slogdet(V)[1]) / 2
+        leads = G @ along
+        P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
+        left = np.linalg.inv((P + P.transpose(0, 2, 1)) / 2)
+        pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
+        means = _times(along, _times(left, pull))
+        evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
+        evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
         if noisy:
             gaps = means - centre
             second = (_times(vectors.transpose(0, 2, 1), gaps)) ** 2
-            second = second + np.einsum("mij,mik,mkj->mj", vectors, covariances, vectors)
+            turned = vectors.transpose(0, 2, 1) @ along
+            second = second + ((turned @ left) * turned).sum(axis=2)
             V = J + (vectors * _times(shared, second)[:, None]) @ vectors.transpose(0, 2, 1)
         move = (means - theta) / (1 if step < 3 else 2)
         if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
         theta = theta + move
     weights = np.exp(evidence - evidence.max())
-    return Belief(weights / weights.sum(), theta, covariances).mapped(T.T)
+    return Belief(weights / weights.sum(), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
 
 
-def _inner(glance: Glance, guesses: Guesses, sds: Floats) -> tuple[Floats, Floats]:
-    """Return the prior's precision in the look's coordinates and the log of its determinant.
+def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
+    """Return for each guess a root B of the prior's covariance: θ = Bη in the coordinates of x, η of unit variance.
 
     The prior of an intercept is that of the linear predictor of a mean record: one at zero may be far from all.
     """
-    precisions, T = 1 / sds**2, glance.shape
-    certain = np.log(precisions).sum(axis=1)
-    if guesses.middle is None:
-        return (T * precisions[:, None]) @ T.T, certain
-    d, K = glance.look.encoding.size, glance.look.model.outputs
-    at = [glance.constant + k * d for k in range(K)]
-    slopes = precisions.copy()
-    slopes[:, at] = 0.0
-    middles = guesses.middle[:, :, None] * guesses.middle[:, None] * precisions[:, at[0], None, None]
-    return (T * slopes[:, None]) @ T.T + np.stack([np.kron(np.eye(K), one) for one in middles]), certain
+    roots = sds[:, :, None] * np.eye(sds.shape[1])
+    if guesses.middle is None or glance.constant is None:
+        return roots
+    d = glance.look.encoding.size
+    off = np.linalg.solve(glance.look.matrix, guesses.middle.T).T
+    for first in range(0, sds.shape[1], d):
+        at, block = first + glance.constant, slice(first, first + d)
+        own = roots[:, at, at].copy()
+        roots[:, at, block] = -off * sds[:, block]
+        roots[:, at, at] = own
+    return roots
 
 
 def _times(matrices: Floats, rows: Floats) -> Floats:

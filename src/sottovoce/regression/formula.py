@@ -21,15 +21,14 @@ from sottovoce.privacy.plain import mapping
 from sottovoce.readings import Look
 from sottovoce.readings.families import Family, LinearFamily, family_of
 from sottovoce.readings.look import PARTS, fine_bits
+from sottovoce.regression.guesses import NARROWEST
 from sottovoce.regression.losses import positive
 
-__all__ = ["NARROWEST", "Formula"]
+__all__ = ["Formula"]
 
 _IMAGINED = 2048
 _WIDER = 2.0
 """The prior of an intercept beside that of the linear predictor."""
-NARROWEST = 1e-7
-"""Columns are taken to spread over no less than this part of half their public range."""
 _SMALL, _LARGE, _MANY = 0.02, 12.0, 48
 """The least and the largest standard deviation of a group's effects, beside the scale of their prior, and how many."""
 

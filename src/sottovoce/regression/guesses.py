@@ -21,14 +21,15 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.glances import Glance
 
-__all__ = ["Guesses"]
+__all__ = ["NARROWEST", "Guesses"]
 
 _MANY = 48
 _CERTAIN = 6.0
 """A column whose own information is this many times its noise is taken as it was seen."""
 _POWER = 0.25
 """P(spread < s) = s to this power."""
-_NARROWEST = 1e-7
+NARROWEST = 1e-5
+"""Columns are taken to spread over no less than this part of half their public range."""
 _FINE = 400
 
 
@@ -171,8 +172,8 @@ class _Veil:
 
 def _drawn(seen: float, noise: float, spread: float, place: float) -> float:
     """Return what a column's own information may be, at a place of the law of that."""
-    high = min(1.0 / max(spread, _NARROWEST) ** 2, max(seen, 0.0) + 6 * noise)
-    logs = np.linspace(np.log(_NARROWEST**2 / max(spread, _NARROWEST) ** 2), np.log(max(high, 1e-12)), _FINE)
+    high = min(1.0 / max(spread, NARROWEST) ** 2, max(seen, 0.0) + 6 * noise)
+    logs = np.linspace(np.log(NARROWEST**2 / max(spread, NARROWEST) ** 2), np.log(max(high, 1e-12)), _FINE)
     weights = np.exp(_POWER / 2 * (logs - logs[-1]) - ((np.exp(logs) - min(seen, high)) / noise) ** 2 / 2)
     steps = np.concatenate([[0.0], np.cumsum((weights[1:] + weights[:-1]) / 2)])
     return float(np.exp(np.interp(place * steps[-1], steps, logs)))
