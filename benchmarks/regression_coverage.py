@@ -34,6 +34,7 @@ SIZES, EPSILONS, DIMENSIONS = (2_000, 20_000, 200_000), (0.3, 1.0, 3.0), (5, 20)
 ROWS = ("light", "heavy")
 """Normal, independent columns; or t3 tails, columns that share half of their variance, and an intercept far from 0."""
 DELTA = 1e-5
+_SIDE = 1.959964
 _HIGH = {"light": 8.0, "heavy": 40.0}
 """The bounds of the response of a linear regression: hardly any is cut, whose mean would then be no line."""
 _FIELDS = (
@@ -171,10 +172,11 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         for epsilon, mechanism in targets.items():
             started = time.perf_counter()
             posterior = fit(mechanism, encoded, y, rng)
-            z = (posterior.mean - truth) / posterior.sd
-            ideal = np.hypot(bare, np.sqrt(np.maximum(posterior.sd**2 - posterior.plain_sd**2, 0)))
+            low, high = posterior.interval().T
+            sd, z = (high - low) / (2 * _SIDE), 2 * _SIDE * (truth - (low + high) / 2) / (high - low)
+            ideal = np.hypot(bare, np.sqrt(np.maximum(sd**2 - posterior.plain_sd**2, 0)))
             key = (family, n, epsilon, d, rows)
-            found.append((key, z, posterior.sd / ideal, posterior.sd / bare, time.perf_counter() - started))
+            found.append((key, z, sd / ideal, sd / bare, time.perf_counter() - started))
     return found
 
 
@@ -229,7 +231,7 @@ def write(path: Path, cells: dict[Any, list[Any]]) -> None:
         writer.writerow(_FIELDS)
         for key in sorted(cells):
             z, ideal, bare, seconds = (np.array(part) for part in zip(*cells[key], strict=True))
-            hit = np.abs(z) < 1.959964
+            hit = np.abs(z) < _SIDE
             numbers = (hit.mean(), hit.mean(axis=0).min(), math.sqrt((z**2).mean()), np.abs(z.mean(axis=0)).max())
             more = (np.median(bare), np.median(ideal), np.median(bare[:, 1:]), seconds.mean())
             writer.writerow([*key, len(z), *(f"{number:.4f}" for number in (*numbers, *more))])

@@ -24,9 +24,12 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
 from sottovoce.readings.base import MOST_RECORDS
+from sottovoce.regression.belief import Belief, believe
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
-from sottovoce.regression.glances import Belief, Glance, Imagined, believe, round_shape
+from sottovoce.regression.glances import Glance, round_shape
+from sottovoce.regression.guesses import Guesses
+from sottovoce.regression.imagined import Imagined
 
 __all__ = ["AdaptiveLooks"]
 
@@ -184,31 +187,31 @@ class AdaptiveLooks(Mechanism):
     def walk(self, shown: Callable[[Look, Mapping[str, float]], Floats]) -> list[tuple[Glance, Belief | None]]:
         """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
         path: list[tuple[Glance, Belief | None]] = []
-        look, system = self.reading, self.system
+        look = self.reading
         for place, step in enumerate(self.plan):
             if place:
                 look = self._next(path, tuple(step[1]))
             scales = self.scales(look, step)
-            glance = _glance(look, shown(look, scales), scales)
+            glance = _glance(look, self.n, shown(look, scales), scales)
             if place == len(self.plan) - 1:
                 path.append((glance, None))
                 continue
-            imagined = Imagined.from_first(path[0][0] if path else glance)
-            bent = imagined if system.model.curved else None
-            path.append((glance, believe(glance, system.priors(imagined.spread), bent, _own(glance))))
+            guesses = Guesses.of(glance, several=False, at_least=self.system.guesses)
+            path.append((glance, believe(glance, self.system.prior_sd, _own(glance), guesses=guesses)))
         return path
 
     def _next(self, path: list[tuple[Glance, Belief | None]], parts: tuple[str, ...]) -> Look:
         """Return the next look, by what was released: at the mean of the belief, where the information is round."""
         glance, belief = path[-1]
         assert belief is not None
-        imagined = Imagined.from_first(path[0][0])
         shape = round_shape(glance)
-        lengths = float((shape @ imagined.moment @ shape.T).trace()) / imagined.count * self._room(glance) ** 2
+        imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
+        rows, weights = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T, imagined.weights[0]
+        lengths = float(weights @ ((rows @ shape.T) ** 2).sum(axis=1) / weights.sum()) * self._room(glance) ** 2
         centre = belief.mean
         if self.system.family == "linear":  # what is expected of a response lies within its bounds
-            centre = centre / max(1.0, float(np.quantile(np.abs(imagined.rows @ centre), 0.95)))
-        cap = self._cap(glance, imagined, centre)
+            centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
+        cap = self._cap(glance, rows, weights, centre)
         return self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, cap)
 
     def _room(self, glance: Glance) -> float:
@@ -219,10 +222,12 @@ class AdaptiveLooks(Mechanism):
         noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()), 1e-300)
         return float(np.clip((_LAST * noise) ** -0.125, 1.0, 2.0)) if noise > 0 else 2.0
 
-    def _cap(self, glance: Glance, imagined: Imagined, centre: Floats) -> float:
+    def _cap(self, glance: Glance, rows: Floats, weights: Floats, centre: Floats) -> float:
         """Return where to cut counts, two deviations above the mean of nine rows in ten, or residuals."""
         if self.system.family == "poisson":
-            mean = float(np.exp(min(np.quantile(imagined.rows @ centre, 0.9), 10.0)))
+            order = np.argsort(rows @ centre)
+            ninth = order[np.searchsorted(np.cumsum(weights[order]), 0.9 * weights.sum())]
+            mean = math.exp(min(float(rows[ninth] @ centre), 10.0))
             return max(1, math.ceil(mean + 2 * math.sqrt(mean)))
         if self.system.family == "linear":
             return min(_FAR * math.sqrt(glance.dispersion), 1.0)
@@ -231,13 +236,11 @@ class AdaptiveLooks(Mechanism):
     def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
         """Return what the looks tell: post-processing."""
         system = self.system
-        imagined = Imagined.from_first(path[0][0])
-        priors = system.priors(imagined.spread)
         last = path[-1][0]
-        bent = imagined if system.model.curved else None
         A, b = system.units
-        found = believe(last, priors, bent, last).mapped(A, b)
-        plain = believe(last, priors, bent, last, noisy=False).mapped(A, b)
+        many, one = (Guesses.of(last, several=several, at_least=system.guesses) for several in (True, False))
+        found = believe(last, system.prior_sd, last, guesses=many).mapped(A, b)
+        plain = believe(last, system.prior_sd, last, guesses=one, noisy=False).mapped(A, b)
         return Coefficients.from_belief(system, found, np.sqrt(np.diag(plain.covariance)))
 
     # The attack.
@@ -339,11 +342,11 @@ def _own(glance: Glance) -> Glance | None:
     return glance if glance.meat is not None else None
 
 
-def _glance(look: Look, noisy: Floats, scales: Mapping[str, float]) -> Glance:
+def _glance(look: Look, n: int, noisy: Floats, scales: Mapping[str, float]) -> Glance:
     """Return noisy sums in their own units."""
     pull, lean = look.factors
     unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
     parts = {part: value * unit[part] for part, value in look.split(noisy).items()}
     sd = {part: scale * unit[part] for part, scale in scales.items()}
     noises = (sd.get(part, 0.0) for part in _SIDES)
-    return Glance(look, parts.get("score"), parts.get("information"), parts.get("meat"), *noises)
+    return Glance(look, n, parts.get("score"), parts.get("information"), parts.get("meat"), *noises)

@@ -13,12 +13,12 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import secure_rng
+from sottovoce.regression.belief import Belief
 from sottovoce.regression.formula import Formula
-from sottovoce.regression.glances import Belief
 
 __all__ = ["Coefficients"]
 
-_MOST = 16
+_MOST = 48
 """Components kept: those that weigh least are merged into one."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,17 +21,16 @@ from sottovoce.privacy.plain import mapping
 from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import Family, LinearFamily, family_of
 from sottovoce.readings.look import PARTS, fine_bits
+from sottovoce.regression.guesses import NARROWEST
 from sottovoce.regression.losses import positive
 
-__all__ = ["NARROWEST", "Formula"]
+__all__ = ["Formula"]
 
 _IMAGINED = 2048
 _WIDER = 2.0
 """The prior of an intercept beside that of the linear predictor."""
-NARROWEST = 0.05
-"""Columns are taken to spread over no less than this part of half their public range."""
-_GRID = np.geomspace(0.02, 12.0, 17)
-"""Standard deviations of a group's effects, beside the scale of their prior."""
+_SMALL, _LARGE, _MANY = 0.02, 12.0, 48
+"""The least and the largest standard deviation of a group's effects, beside the scale of their prior, and how many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,29 +155,33 @@ class Formula:
                 b[self.parsed.terms.index("Intercept")] = scale.middle
         return A, b
 
-    def priors(self, spread: Floats) -> list[tuple[float, Floats]]:
-        """Return normal priors of θ, each the log of its weight and its precisions, given how far entries spread.
+    @property
+    def guesses(self) -> int:
+        """How many guesses the spreads of groups ask for."""
+        return _MANY if self.groups else 1
 
-        A slope counts by what it does to the linear predictor: its column's spread, which a look has shown, times the
-        slope. The spread of a group is unknown: a grid of it, weighed by the half-Cauchy law.
+    def prior_sd(self, spread: Floats) -> tuple[Floats, Floats]:
+        """Return the log of each guess's weight and the prior standard deviations of θ, by how far entries spread.
+
+        A slope counts by what it does to the linear predictor: its column's spread, one row a guess, times the slope.
+        The spread of a group is unknown: guesses are spread over it, weighed by the half-Cauchy law.
         """
         entries = self.encoding.entries
         slopes = sum(bool(entry) for entry in entries) - sum(last - first for first, last in self.groups)
         prior = self.prior or 0.0
         size = min(prior / 2, prior / math.sqrt(max(slopes, 1)))
-        one = np.full(len(entries), _WIDER * prior)
+        sd, logs = np.full(spread.shape, _WIDER * prior), np.zeros(len(spread))
         for i, entry in enumerate(entries):
             if entry:
                 numeric = any(level < 0 for _, level in entry)
-                one[i] = size / max(spread[i], NARROWEST) if numeric else 2 * size
-        found = []
-        for at in itertools.product(_GRID if len(self.groups) < 2 else _GRID[::2], repeat=len(self.groups)):
-            sd, log = one.copy(), 0.0
-            for (first, last), part in zip(self.groups, at, strict=True):
-                sd[first:last] = self.spread * part
-                log += math.log(part) - math.log1p(part * part)  # even steps of the logarithm, each of weight dσ
-            found.append((log, np.tile(1 / sd**2, self.model.outputs)))
-        return found
+                sd[:, i] = size / np.maximum(spread[:, i], NARROWEST) if numeric else 2 * size
+        rng = np.random.default_rng(5)
+        for first, last in self.groups:
+            even = (rng.permutation(len(spread)) + 0.5) / len(spread)
+            part = _SMALL * (_LARGE / _SMALL) ** even
+            logs += np.log(part) - np.log1p(part * part)  # even steps of the logarithm, each of weight dσ
+            sd[:, first:last] = (self.spread * part)[:, None]
+        return logs, np.tile(sd, self.model.outputs)
 
     @cached_property
     def start(self) -> tuple[Floats, float]:

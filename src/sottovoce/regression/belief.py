@@ -1,0 +1,165 @@
+r"""From noisy looks to a posterior that knows of their noise: post-processing, free of cost.
+
+At a centre θ the noisy score is ŝ = H(θ* − θ) + R + e + ξ: the information times the way to the truth, what the mean
+bends on that way, the records' own variation and the noise. Given what was released and a guess H of the information,
+
+.. math:: \hat s \sim N\bigl(H\delta + R(\delta),\; \hat J + \sigma^2 I + \Omega(\delta)\bigr), \qquad
+          \delta = \theta^* - \theta,
+
+where Ĵ is the noisy variation of the score and Ω what the noise of the information adds: in the directions in which H
+is diagonal, Ω_j = Σ_i min(τ²/2, 0.4·h_i·h_j/D)·δ_i², for no two directions share more than both have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.glances import Glance
+from sottovoce.regression.guesses import Guesses
+from sottovoce.regression.imagined import Imagined
+
+__all__ = ["Belief", "believe"]
+
+_STEPS = 14
+_FARTHEST = 1.0
+"""How far the linear predictor may move in one step, on average over imagined rows."""
+_ROUND = 0.4
+"""How much two directions share beside what they would in coordinates in which the information is round."""
+_PLAIN = 0.25
+"""How far, as a standard deviation, the score's variation may differ by direction from what the model says."""
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """A mixture of normal laws: weights, means and covariances."""
+
+    weights: Floats
+    means: Floats
+    covariances: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of θ."""
+        return np.asarray(self.weights @ self.means)
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of θ."""
+        off = self.means - self.mean
+        return np.asarray(
+            np.einsum("k,kij->ij", self.weights, self.covariances) + np.einsum("k,ki,kj->ij", self.weights, off, off)
+        )
+
+    def mapped(self, matrix: Floats, shift: Floats | float = 0.0) -> Belief:
+        """Return the belief about Aθ + b."""
+        return Belief(self.weights, self.means @ matrix.T + shift, matrix @ self.covariances @ matrix.T)
+
+
+def believe(
+    glance: Glance,
+    prior: Callable[[Floats], tuple[Floats, Floats]],
+    meat: Glance | None = None,
+    *,
+    guesses: Guesses,
+    noisy: bool = True,
+) -> Belief:
+    """Return what a look says of θ, its unknown information and the spreads of the prior averaged over.
+
+    Parameters
+    ----------
+    glance, meat
+        The look, and the look that measured how much the score varies.
+    prior
+        From how far the entries of a row spread, by guess, to the log of each guess's weight and the prior standard
+        deviations of θ in the coordinates of x.
+    guesses
+        What the information may be.
+    noisy
+        Whether the noise is counted; without it the covariances are what the records alone would leave.
+    """
+    assert glance.score is not None
+    look, T = glance.look, glance.shape
+    count, D = len(guesses.information), look.dimension
+    H = guesses.information
+    values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
+    values = np.maximum(values, 1e-12 * values[:, -1:])
+    J = np.stack([_varies(glance, *pair, meat) for pair in zip(values, vectors, strict=True)])
+    logs, sds = prior(guesses.spread)
+    roots = _roots(glance, guesses, sds)
+    along = np.linalg.solve(T.T, roots)
+    level = values.mean(axis=1)[:, None, None]
+    shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
+    imagined = Imagined.of(glance, guesses.mean) if look.model.curved else None
+    eye = np.eye(D)
+    centre = look.predictors.ravel()
+    theta = np.tile(centre, (count, 1))
+    J = J + glance.sigma**2 * eye if noisy else J
+    V = J
+    for step in range(_STEPS):
+        seems, turn = (theta - centre, eye) if imagined is None or step == 0 else imagined.way(theta)
+        G = H @ turn
+        score = glance.score + _times(G, theta) - _times(H, seems)
+        inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
+        leads = G @ along
+        P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
+        left = np.linalg.inv((P + P.transpose(0, 2, 1)) / 2)
+        pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
+        means = _times(along, _times(left, pull))
+        evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
+        evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
+        if noisy:
+            gaps = means - centre
+            second = (_times(vectors.transpose(0, 2, 1), gaps)) ** 2
+            turned = vectors.transpose(0, 2, 1) @ along
+            second = second + ((turned @ left) * turned).sum(axis=2)
+            V = J + (vectors * _times(shared, second)[:, None]) @ vectors.transpose(0, 2, 1)
+        move = (means - theta) / (1 if step < 3 else 2)
+        if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
+            move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
+        theta = theta + move
+    weights = np.exp(evidence - evidence.max())
+    return Belief(weights / weights.sum(), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
+
+
+def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
+    """Return for each guess a root B of the prior's covariance: θ = Bη in the coordinates of x, η of unit variance.
+
+    The prior of an intercept is that of the linear predictor of a mean record: one at zero may be far from all.
+    """
+    roots = sds[:, :, None] * np.eye(sds.shape[1])
+    if guesses.middle is None or glance.constant is None:
+        return roots
+    d = glance.look.encoding.size
+    off = np.linalg.solve(glance.look.matrix, guesses.middle.T).T
+    for first in range(0, sds.shape[1], d):
+        at, block = first + glance.constant, slice(first, first + d)
+        own = roots[:, at, at].copy()
+        roots[:, at, block] = -off * sds[:, block]
+        roots[:, at, at] = own
+    return roots
+
+
+def _times(matrices: Floats, rows: Floats) -> Floats:
+    return np.asarray((matrices @ rows[:, :, None])[:, :, 0])
+
+
+def _varies(glance: Glance, values: Floats, vectors: Floats, meat: Glance | None) -> Floats:
+    """Return the score's own variation: as the model has it, corrected by what was measured, as far as noise allows."""
+    family = glance.look.model
+    if meat is None or meat.meat is None:
+        return np.asarray((vectors * values) @ vectors.T * (0.63 if family.word == "probit" else 1.0))
+    root = np.sqrt(values)
+    ratio = (vectors.T @ meat.meat @ vectors) / np.outer(root, root)
+    noise = meat.tau_meat**2 / np.outer(values, values) * np.where(np.eye(len(values)) == 1, 1.0, 0.5)
+    # One factor for all directions first, the more certain ones counting more; then each, shrunk towards it.
+    weight = 1 / (np.diag(noise) + _PLAIN**2)
+    factor = max(float(weight @ np.diag(ratio) / weight.sum()), 0.02)
+    far = (_PLAIN * factor) ** 2
+    shrunk = factor * np.eye(len(values)) + far / (far + noise) * (ratio - factor * np.eye(len(values)))
+    found, axes = np.linalg.eigh(shrunk)
+    shrunk = (axes * np.maximum(found, 0.05 * factor)) @ axes.T
+    return np.asarray(vectors @ (shrunk * np.outer(root, root)) @ vectors.T)

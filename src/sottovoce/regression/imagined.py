@@ -1,0 +1,100 @@
+"""Imagined rows with the moments that a look showed: on them one sees how far the mean bends on its way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.readings.families import Family
+from sottovoce.regression.glances import Glance
+
+__all__ = ["Imagined"]
+
+_ROWS = 128
+_RAREST = 50.0
+"""No imagined row stands for so many times as many records as another."""
+
+
+@dataclass(frozen=True, eq=False)
+class Imagined:
+    """Rows in the coordinates of a look, many for each guess of its information.
+
+    Attributes
+    ----------
+    rows
+        By guess, row and coordinate: normal, with the moments of the records as the look weighs them.
+    weights
+        How many records each stands for: a record at which the mean is flat weighs little in a look.
+    family, centre
+        Of the look.
+    """
+
+    rows: Floats
+    weights: Floats
+    family: Family
+    centre: Floats
+
+    @classmethod
+    def of(cls, glance: Glance, mean: Floats) -> Imagined:
+        """Return rows for each guess of the information, averaged over linear predictors."""
+        look, count, d = glance.look, len(mean), glance.look.encoding.size
+        middle, constant = np.zeros((count, d)), glance.constant
+        if constant is None:
+            spread = mean / np.maximum(np.trace(mean, axis1=1, axis2=2), 1e-300)[:, None, None]
+            spread = spread * look.norm**2
+        else:
+            one = np.linalg.inv(look.matrix)[constant]
+            middle = mean @ one
+            whole = np.maximum(middle @ one, 1e-300)[:, None]
+            middle = middle / whole
+            spread = mean / whole[:, :, None] - middle[:, :, None] * middle[:, None, :]
+        noise = np.random.default_rng(7).standard_normal((_ROWS, d))
+        rows = middle[:, None] + np.concatenate([noise, -noise]) @ _root(spread)
+        centre = look.predictors
+        slopes = look.model.slope(_squeezed(rows @ centre.T))
+        if look.model.outputs > 1:
+            slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
+        slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
+        return cls(rows, 1 / slopes, look.model, centre)
+
+    def size(self, move: Floats) -> Floats:
+        """Return how far each guess's linear predictors move on average."""
+        t = self.rows @ move.reshape(len(move), self.family.outputs, -1).transpose(0, 2, 1)
+        return np.asarray(np.sqrt((t * t).sum(axis=2).mean(axis=1)))
+
+    def way(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return H⁻¹(S(θ) − S(centre)) and its derivative, S(θ) the sum of zμ(z·θ) over the rows, H its slope at the
+        centre: how far θ seems to be from the centre to one who takes the mean to be straight.
+        """
+        here, there = self._sums(np.broadcast_to(self.centre.ravel(), theta.shape)), self._sums(theta)
+        D = theta.shape[1]
+        steep = here[1] + 1e-6 * np.trace(here[1], axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
+        solved = np.linalg.solve(steep, np.concatenate([(there[0] - here[0])[:, :, None], there[1]], axis=2))
+        return solved[:, :, 0], solved[:, :, 1:]
+
+    def _sums(self, theta: Floats) -> tuple[Floats, Floats]:
+        K, (count, _, d) = self.family.outputs, self.rows.shape
+        t = self.rows @ theta.reshape(count, K, d).transpose(0, 2, 1)
+        mean, slope = self.family.mean(_squeezed(t)), self.family.slope(_squeezed(t))
+        turned = self.rows.transpose(0, 2, 1)
+        if K == 1:
+            weighed = turned * self.weights[:, None]
+            return (weighed @ mean[:, :, None])[:, :, 0], (weighed * slope[:, None]) @ self.rows
+        total = np.empty((count, K * d, K * d))
+        for k in range(K):
+            for m in range(K):
+                part = (turned * (self.weights * slope[:, :, k, m])[:, None]) @ self.rows
+                total[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = part
+        sums = (turned * self.weights[:, None]) @ mean
+        return sums.transpose(0, 2, 1).reshape(count, K * d), total
+
+
+def _squeezed(t: Floats) -> Floats:
+    return t[..., 0] if t.shape[-1] == 1 else t
+
+
+def _root(matrix: Floats) -> Floats:
+    values, vectors = np.linalg.eigh((matrix + matrix.transpose(0, 2, 1)) / 2)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))[:, None]) @ vectors.transpose(0, 2, 1))
