@@ -65,16 +65,18 @@ class Belief:
 
     Parameters
     ----------
-    family, n, prior
-        What the residuals are of, how many records there are, and the precision of the prior.
+    family, n
+        What the residuals are of, and how many records there are.
+    prior
+        The precision of the prior, a matrix.
     mean_row
         The mean of the rows, as far as it is known.
     crowded
         What is expected of Σλ²/(Σλ)² of the information as long as noise hides it.
     """
 
-    def __init__(self, family: Family, n: int, prior: float, mean_row: Floats, crowded: float) -> None:
-        self.family, self.n, self.prior = family, n, prior
+    def __init__(self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float) -> None:
+        self.family, self.n, self._prior = family, n, prior
         self.mean_row, self.crowded = mean_row, crowded
         self.scale = np.ones(len(mean_row))
         self.bound, self.spread = family.bound, 1.0
@@ -101,9 +103,10 @@ class Belief:
         self.steepest = family.curvature * np.maximum(self.rows, min(self.edge, left))
         self.mean_row = self.mean_row @ self.directions
         self.info = family.curvature * moved
+        self.prior = np.einsum("ij,ij->j", self.directions, self._prior @ self.directions)
         score, spread = self._score(answer[:size], mu)
         score = self.directions.T @ score
-        length = d * family.width / self.prior
+        length = family.width * float(np.sum(1 / self.prior))
         for _ in range(30):
             C = spread**2 + (family.curvature * noise) ** 2 * length / 2
             own = self.spread * self.info + C

@@ -24,7 +24,7 @@ from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.residuals import Classes, Family, Line, family_of
 from sottovoce.regression.row_maps import flat_by
-from sottovoce.regression.rules import USUAL, Rule
+from sottovoce.regression.rules import CLASSES, LINES, Rule
 from sottovoce.regression.softmax import SoftmaxPosterior, contrasts
 from sottovoce.regression.sums import LARGEST_MU, Steps, ask, log_ratio, steps_in_one, total_mu
 from sottovoce.regression.unit_rows import UnitRows, mean_row
@@ -34,7 +34,7 @@ __all__ = ["FilteredRegression"]
 _FIRST = 0.3
 _CROWDED = 0.3
 """What is expected of Σλ²/(Σλ)² of the information as long as noise hides it; half of it once the mean is shrunk."""
-_SPREAD = 0.05
+_SPREAD = 0.2
 """What of the belief's variance a prediction is averaged over. Most directions hold nothing of the answer and are as
 wide as the prior: all of their width together would drown what the others say."""
 _NO_INTERVALS = (
@@ -134,7 +134,7 @@ class FilteredRegression(RegressionMechanism):
         *,
         prior_scale: float | None = None,
         prior_precision: float | None = None,
-        rule: Rule = USUAL,
+        rule: Rule | None = None,
     ) -> Self:
         """Return the mechanism that keeps `target`; shares and looks come from n, d and the promise alone.
 
@@ -142,10 +142,11 @@ class FilteredRegression(RegressionMechanism):
         """
         check_design(design)
         family = family_of(design.loss) or Line()
+        rule = rule or (LINES if isinstance(family, Line) else CLASSES)
         if prior_scale is not None:
             positive("prior_scale", prior_scale)
         if prior_precision is None:
-            prior_precision = rule.precision(design.dimension, family)
+            prior_precision = rule.precision(design.dimension)
             if prior_scale is not None:
                 prior_precision = design.dimension / (prior_scale * design.data_norm) ** 2
         elif prior_scale is not None:
@@ -269,7 +270,9 @@ class FilteredRegression(RegressionMechanism):
             matrix, crowded = matrix / (self.room * size), _CROWDED / 2
             known_mean = known * mean @ matrix
         rows = UnitRows(matrix, self._steps)
-        belief = Belief(family, n, self.prior_precision, known_mean, crowded)
+        # The prior is round before the mean is shrunk: a level may be as large as it was.
+        prior = self.prior_precision * matrix @ matrix.T * (d / float(np.sum(matrix * matrix)))
+        belief = Belief(family, n, prior, known_mean, crowded)
         answer = yield rows.first_look(family, belief.t, belief.bound, first)
         belief.first_look(answer, first)
         rows = UnitRows(rows.matrix @ belief.directions, self._steps)
