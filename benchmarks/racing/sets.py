@@ -147,7 +147,7 @@ _LOADERS: dict[str, Callable[[], RaceSet]] = {
     "visits": _visits,
 }
 SETS = tuple(_LOADERS)[:10]
-"""The ten sets of two classes, on which our settings were tuned; ``load("digits")`` has ten classes."""
+"""The ten sets of two classes, of which settings are chosen; ``load("digits")`` has ten."""
 HELD = ("votes", "car", "visits")
 """Three sets on which nothing was tuned."""
 

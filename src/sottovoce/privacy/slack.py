@@ -54,6 +54,7 @@ class SlackProfile(Profile):
     def __post_init__(self) -> None:
         if not isinstance(self.one, Profile):
             raise InvalidValue(f"expected the profile of the right law. Got {shown(self.one)}")
+        object.__setattr__(self, "relation", self.one.relation)
         object.__setattr__(self, "slack", real("slack", self.slack))
         if self.slack > 1:
             raise InvalidValue(f"a slack is a distance in total variation, at most 1. Got {self.slack:g}")

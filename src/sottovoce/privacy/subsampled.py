@@ -58,6 +58,7 @@ class SubsampledProfile(Profile):
     def __post_init__(self) -> None:
         if not isinstance(self.one, Profile):
             raise InvalidValue(f"expected the profile of a release from a part. Got {shown(self.one)}")
+        object.__setattr__(self, "relation", self.one.relation)
         object.__setattr__(self, "rate", real("rate", self.rate))
         if not 0 < self.rate <= 1:
             raise InvalidValue(f"rate must be > 0 and at most 1. Got {self.rate:g}")

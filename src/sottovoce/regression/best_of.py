@@ -2,9 +2,10 @@ r"""The best of several regressions, charged once: a random secret number of tri
 
 A try picks a candidate at random, cuts the records at random into two parts of public sizes, releases the candidate's
 regression of the first part and scores it on the second: every record there scores between 0 and 1, and their sum gets
-Gaussian noise 1/μ. A record is in one part alone. In the first it meets a release that is μ-GDP, of which the score is
-post-processing; in the second it meets a sum that it moves by at most 1, μ-GDP too. So a try, regression and noisy
-score together, is μ-GDP for either cut, and hence for the random one; `BestOfProfile` says what the best of them costs.
+discrete Gaussian noise 1/μ. A record is in one part alone. In the first it meets a release that is μ-GDP, of which the
+score is post-processing; in the second it meets a sum that it moves by at most 1, μ-GDP too. So a try, regression and
+noisy score together, is μ-GDP for either cut, and hence for the random one; `BestOfProfile` says what the best of them
+costs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.grid import to_grid
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import POSTERIORS
 from sottovoce.privacy.best_of import BestOfProfile, Tries
@@ -33,7 +33,7 @@ from sottovoce.regression.losses import Logistic, Squared, positive
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.predictive import posterior_predictive
 from sottovoce.regression.softmax import Softmax, softmax
-from sottovoce.regression.sums import exact_sum
+from sottovoce.regression.sums import LARGEST_MU, noisy, steps_in_one, total_mu
 from sottovoce.systems.naming import system_from
 
 __all__ = ["SCORES", "BestRegression", "Chosen", "held_out", "scores_of"]
@@ -149,7 +149,7 @@ class BestRegression(RegressionMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("n", self.n, 2)
-        positive("mu", self.mu, high=1e9)
+        positive("mu", self.mu, high=LARGEST_MU)
         positive("share", self.share, high=0.9)
         if self.score not in SCORES or (self.score == "accuracy" and not self._has_classes):
             known = SCORES if self._has_classes else SCORES[:1]
@@ -190,6 +190,7 @@ class BestRegression(RegressionMechanism):
         whole("n", n, 2)
         positive("share", share, high=0.9)
         mu = largest_keeping(lambda u: BestOfProfile(GaussianProfile(u), tries), target, high=1e6, name="mu")
+        mu = min(mu, LARGEST_MU)
         made = tuple(one(n - held_out(n, share), GaussianDP(mu)) for one in candidates)
         return cls(design, n, made, mu, tries, share, score)
 
@@ -203,7 +204,7 @@ class BestRegression(RegressionMechanism):
         """Return a search over two candidates on ten records."""
         design = Design(Logistic(), dimension=2, data_norm=1.0)
         made = tuple(FilteredRegression(design, 8, 1.0, prior, looks=1) for prior in (0.3, 3.0))
-        return cls(design, 10, made, 1.0 + 1e-9, Tries(2.0))
+        return cls(design, 10, made, 1.0 + 1e-6, Tries(2.0))
 
     def check_numbers(self) -> None:
         """Raise `InvalidValue` where the numbers of a candidate cannot hold it."""
@@ -234,9 +235,16 @@ class BestRegression(RegressionMechanism):
         value = self.candidates[which]._value(Rows(len(first), seen.X[first], seen.y[first]), rng, 1)
         rows, labels = self.design.clip(seen.X[second]), self.design.responses(seen.y[second])
         scores = np.clip(scores_of(self.design, value, rows, labels, self.score), 0.0, 1.0)
-        total = float(exact_sum(scores[:, None])[0])
-        noisy = float(to_grid(total + rng.standard_normal() / self.mu, 1 / self.mu))
-        return Chosen(which, noisy / out, value)
+        steps, noise = self._score_noise
+        total = float(noisy(np.rint(scores * steps).sum(keepdims=True), noise, rng)[0])
+        return Chosen(which, total / steps / out, value)
+
+    @property
+    def _score_noise(self) -> tuple[float, float]:
+        """How many steps there are in 1 and the noise of a score in steps: a record moves it by 1 and its rounding."""
+        steps = steps_in_one(self.n, self.mu) ** 2
+        reach = steps + 1
+        return steps, reach / self.mu * (total_mu([self.mu], reach, 1) / self.mu)
 
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return which, the score and the mean parameters of so many searches, a row each."""

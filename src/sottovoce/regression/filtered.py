@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,89 +18,65 @@ from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
+from sottovoce.regression.filter_belief import Belief
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.losses import Logistic, Squared, positive
+from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.residuals import Classes, Family, Line, family_of
 from sottovoce.regression.row_maps import flat_by
+from sottovoce.regression.rules import CLASSES, LINES, Rule
 from sottovoce.regression.softmax import SoftmaxPosterior, contrasts
-from sottovoce.regression.sums import Steps, Sum, ask, exact_sum, fine_steps, log_ratio, paired_steps, total_mu
+from sottovoce.regression.sums import LARGEST_MU, Steps, ask, log_ratio, steps_in_one, total_mu
+from sottovoce.regression.unit_rows import UnitRows, mean_row
 
-__all__ = ["FilteredRegression", "denoised", "public_shares", "usual_precision"]
+__all__ = ["FilteredRegression"]
 
-_FIRST, _INFORMATION, _LOOKS = 0.3, 0.2, 8
-_KEEP, _ROOM = 0.3, 1.1
-_SPREAD = 0.05
+_FIRST = 0.3
+_CROWDED = 0.3
+"""What is expected of Σλ²/(Σλ)² of the information as long as noise hides it; half of it once the mean is shrunk."""
+_SPREAD = 0.2
 """What of the belief's variance a prediction is averaged over. Most directions hold nothing of the answer and are as
 wide as the prior: all of their width together would drown what the others say."""
-_SURE = 1 + 1e-9
-"""Sensitivities are claimed larger by more than the arithmetic of a record's contribution can be off."""
 _NO_INTERVALS = (
     "this spread is tuned for averaging predictions over, and too narrow for an interval; ask for a regression table "
     "instead"
 )
 
 
-def usual_precision(dimension: int) -> float:
-    """Return the prior's precision for classes: .3, and less where there are more than 15 entries to share a predictor.
-
-    >>> usual_precision(5), round(usual_precision(785), 3)
-    (0.3, 0.041)
-    """
-    return 0.3 * min(1.0, math.sqrt(15 / dimension))
-
-
-def public_shares(n: int, dimension: int, mu: float, family: Family) -> dict[str, Any]:
-    """Return the shares, the room and the kind of looks by n, d and μ alone; tuned by hand on ten public sets.
-
-    The mean row is worth the more of μ² the less is known of it: `flatten` is such that its noise, of norm 2√d/(nμ), is
-    a fifth of the bound of a row, and between .05 and .4. Where r = nμ/d^{3/2} is 10 or more the information rises
-    well above its noise, and the rows are shaped by it; from 20 on the later half of the looks leave no bias; from 60
-    on there are twice as many, and three quarters of them leave none. A line's residuals vary less than those of
-    classes, so that shaping pays at a seventh of that.
-
-    >>> public_shares(30_000, 100, 0.3, Classes(2))["flatten"], public_shares(30_000, 10, 0.3, Line())["shape_room"]
-    (0.05, 1.6)
-    """
-    line = isinstance(family, Line)
-    known = n * mu / dimension**1.5 * (7 if line else 1)
-    found = {"flatten": min(max(100 * dimension / (n * mu) ** 2, 0.05), 0.4), "looks": _LOOKS}
-    if known >= 60 and not line:
-        return found | {"looks": 2 * _LOOKS, "shape_room": 2.0, "unbiased": 3 * _LOOKS // 2}
-    room = 0.0 if known < 10 else 1.2 if known < 25 else 1.6
-    return found | {"shape_room": room, "unbiased": 0 if known < 20 else _LOOKS // 2}
-
-
 @dataclass(frozen=True, eq=False)
 class FilteredRegression(RegressionMechanism):
     r"""A Kalman filter over private looks at the records, for prediction.
 
-    1. The mean row, with noise: the direction that all rows share is shrunk (a share `flatten` of μ²). Rows z longer
-       than 1 after that are weighed by 1/‖z‖², which by itself leaves no bias, instead of being shortened.
-    2. Score and information at 0 (a share `first` of the rest, of it `information` for the second). The information
+    1. The mean row, with noise: the direction that all rows share is shrunk (a share `flatten` of μ²; none where noise
+       would hide it). Rows longer than 1 after that are weighed, by what depends on the row alone: that leaves no bias.
+    2. Score and information at 0 (a share `first` of the rest; the information comes for free, see `unit_rows`). It
        is denoised: below the edge of the noise's semicircle eigenvalues say nothing. This gives a belief N(t, 1/P).
     3. `looks` scores at the mean of the belief, of residuals that never exceed those at 0 (the rest of μ², equally).
        Each moves the belief by as much as its noise allows. Where the loss is less curved than it was at the look
        before, what was known counts for less.
 
-    Everything a record can move is a sum that it moves by at most 1 (`sums`), so that the whole is √(Σμᵢ²)-GDP by
-    adaptive composition. The release is the mean of the belief and a twentieth of its variance, to average predictions
-    over: it is tuned for them, and no interval is offered.
+    Everything a record can move is a sum of whole numbers that it moves by no more than its reach (`unit_rows`), under
+    discrete Gaussian noise, so that the whole is √(Σμᵢ²)-GDP by adaptive composition, to the bit. The release is the
+    mean of the belief and a part of its variance, to average predictions over: it is tuned for them, and no interval is
+    offered.
 
     Attributes
     ----------
     mu
         The cost of a release.
-    flatten, first, information
-        The shares.
+    prior_precision
+        Of the prior N(0, 1/m) in the coordinates of the mapped rows.
+    flatten, first
+        The shares; `flatten` may be 0.
     looks, unbiased
         How many scores, and how many of them (the last ones) weigh residuals by the prediction instead of shortening
         them.
     shape_room
         Where > 0 the rows are shaped by the information before the scores: a row up to this multiple of their typical
         length is left alone.
-    prior_precision
-        Of the prior N(0, 1/m) in the coordinates of the mapped rows; `usual_precision` for classes, 3 for lines.
+    keep, room
+        How long the mean row is after flattening, beside the rows' distance from it; and how much longer than a
+        typical row the bound is.
 
     Examples
     --------
@@ -122,10 +99,11 @@ class FilteredRegression(RegressionMechanism):
     prior_precision: float = 0.3
     flatten: float = 0.1
     first: float = _FIRST
-    information: float = _INFORMATION
-    looks: int = _LOOKS
+    looks: int = 8
     shape_room: float = 0.0
     unbiased: int = 0
+    keep: float = 0.3
+    room: float = 1.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,17 +111,19 @@ class FilteredRegression(RegressionMechanism):
             raise InvalidValue(
                 f"filtered regressions are logistic, softmax or linear; for {self.design.loss.name} use 'refined'"
             )
-        positive("mu", self.mu, high=1e9)
-        positive("prior_precision", self.prior_precision)
-        for name in ("flatten", "first", "information"):
+        positive("mu", self.mu, high=LARGEST_MU)
+        for name in ("prior_precision", "keep", "room"):
+            positive(name, getattr(self, name))
+        positive("first", self.first, high=1.0)
+        for name in ("flatten", "first"):
             share = getattr(self, name)
-            positive(name, share, high=1.0)
-            if not share < 1:
+            if not 0 <= share < 1:
                 raise InvalidValue(f"{name} is a share, between 0 and 1. Got {share}")
         object.__setattr__(self, "looks", whole("looks", self.looks, 1))
         object.__setattr__(self, "unbiased", whole("unbiased", self.unbiased, 0))
         if not 0 <= self.shape_room <= 1e6:
             raise InvalidValue(f"shape_room must lie between 0, for none, and 1e6. Got {self.shape_room}")
+        self._steps  # noqa: B018 - refuse now what no whole number holds
 
     @classmethod
     def calibrate(
@@ -154,30 +134,38 @@ class FilteredRegression(RegressionMechanism):
         *,
         prior_scale: float | None = None,
         prior_precision: float | None = None,
+        rule: Rule | None = None,
     ) -> Self:
         """Return the mechanism that keeps `target`; shares and looks come from n, d and the promise alone.
 
         The prior is given as its precision, or as a public guess R of ‖w‖, m = d/(R·data_norm)².
         """
         check_design(design)
+        family = family_of(design.loss) or Line()
+        rule = rule or (LINES if isinstance(family, Line) else CLASSES)
         if prior_scale is not None:
             positive("prior_scale", prior_scale)
         if prior_precision is None:
-            prior_precision = 3.0 if isinstance(design.loss, Squared) else usual_precision(design.dimension)
+            prior_precision = rule.precision(design.dimension)
             if prior_scale is not None:
                 prior_precision = design.dimension / (prior_scale * design.data_norm) ** 2
         elif prior_scale is not None:
             raise InvalidValue("give the prior either as prior_precision or as prior_scale")
-        mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu") * (1 - 1e-11)
+        largest = min(largest_keeping(GaussianProfile, target, high=1e6, name="mu"), LARGEST_MU)
         whole("n", n, 1)
-        family = family_of(design.loss) or Line()
-        return cls(design, n, mu, float(prior_precision), **public_shares(n, design.dimension, mu, family))
+        made = cls(design, n, largest, float(prior_precision), **rule.shares(n, design.dimension, largest, family))
+        # Discrete noise costs a hair more than μ.
+        return replace(made, mu=largest * min(largest / made.profile.mu, 1.0) * (1 - 1e-11))
 
     @property
     def profile(self) -> GaussianProfile:
         """What all looks cost together."""
         flat, first, one = self.mus
-        return GaussianProfile(total_mu([flat, first, *[one] * self.looks]), basis=Basis.BOUND)
+        d, width = self.design.dimension, self.family.width
+        numbers = (d + 1) + d * (d + 1) // 2 + (self.looks + 1) * (d * width + 1)
+        return GaussianProfile(
+            total_mu([flat, first, *[one] * self.looks], 2 * self._steps**2, numbers), basis=Basis.BOUND
+        )
 
     @property
     def mus(self) -> tuple[float, float, float]:
@@ -226,18 +214,24 @@ class FilteredRegression(RegressionMechanism):
         return np.array(found)
 
     def worst_pair(self) -> tuple[Rows, Rows]:
-        """Return two tables in which the last row points the one way or the other, and the others across.
+        """Return two tables in which the last row points the one way or the other, along a line that says nothing.
 
-        The others are as long as leaves the last one just within the room that the looks give a row.
+        The other rows lie along the same line and their labels do not depend on it, so that looks are taken where both
+        residuals are longest; and they are so short that the last row is as long as any look lets it be.
         """
+        place, (low, high) = np.arange(self.n), self.design.loss.labels
         X = np.zeros((self.n, self.design.dimension))
-        X[:, -1] = np.where(np.arange(self.n) % 2, -1.0, 1.0) * self.design.data_norm / _ROOM
-        y = np.where(np.arange(self.n) // 2 % 2, *self.design.loss.labels)
+        X[:, 0] = np.where(place % 2, -0.9, 0.9) / (max(self.room, 1.0) * max(self.shape_room, 1.0))
+        if isinstance(self.family, Line):  # so near their mean that residuals of the last are held
+            y = np.where(place // 2 % 2, 0.2 * low, 0.2 * high)
+            y[-1] = high
+        else:
+            classes = np.linspace(low, high, self.family.width + 1)
+            y = classes[place // 2 % classes.size]
         pair = []
         for side in (1.0, -1.0):
-            X[-1] = 0.0
-            X[-1, 0] = side * self.design.data_norm
-            pair.append(Rows(self.n, self.design.clip(X), y))
+            X[-1, 0] = side
+            pair.append(Rows(self.n, self.design.clip(X * self.design.data_norm), y))
         return pair[0], pair[1]
 
     def log_ratio(self, pair: tuple[Rows, Rows]) -> Callable[[Any], Any]:
@@ -251,230 +245,55 @@ class FilteredRegression(RegressionMechanism):
             "prior_precision": float(self.prior_precision),
             "flatten": float(self.flatten),
             "first": float(self.first),
-            "information": float(self.information),
             "looks": int(self.looks),
             "shape_room": float(self.shape_room),
             "unbiased": int(self.unbiased),
+            "keep": float(self.keep),
+            "room": float(self.room),
         }
 
-    # The filter. All that meets records is in the functions handed to `Sum`.
+    # The filter. What meets records is in `unit_rows`, what is made of the answers in `belief`.
+
+    @cached_property
+    def _steps(self) -> float:
+        return steps_in_one(self.n, min(mu for mu in self.mus if mu))
 
     def steps(self) -> Steps:
         """Ask the sums and return the belief."""
         flat, first, one = self.mus
-        d, n = self.design.dimension, self.n
-        answer = yield Sum(_mean_row, flat)
-        mean, noise = 2 * answer[:-1] / n, 2 / (flat * n)
-        matrix, size, known = flat_by(mean, 2 * float(answer[-1]) / n, d * noise**2, 1.0, _KEEP)
-        rows = _Mapped(matrix / (_ROOM * size))
-        belief = _Belief(self, known * mean @ rows.matrix)
-        share = self.information
-        answer = yield Sum(lambda seen: _first_look(seen, rows, self.family, share), first)
-        belief.first_look(answer, share, first)
-        rows = _Mapped(rows.matrix @ belief.directions)
+        d, n, family = self.design.dimension, self.n, self.family
+        matrix, known_mean, crowded = np.eye(d), np.zeros(d), _CROWDED
+        if flat:
+            answer = yield mean_row(d, self._steps, flat)
+            mean, noise = 2 * answer[:-1] / n, 2 / (flat * n)
+            matrix, size, known = flat_by(mean, 2 * float(answer[-1]) / n, d * noise**2, 1.0, self.keep)
+            matrix, crowded = matrix / (self.room * size), _CROWDED / 2
+            known_mean = known * mean @ matrix
+        rows = UnitRows(matrix, self._steps)
+        # The prior is round before the mean is shrunk: a level may be as large as it was.
+        prior = self.prior_precision * matrix @ matrix.T * (d / float(np.sum(matrix * matrix)))
+        belief = Belief(family, n, prior, known_mean, crowded)
+        answer = yield rows.first_look(family, belief.t, belief.bound, first)
+        belief.first_look(answer, first)
+        rows = UnitRows(rows.matrix @ belief.directions, self._steps)
         if self.shape_room:
             belief.scale = belief.shape(self.shape_room)
-            rows = _Mapped(rows.matrix * belief.scale)
+            rows = UnitRows(rows.matrix * belief.scale, self._steps)
         for k in range(self.looks):
-            look = belief.next_look(rows, consistent=k >= self.looks - self.unbiased)
-            answer = yield Sum(look, one)
+            consistent = k >= self.looks - self.unbiased
+            answer = yield rows.look(
+                family, belief.centre(consistent=consistent), belief.bound, one, consistent=consistent
+            )
             belief.learn(answer, one)
-        return belief.posterior(rows.matrix / (belief.scale * self.design.data_norm))
+        return self._posterior(belief, rows.matrix / (belief.scale * self.design.data_norm))
 
-
-def _mean_row(seen: Rows) -> Floats:
-    """Return half the sum of the rows and half that of their squares: together they move by 1 (see `Flattening`)."""
-    parts = np.column_stack([seen.X, np.einsum("ij,ij->i", seen.X, seen.X)])
-    rounding = math.sqrt(parts.shape[1]) / fine_steps(seen.n) * 1.01
-    return exact_sum(parts) / (2 * _SURE + rounding)
-
-
-@dataclass(eq=False)
-class _Mapped:
-    """z = T′x and its weight v = min(1, 1/‖z‖²), so that no weighed row is longer than 1.
-
-    Rows and residuals are rounded to whole steps before they meet, so that sums over records are exact, in any order:
-    `slack` is by how much rounding may lengthen a row, a residual or both.
-    """
-
-    matrix: Floats
-    _known: list[tuple[Rows, Floats]] = field(default_factory=list)
-
-    def weights(self, z: Floats) -> Floats:
-        """Return the weight of every row."""
-        return np.asarray(1 / np.maximum(np.einsum("ij,ij->i", z, z), 1.0))
-
-    def rows(self, seen: Rows) -> Floats:
-        """Return vz, a row a record, in whole steps."""
-        for rows, found in self._known:
-            if rows is seen:
-                return found
-        z = seen.X @ self.matrix
-        found = np.rint(z * (paired_steps(seen.n) * self.weights(z))[:, None])
-        self._known = [*self._known[-1:], (seen, found)]  # two tables at most: those of a pair
-        return found
-
-    def gram(self, seen: Rows) -> Floats:
-        """Return Σ vzz′."""
-        z, steps = seen.X @ self.matrix, paired_steps(seen.n)
-        held = np.rint(z * (steps * np.sqrt(self.weights(z)))[:, None])
-        return np.asarray(held.T @ held / steps**2)
-
-    def slack(self, n: int, width: int = 0) -> float:
-        """Return how much longer a row, and with it a residual of so many numbers, may be for its rounding."""
-        step = 1 / (2 * paired_steps(n))
-        return (1 + math.sqrt(self.matrix.shape[1]) * step) * (1 + math.sqrt(width) * step) * _SURE
-
-
-def _first_look(seen: Rows, rows: _Mapped, family: Family, share: float) -> Floats:
-    """Return √h·Σvzz′/√2, as its upper triangle, and √(1−h) of the look at the residuals: together they move by 1."""
-    gram = rows.gram(seen)
-    at_zero = family.residuals(np.zeros((seen.n, family.width)), seen.y, family.bound, consistent=False)
-    score = _look(seen, rows, at_zero, family, family.bound)
-    upper = np.triu_indices(len(gram))
-    # The norm of the triangle with √2 off its diagonal is that of the matrix.
-    triangle = np.where(upper[0] == upper[1], 1.0, math.sqrt(2)) * gram[upper]
-    # A matrix of a row is as long as the row's square.
-    held = math.sqrt(share / 2) / rows.slack(seen.n) ** 2
-    return np.concatenate([held * triangle, math.sqrt(1 - share) * score])
-
-
-def _look(seen: Rows, rows: _Mapped, residuals: Floats, family: Family, bound: float) -> Floats:
-    """Return Σvz·r′/b and, where the family asks for it, ωΣr²/b², by what they move together: √(4 + ω²)."""
-    steps = paired_steps(seen.n)
-    left = np.rint(residuals * (steps / bound))
-    parts = [(rows.rows(seen).T @ left).ravel()]
-    if family.square:
-        parts.append(np.array([family.square * np.sum(left**2)]))
-    slack = rows.slack(seen.n, left.shape[1])
-    return np.concatenate(parts) / (steps**2 * math.sqrt(4 + family.square**2) * slack)
-
-
-def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None = None) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors of a symmetric matrix with noise, as they would be without.
-
-    Noise of standard deviation τ on the diagonal and τ/√2 off it has eigenvalues within ±τ√(2d), a semicircle: what
-    lies below its edge says nothing, and is given what the trace leaves; what lies above it at y was
-    (y + √(y² − 2dτ²))/2. The trace has noise of its own, τ√d; what is `expected` of it, as mean and standard deviation,
-    is weighed in.
-
-    >>> denoised(np.diag([100.0, 1.0, 2.0]), 1.0)[0].round(2).tolist()
-    [1.51, 1.51, 99.98]
-    """
-    d = len(matrix)
-    values, vectors = np.linalg.eigh(matrix)
-    above = values > noise * math.sqrt(2 * d)
-    spikes = np.where(above, (values + np.sqrt(np.maximum(values**2 - 2 * d * noise**2, 0.0))) / 2, 0.0)
-    trace = float(values.sum())
-    if expected is not None:
-        weights = expected[1] ** -2, 1 / (d * noise**2)
-        trace = (weights[0] * expected[0] + weights[1] * trace) / sum(weights)
-    rest = max(trace - float(spikes.sum()), 0.0) / max(int((~above).sum()), 1)
-    return np.where(above, spikes, max(rest, 1e-9)), vectors
-
-
-class _Belief:
-    """N(t, 1/P) of the parameters in the directions of the information, and what is known of rows and residuals."""
-
-    def __init__(self, mechanism: FilteredRegression, mean_row: Floats) -> None:
-        self.of, self.family = mechanism, mechanism.family
-        self.mean_row = mean_row
-        self.prior = mechanism.prior_precision
-        self.scale = np.ones(mechanism.design.dimension)
-        self.bound, self.spread = self.family.bound, 1.0
-        if isinstance(self.family, Line):
-            self.spread, self.sure = self.family.guess, self.family.guess**-2
-        self.factor = 1.0
-
-    def first_look(self, answer: Floats, share: float, mu: float) -> None:
-        """Take the information apart and the score in."""
-        d, family, n = len(self.mean_row), self.family, self.of.n
-        size = d * (d + 1) // 2
-        gram, upper = np.zeros((d, d)), np.triu_indices(d)
-        noise = math.sqrt(2 / share) / mu
-        gram[upper] = answer[:size] / (np.where(upper[0] == upper[1], 1.0, math.sqrt(2)) * math.sqrt(share / 2))
-        # Rows were brought to a typical length of 1/room, and the longer ones are weighed.
-        self.rows, self.directions = denoised(gram + np.triu(gram, 1).T, noise, (0.7 * n, 0.15 * n))
-        # No row is longer than 1 once it is weighed.
-        self.rows = np.minimum(self.rows, float(n))
-        self.edge = noise * math.sqrt(2 * d)
-        # Directions below the edge share what is left: one of them may hold all of it, up to the edge.
-        left = float(np.sum(self.rows[self.rows <= self.edge]))
-        self.steepest = family.curvature * np.maximum(self.rows, min(self.edge, left))
-        self.mean_row = self.mean_row @ self.directions
-        self.info = family.curvature * self.rows
-        score, spread = self._score(answer[size:] / math.sqrt(1 - share), math.sqrt(1 - share) * mu)
-        score = self.directions.T @ score
-        length = d * family.width / self.prior
-        for _ in range(30):
-            C = spread**2 + (family.curvature * noise) ** 2 * length / 2
-            own = self.spread * self.info + C
-            self.precision = self.info**2 / own + self.prior
-            self.t = (self.info / own / self.precision)[:, None] * score
-            length = (length + float(np.sum(self.t**2))) / 2
-
-    def _score(self, answer: Floats, mu: float) -> tuple[Floats, float]:
-        """Return the score of a look and its noise, and note what the look says of the residuals' spread."""
-        family, d = self.family, len(self.info)
-        stretch = math.sqrt(4 + family.square**2) * self.bound
-        if isinstance(family, Line):  # the variance is a noisy number too, and is learnt like one
-            unit = stretch * self.bound / (family.square * self.of.n)
-            sure = self.sure + (mu / unit) ** 2
-            found = (self.sure * self.spread + (mu / unit) ** 2 * unit * float(answer[-1])) / sure
-            self.sure, self.spread = sure, min(max(found, 1e-4 * family.largest**2), family.largest**2)
-            self.bound = family.held(self.spread)
-        return answer[: d * family.width].reshape(d, -1) * stretch, stretch / mu
-
-    def shape(self, room: float) -> Floats:
-        """Return how much each direction is stretched: the more the less of the rows lies along it, if that is known.
-
-        Directions below the edge of the noise are all treated alike.
-        """
-        stretch = 1 / np.sqrt(self.rows + self.edge)
-        typical = math.sqrt(max(float(np.sum(self.rows * stretch**2)) / self.of.n, 1e-300))
-        return np.asarray(stretch / (room * typical))
-
-    def next_look(self, rows: _Mapped, *, consistent: bool) -> Callable[[Rows], Floats]:
-        """Return the sum to ask at the mean of the belief."""
-        family, t, bound = self.family, self.t, self.bound
-        self._curve(consistent)
-        centre = t / self.scale[:, None]
-
-        def look(seen: Rows) -> Floats:
-            left = family.residuals(seen.X @ (rows.matrix @ centre), seen.y, bound, consistent=consistent)
-            return _look(seen, rows, left, family, bound)
-
-        return look
-
-    def _curve(self, consistent: bool) -> None:
-        """Judge how curved the loss is here; where less than before, what is known counts for less."""
-        mean, n = self.mean_row @ self.t, self.of.n
-        along = self.rows / n
-        variance = float(np.sum(along[:, None] * self.t**2) - mean @ mean) / self.family.width
-        variance = max(variance, 0.0) + float(np.sum(along / self.precision))
-        factor = self.family.factor(mean, variance, consistent=consistent)
-        less = min(1.0, factor / self.factor) ** 2
-        self.precision = self.prior + less * (self.precision - self.prior)
-        self.factor = factor
-
-    def learn(self, answer: Floats, mu: float) -> None:
-        """Take a noisy score in."""
-        score, noise = self._score(answer, mu)
-        # In shaped coordinates the score is s·(h·(θ − t)), its own variance s²·h.
-        info = self.factor * self.info * self.scale
-        own = noise**2 + self.spread * info * self.scale
-        gain = np.minimum(info / (info**2 + own * self.precision), 1 / (self.factor * self.steepest * self.scale))
-        self.t = self.t + gain[:, None] * score
-        self.precision = self.precision + info**2 / own
-
-    def posterior(self, matrix: Floats) -> GaussianPosterior | SoftmaxPosterior:
+    def _posterior(self, belief: Belief, matrix: Floats) -> GaussianPosterior | SoftmaxPosterior:
         """Return the belief in the coordinates of the design, w = matrix·t."""
-        mean, covariance = matrix @ self.t, _SPREAD * (matrix / self.precision) @ matrix.T
+        mean, covariance = matrix @ belief.t, _SPREAD * (matrix / belief.precision) @ matrix.T
         covariance = (covariance + covariance.T) / 2
         if isinstance(self.family, Line):
             return GaussianPosterior(mean[:, 0], covariance, _NO_INTERVALS)
         assert isinstance(self.family, Classes)
-        classes = self.family.classes
-        if isinstance(self.of.design.loss, Logistic):  # the predictor is √2 times the one contrast
+        if isinstance(self.design.loss, Logistic):  # the predictor is √2 times the one contrast
             return GaussianPosterior(math.sqrt(2) * mean[:, 0], 2 * covariance, _NO_INTERVALS)
-        return SoftmaxPosterior(contrasts(classes) @ mean.T, covariance, _NO_INTERVALS)
+        return SoftmaxPosterior(contrasts(self.family.classes) @ mean.T, covariance, _NO_INTERVALS)

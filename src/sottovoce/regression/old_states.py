@@ -20,6 +20,8 @@ def renewed(state: Mapping[str, Any]) -> dict[str, Any]:
     What was not written then was not to be chosen: how flat a refined regression makes its rows, and its first prior.
     """
     given = dict(state)
+    if given.get("mechanism") == "filtered regression":  # once the information had a share of its own
+        given.pop("information", None)
     phases = given.get("phases")
     bounds = given if "loss" in given else phases[0] if phases else {}
     if "system" in given or "loss" not in bounds:

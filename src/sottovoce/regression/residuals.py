@@ -28,7 +28,7 @@ class Family(ABC):
     curvature: float
     """How much of x·x′ the information at 0 is."""
     square: float
-    """How much a residual's square weighs beside it in a look; 0 for none."""
+    """How much a residual's square weighs beside it in a look, at most 1; 0 for none."""
 
     @property
     @abstractmethod
@@ -103,7 +103,7 @@ class Line(Family):
     largest: float = 1.0
     width = 1
     curvature = 1.0
-    square = 0.5
+    square = 1.0
 
     @property
     def bound(self) -> float:

@@ -13,7 +13,17 @@ from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.readings import ClippedRows, rows
-from sottovoce.regression import best_of, certificate, filtered, langevin, noisy_moments, posterior, refined, sums
+from sottovoce.regression import (
+    best_of,
+    certificate,
+    filtered,
+    langevin,
+    noisy_moments,
+    posterior,
+    refined,
+    sums,
+    unit_rows,
+)
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.posterior import DiffusedRegression
@@ -211,7 +221,7 @@ TRIES, PARTS = "the best of several tries costs what is charged", "a try is scor
 
 @fault("rows not weighed in a look", "filtered regression", LOOKS)
 def _unweighed(patch: Patch) -> None:
-    patch.setattr(filtered._Mapped, "weights", lambda self, z: np.ones(len(z)))
+    patch.setattr(unit_rows.UnitRows, "weights", lambda self, z: np.ones(len(z)))
 
 
 @fault("residuals of classes not held", "filtered regression", LOOKS)
@@ -231,25 +241,24 @@ def _long_lines(patch: Patch) -> None:
 
 @fault("the information not counted in a first look", "filtered regression", LOOKS)
 def _free_information(patch: Patch) -> None:
-    honest = filtered._first_look
-    patch.setattr(filtered, "_first_look", lambda seen, rows, family, share: honest(seen, rows, family, share) * 1.3)
+    honest = unit_rows.UnitRows.first_look
+
+    def first_look(self, *arguments):
+        asked = honest(self, *arguments)
+        return replace(asked, blocks=(asked.blocks[0], *((size, reach / 2) for size, reach in asked.blocks[1:])))
+
+    patch.setattr(unit_rows.UnitRows, "first_look", first_look)
 
 
 @fault("all looks charged as one", "filtered regression", LOOK_NOISE)
 def _one_look(patch: Patch) -> None:
-    patch.setattr(filtered, "total_mu", max)
+    patch.setattr(filtered, "total_mu", lambda mus, reach, numbers: max(mus))
 
 
 @fault("half the noise on a look", "looks", LOOK_NOISE)
 def _half_a_look(patch: Patch) -> None:
-    honest = sums.Sum
-
-    class Loud(honest):
-        def __init__(self, of, mu):
-            super().__init__(lambda seen: 2 * of(seen), 2 * mu)
-
-    patch.setattr(filtered, "Sum", lambda of, mu: Loud(lambda seen: of(seen) / 2, mu))
-    patch.setattr(filtered.FilteredRegression, "profile", property(lambda self: GaussianProfile(self.mu)))
+    honest = sums.noisy
+    patch.setattr(sums, "noisy", lambda total, scale, rng: honest(total, scale / 2, rng))
 
 
 @fault("choosing between tries charged nothing", "private search", TRIES)

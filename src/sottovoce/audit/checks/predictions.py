@@ -38,7 +38,7 @@ def _mechanisms() -> list[FilteredRegression]:
 
 def _contributions(question: Sum, made: Rows) -> Floats:
     """Return what each record adds to a sum, by asking for it alone."""
-    one = [question.of(Rows(1, made.X[k : k + 1], made.y[k : k + 1])) for k in range(made.n)]
+    one = [question.moved(Rows(1, made.X[k : k + 1], made.y[k : k + 1])) for k in range(made.n)]
     return np.array(one)
 
 
@@ -143,7 +143,7 @@ def search_parts() -> tuple[bool, str]:
             return np.array([[1e300, 0.0]])
 
     design = Design(Logistic(), 2, 1.0)
-    search = BestRegression(design, 50, (Steep(design, 40, 1.0, looks=1),), 1.0 + 1e-9, Tries(3.0))
+    search = BestRegression(design, 50, (Steep(design, 40, 1.0, looks=1),), 1.0 + 1e-6, Tries(3.0))
     place, right = np.arange(1, 51) / 100, np.ones(50)
     rows = Rows(50, np.stack([place, np.zeros(50)], axis=1), right)
     found = np.array([search._try(rows, seeded_rng(seed)).score * 10 for seed in range(60)])

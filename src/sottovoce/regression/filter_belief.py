@@ -1,0 +1,157 @@
+"""What a filtered regression makes of its answers: a Gaussian belief, moved by each noisy score as its noise allows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.residuals import Family, Line
+
+__all__ = ["Belief", "denoised", "effective"]
+
+
+def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None = None) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors of a symmetric matrix with noise, as they would be without.
+
+    Noise of standard deviation τ on the diagonal and τ/√2 off it has eigenvalues within ±τ√(2d), a semicircle: what
+    lies below its edge says nothing, and is given what the trace leaves; what lies above it at y was
+    (y + √(y² − 2dτ²))/2. The trace has noise of its own, τ√d; what is `expected` of it, as mean and standard deviation,
+    is weighed in.
+
+    >>> denoised(np.diag([100.0, 1.0, 2.0]), 1.0)[0].round(2).tolist()
+    [1.51, 1.51, 99.98]
+    """
+    d = len(matrix)
+    values, vectors = np.linalg.eigh(matrix)
+    above = values > noise * math.sqrt(2 * d)
+    spikes = np.where(above, (values + np.sqrt(np.maximum(values**2 - 2 * d * noise**2, 0.0))) / 2, 0.0)
+    trace = float(values.sum())
+    if expected is not None:
+        weights = expected[1] ** -2, 1 / (d * noise**2)
+        trace = (weights[0] * expected[0] + weights[1] * trace) / sum(weights)
+    rest = max(trace - float(spikes.sum()), 0.0) / max(int((~above).sum()), 1)
+    return np.where(above, spikes, max(rest, 1e-9)), vectors
+
+
+def effective(matrix: Floats, values: Floats, noise: float, guess: float) -> Floats:
+    """Return the eigenvalues by which to move: those that noise hides weighed by how much of a score they make.
+
+    Below the edge all directions look alike, but a score lies mostly along the few that hold most of the rows: one gain
+    for all of them is best for their eigenvalues weighed by themselves, Σλ²/Σλ, not for their mean. Σλ² is the
+    square of the matrix less that of its noise; `guess` is what is expected of it where nothing shows.
+
+    >>> rough = np.diag([100.0, 1.0, 2.0])
+    >>> effective(rough, denoised(rough, 60.0)[0], 60.0, 2000.0).round(0).tolist()
+    [28.0, 28.0, 28.0]
+    """
+    d, edge = len(matrix), noise * math.sqrt(2 * len(matrix))
+    hidden = values <= edge
+    trace, count = float(values[hidden].sum()), int(hidden.sum())
+    if not count:
+        return values
+    squares = float(np.sum(matrix * matrix)) - noise**2 * d * (d + 1) / 2
+    if count == d:
+        weights = guess**-2, 1 / (noise**4 * d * (d + 1) + 4 * noise**2 * guess)
+        squares = (weights[0] * guess + weights[1] * squares) / sum(weights)
+    left = squares - float(np.sum(values[~hidden] ** 2))
+    one = min(max(left / max(trace, 1e-9), trace / count), edge, max(trace, 1e-9))
+    return np.where(hidden, one, values)
+
+
+class Belief:
+    """N(t, 1/P) of the parameters in the directions of the information, and what is known of rows and residuals.
+
+    Parameters
+    ----------
+    family, n
+        What the residuals are of, and how many records there are.
+    prior
+        The precision of the prior, a matrix.
+    mean_row
+        The mean of the rows, as far as it is known.
+    crowded
+        What is expected of Σλ²/(Σλ)² of the information as long as noise hides it.
+    """
+
+    def __init__(self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float) -> None:
+        self.family, self.n, self._prior = family, n, prior
+        self.mean_row, self.crowded = mean_row, crowded
+        self.scale = np.ones(len(mean_row))
+        self.bound, self.spread = family.bound, 1.0
+        if isinstance(family, Line):
+            self.spread, self.sure = family.guess, family.guess**-2
+        self.factor = 1.0
+        self.t = np.zeros((len(mean_row), family.width))
+
+    def first_look(self, answer: Floats, mu: float) -> None:
+        """Take the score in and the information apart."""
+        d, family, n = len(self.mean_row), self.family, self.n
+        size = d * family.width + bool(family.square)
+        noise = math.sqrt(8) / mu
+        gram = np.zeros((d, d))
+        gram[np.triu_indices(d, 1)] = 2 * answer[size + d :]
+        gram = gram + gram.T + np.diag(math.sqrt(8) * answer[size : size + d])
+        # No row is longer than 1, and typical ones are not much shorter.
+        rows, self.directions = denoised(gram, noise, (0.7 * n, 0.15 * n))
+        self.rows = np.minimum(rows, float(n))
+        self.edge = noise * math.sqrt(2 * d)
+        moved = effective(gram, self.rows, noise, self.crowded * (0.7 * n) ** 2)
+        # Directions below the edge share what is left: one of them may hold all of it, up to the edge.
+        left = float(np.sum(self.rows[self.rows <= self.edge]))
+        self.steepest = family.curvature * np.maximum(self.rows, min(self.edge, left))
+        self.mean_row = self.mean_row @ self.directions
+        self.info = family.curvature * moved
+        self.prior = np.einsum("ij,ij->j", self.directions, self._prior @ self.directions)
+        score, spread = self._score(answer[:size], mu)
+        score = self.directions.T @ score
+        length = family.width * float(np.sum(1 / self.prior))
+        for _ in range(30):
+            C = spread**2 + (family.curvature * noise) ** 2 * length / 2
+            own = self.spread * self.info + C
+            self.precision = self.info**2 / own + self.prior
+            self.t = (self.info / own / self.precision)[:, None] * score
+            length = (length + float(np.sum(self.t**2))) / 2
+
+    def _score(self, answer: Floats, mu: float) -> tuple[Floats, float]:
+        """Return the score of a look and its noise, and note what the look says of the residuals' spread."""
+        family, d, stretch = self.family, len(self.mean_row), 2 * self.bound
+        if isinstance(family, Line):  # the variance is a noisy number too, and is learnt like one
+            unit = stretch * self.bound / (family.square * self.n)
+            sure = self.sure + (mu / unit) ** 2
+            found = (self.sure * self.spread + (mu / unit) ** 2 * unit * float(answer[-1])) / sure
+            self.sure, self.spread = sure, min(max(found, 1e-4 * family.largest**2), family.largest**2)
+            self.bound = family.held(self.spread)
+        return answer[: d * family.width].reshape(d, -1) * stretch, stretch / mu
+
+    def shape(self, room: float) -> Floats:
+        """Return how much each direction is stretched: the more the less of the rows lies along it, if that is known.
+
+        Directions below the edge of the noise are all treated alike.
+        """
+        stretch = 1 / np.sqrt(self.rows + self.edge)
+        typical = math.sqrt(max(float(np.sum(self.rows * stretch**2)) / self.n, 1e-300))
+        return np.asarray(stretch / (room * typical))
+
+    def centre(self, *, consistent: bool) -> Floats:
+        """Return where to look next; where the loss is less curved than before, what is known counts for less."""
+        mean = self.mean_row @ self.t
+        along = self.rows / self.n
+        variance = float(np.sum(along[:, None] * self.t**2) - mean @ mean) / self.family.width
+        variance = max(variance, 0.0) + float(np.sum(along / self.precision))
+        factor = self.family.factor(mean, variance, consistent=consistent)
+        less = min(1.0, factor / self.factor) ** 2
+        self.precision = self.prior + less * (self.precision - self.prior)
+        self.factor = factor
+        return np.asarray(self.t / self.scale[:, None])
+
+    def learn(self, answer: Floats, mu: float) -> None:
+        """Take a noisy score in."""
+        score, noise = self._score(answer, mu)
+        # In shaped coordinates the score is s·(h·(θ − t)), its own variance s²·h.
+        info = self.factor * self.info * self.scale
+        own = noise**2 + self.spread * info * self.scale
+        gain = np.minimum(info / (info**2 + own * self.precision), 1 / (self.factor * self.steepest * self.scale))
+        self.t = self.t + gain[:, None] * score
+        self.precision = self.precision + info**2 / own
