@@ -14,7 +14,7 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 _IDEAS = (
     *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
     *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains"),
-    *("looks", "predictions", "tables", "rounding"),
+    *("looks", "predictions", "tables", "rounding", "relations", "secrets_kept"),
 )
 _NEEDS = {
     "chains": ("jax", "sklearn"),
@@ -22,6 +22,8 @@ _NEEDS = {
     "predictions": ("jax",),
     "rounding": ("jax",),
     "tables": ("ibis", "pyarrow"),
+    "relations": ("jax", "formulaic"),
+    "secrets_kept": ("ibis", "pyarrow"),
 }
 
 
