@@ -1,8 +1,8 @@
 """How often intervals hold the truth where a person has one to thirty rows that go together.
 
-How many rows a person has is skewed, and has to do with what they hold: a person with a high value has more rows, so the
-mean over rows is not the mean over persons. The truth is that of a person drawn at random; for counts it is that of the
-table. Each cell of the design is one question with n persons, one ε and one correlation within a person.
+How many rows a person has is skewed, and has to do with what they hold: a person with a high value has more rows, so
+the mean over rows is not the mean over persons. The truth is that of a person drawn at random; for counts it is that of
+the table. Each cell of the design is one question with n persons, one ε and one correlation within a person.
 
     python -m benchmarks.person_coverage --out coverage.csv --tables 300 --processes 16
 """
@@ -109,7 +109,7 @@ def _question(asked: str, rows: dict[str, Any], n: int) -> tuple[Question, Any]:
 
 
 def _regressed(asked: str, rows: dict[str, Any], n: int, target: ApproxDP, rng: np.random.Generator) -> Any:
-    from sottovoce.regression import AdaptiveLooks, Formula  # noqa: PLC0415 - an extra
+    from sottovoce.regression import AdaptiveLooks, Formula
 
     outcome = {"logistic": ("yes", Flag()), "linear": ("line", Number(-6, 6))}[asked]
     facts = Facts({outcome[0]: outcome[1], "x": Number(-3, 3), "p": Person()})

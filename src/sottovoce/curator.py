@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -31,12 +31,15 @@ from sottovoce.privacy.numbers import real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import Looks, Seen
 
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 
 _LONGEST_PURPOSE = 300
 _ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
+_SECRET_GRID = 1.0
+"""Where n is a secret, answers leave after whole seconds unless said otherwise: reading takes as long as n says."""
 
 
 @runtime_checkable
@@ -48,7 +51,7 @@ class Records(Protocol):
         """The names and types of the columns: public."""
 
     def count(self) -> int:
-        """Return n, the number of records: public. Where a curator protects persons, it asks ``count(column)``."""
+        """Return n, the number of records; asked only where it is public. Of persons, ``count(column)`` is asked."""
 
     def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
         """Raise what `read` would raise for this question, without reading a record."""
@@ -108,6 +111,10 @@ class Curator(PaidVerbs):
         promise is then about a row, not a person.
     types
         For CSV, the types of columns that are not text, where no facts say; see `open_table`.
+    n
+        ``"private"`` where how many records there are, and so whether anyone is among them, is a secret: the budget is
+        then about one record added or removed (`ADD_REMOVE`), and n is counted by noise alone. Otherwise n is public.
+        Fixed when the budget is opened.
     order
         The Rényi order at which an ``ApproxDP`` budget is counted, or ``"gaussian"`` to count μ²; fixed when it is
         opened.
@@ -119,8 +126,8 @@ class Curator(PaidVerbs):
         Where else to note how far the ledger has come, as in `Ledger`; for a ledger that is not open yet.
     time_grid
         Seconds. A release is handed over at the first whole multiple of them after its records began to be read, so
-        that how long reading and sampling took within a step tells nothing. None hands it over at once; a server
-        paces its answers by itself.
+        that how long reading and sampling took within a step tells nothing. None hands it over at once, or after whole
+        seconds where n is private; a server paces its answers by itself.
 
     Examples
     --------
@@ -148,6 +155,7 @@ class Curator(PaidVerbs):
         facts: Facts | str | os.PathLike[str] | None = None,
         dataset: str | None = None,
         types: Mapping[str, str] | None = None,
+        n: Literal["private"] | None = None,
         order: Order | None = None,
         who: str | None = None,
         keep_values: bool = True,
@@ -177,33 +185,41 @@ class Curator(PaidVerbs):
                 self._ledger = ledger
             else:
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
-            self.budget = self._budget(self._of_whom(budget), order, named=dataset is not None)
+            self.budget = self._budget(self._of_whom(budget), n, order, named=dataset is not None)
+            if self.budget.n is None and time_grid is None:
+                self._time_grid = _SECRET_GRID
             source = self.budget.source
             self._seen = None if source is None or self._origin is None else self._fingerprint(source["salt"])
             self._opened = opened.pop_all()
 
-    def _budget(self, promise: Promise | None, order: Order | None, *, named: bool) -> Budget:
-        n, schema = self._count(), self._table.schema
+    def _budget(self, promise: Promise | None, said: str | None, order: Order | None, *, named: bool) -> Budget:
+        if said not in (None, "private"):
+            raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
+        schema = self._table.schema
+        found = self._ledger.find_budget(self.dataset) or self._same_data(named=named)
+        hidden = said is not None or (promise is not None and promise.relation.hides_n)
+        if found is not None and found.n is not None and said is not None:
+            raise InvalidValue(f"n of {self.dataset!r} was public when its budget was opened, and no secret since")
+        if found is not None and found.n is None:
+            hidden = True
+        if hidden and promise is not None:
+            promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
+        n = None if hidden else self._count()  # a secret is not even counted
         if n == 0:
             raise InvalidData(f"{self.dataset!r} has no {self._units}")
-        found = self._ledger.find_budget(self.dataset) or self._same_data(named=named)
         if found is None:
             if promise is None:
                 raise InvalidValue(f"{self.dataset!r} has no budget in {self._ledger.url}; say budget=... to open it")
             facts: dict[str, Any] = {"n": n, "schema": schema, "order": order, "who": self.who}
             return self._ledger.open_budget(self.dataset, promise, **facts, source=self._source())
-        if found.relation.unit != self._unit:
-            raise InvalidValue(
-                f"the budget of {self.dataset!r} was opened for "
-                + ("persons; name the Person in the facts, and leave protect= out" if self.person is None else _ROWS)
-            )
+        self._check_unit(found)
         if promise is not None and promise != found.promise:
             raise InvalidValue(f"the budget of {self.dataset!r} is {found.promise} and never changes. Got {promise}")
         if order is not None and order != found.filter["order"]:
             raise InvalidValue(
                 f"the budget of {self.dataset!r} is counted at order {found.filter['order']}. Got {order}"
             )
-        if n != found.n:
+        if n is not None and n != found.n:
             raise InvalidData(f"{self.dataset!r} had {found.n} {self._units} when its budget was opened. Got {n}")
         if schema != dict(found.schema):
             raise InvalidData(
@@ -212,6 +228,13 @@ class Curator(PaidVerbs):
         if found.source is not None and self._origin is not None:
             self._check_source(found.source)
         return found
+
+    def _check_unit(self, found: Budget) -> None:
+        if found.relation.unit != self._unit:
+            raise InvalidValue(
+                f"the budget of {self.dataset!r} was opened for "
+                + ("persons; name the Person in the facts, and leave protect= out" if self.person is None else _ROWS)
+            )
 
     @property
     def _unit(self) -> str:
@@ -327,7 +350,7 @@ class Curator(PaidVerbs):
         Parameters
         ----------
         mechanism
-            Built for this table's n, of a system that reads this kind of column.
+            Built for this table's n (None where that is private), of a system that reads this kind of column.
         column, where, missing
             What to read, as in `Table.read`: n counts every record, whether `where` holds for it or not.
         draws
@@ -480,6 +503,11 @@ class Curator(PaidVerbs):
         """
         if not (hasattr(estimator, "mechanism_for") and hasattr(estimator, "keep")):
             raise InvalidValue(f"a curator fits estimators of sottovoce. Got a {type(estimator).__name__}")
+        if self.budget.n is None:
+            raise InvalidValue(
+                "an estimator must know how many records there are, and here that is a secret; ask for a regression by "
+                "formula, which need not: curator.regress(...)"
+            )
         names = [features] if isinstance(features, str) else list(features)
         promise = self.promise(spend, part)
         if promise is not None:  # it is shown one record a person, and speaks of records
@@ -493,14 +521,15 @@ class Curator(PaidVerbs):
     def promise(self, spend: Promise | float | str | None, part: Budget | None = None) -> Promise | None:
         """Return the promise that goes with a share (``0.05``, ``"5%"``) of the budget, or of a part, as it was opened.
 
-        A promise, or its text, stays what it is.
+        A promise, or its text, stays what it is; where it names no relation, it is about the budget's neighbours.
         """
         if isinstance(spend, str):
             read = parse_spend(spend)
             spend = parse_promise(read) if isinstance(read, str) else read
-        if spend is None or isinstance(spend, Promise):
-            return self._of_whom(spend)
         budget = self.budget if part is None else self._part(part)
+        if spend is None or isinstance(spend, Promise):
+            usual = spend is not None and spend.relation == REPLACE_ONE
+            return spend.under(budget.relation) if usual and spend is not None else spend
         return PrivacyFilter.from_dict(budget.filter).share(spend)
 
     def _missing(self, column: str | Sequence[str] | None) -> Any:
@@ -540,8 +569,7 @@ class Curator(PaidVerbs):
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidValue("a part is named after whoever holds it; the name must not be empty")
-        promise = self.share(promise) if isinstance(promise, float | int | str) else promise
-        promise = self._of_whom(promise) or promise
+        promise = self.share(promise)
         found = self._ledger.find_budget(f"{self.dataset}/{name}")
         if found is not None and order is None and (found.promise, found.whole) == (promise, self.budget.id):
             return found  # parts were once counted at the order of the whole
@@ -579,9 +607,10 @@ class Curator(PaidVerbs):
                 "condition (where=...)"
             )
         if mechanism.n != self.budget.n:
+            many = self._units
+            has = f"keeps its number of {many} a secret" if self.budget.n is None else f"has {self.budget.n} {many}"
             raise InvalidValue(
-                f"the mechanism is for n={mechanism.n} and {self.dataset!r} has {self.budget.n} {self._units}; "
-                "calibrate it for that n"
+                f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.budget.n}"
             )
 
     @contextlib.contextmanager
@@ -615,10 +644,12 @@ class Curator(PaidVerbs):
         return self._ledger.pending(self.dataset)
 
     def __repr__(self) -> str:
-        return f"Curator({self.dataset!r}, n={self.budget.n:,}, budget {self.budget.promise})"
+        n = "private" if self.budget.n is None else f"{self.budget.n:,}"
+        return f"Curator({self.dataset!r}, n={n}, budget {self.budget.promise})"
 
     def _repr_html_(self) -> str:
-        facts = [(self._units, f"{self.budget.n:,}"), ("budget", str(self.budget.promise))]
+        n = "a secret" if self.budget.n is None else f"{self.budget.n:,}"
+        facts = [(self._units, n), ("budget", str(self.budget.promise))]
         if self.facts is not None:
             facts.append(("columns", ", ".join(f"{name} ({column.word})" for name, column in self.facts.items())))
         try:
@@ -655,11 +686,11 @@ class _TableLooks(Looks):
     asked: Mapping[str, Any]
 
     def look(self, reading: Any) -> Seen:
-        """Return what a reading makes of the table, of the n that its budget was opened for."""
+        """Return what a reading makes of the table, of the n that its budget was opened for where that is public."""
         curator = self.curator
         with curator._turn:
             seen = curator._table.read(reading, self.column, **self.asked, **curator._whose())
-        if seen.n != curator.budget.n:
+        if curator.budget.n is not None and seen.n != curator.budget.n:
             raise InvalidData(
                 f"{curator.dataset!r} had {curator.budget.n} {curator._units} when its budget was opened; it changed"
             )

@@ -87,8 +87,8 @@ def test_the_engine_says_what_it_cannot_read() -> None:
             table.check(TABLES, ["year", "year", "month", "kind", "hurt"])
         with pytest.raises(InvalidValue, match="missing"):
             table.check(TABLES, TABLES.columns, missing="a")
-    with open_table(pa.table(events(5)).slice(0, 0)) as table, pytest.raises(InvalidData, match="no records"):
-        table.read(TABLES, TABLES.columns)
+    with open_table(pa.table(events(5)).slice(0, 0)) as table:
+        assert table.read(TABLES, TABLES.columns).n == 0
 
 
 def test_zero_events_are_empty_tables() -> None:

@@ -141,7 +141,7 @@ class NoisyProjectedSGD(RegressionMechanism):
     @property
     def n_steps(self) -> int:
         """How many steps a release takes."""
-        return self.epochs * self.n + self.public_steps
+        return int(self.epochs * self.n + self.public_steps)
 
     def _later(self, index: ArrayLike) -> Floats:
         places = np.asarray(index)

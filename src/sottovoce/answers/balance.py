@@ -64,9 +64,9 @@ class Imagined:
         others = [(1 - first) / (groups - 1)] * (groups - 1) if groups > 1 else []
         return n * self.kept * np.array([first, *others])
 
-    def cells(self, question: Question, n: int) -> NDArray[np.int64]:
+    def cells(self, question: Question, n: int, reading: Any = None) -> NDArray[np.int64]:
         """Return the counts and sums that the question would see, in whole steps."""
-        reading: Any = question.reading
+        reading = question.reading if reading is None else reading
         groups = math.prod(len(categories_of(name, question.facts[name])) for name in question.by)
         sizes = self.sizes(n, groups)
         if question.verb in ("proportion", "counts") and not reading.measures:
@@ -134,7 +134,7 @@ class Balance:
     Parameters
     ----------
     question, n
-        What would be asked, of how many records.
+        What would be asked, of how many records: imagined ones where the budget keeps n a secret.
     budget
         The budget whose shares are spent.
     baseline
@@ -185,9 +185,10 @@ class Balance:
     def _offer(self, share: float) -> Offer:
         purse: Any = self.budget
         target = purse.share(share)
-        mechanism = NoisyCells.calibrate(self.question, self.n, target, price=purse.cost)
-        cells = self.imagined.cells(mechanism.system, self.n)
-        posterior = CellsPosterior(mechanism.system, self.n, mechanism.noise, mechanism.scale, cells)
+        n = None if target.relation.hides_n else self.n
+        mechanism = NoisyCells.calibrate(self.question, n, target, price=purse.cost)
+        cells = self.imagined.cells(mechanism.system, self.n, mechanism.reading)
+        posterior = CellsPosterior(mechanism.system, n, mechanism.noise, mechanism.scale, cells)
         ends = posterior.interval(self.level)
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
         return Offer(share, width, success(mechanism.profile, self.baseline), advantage(mechanism.profile), target)

@@ -105,6 +105,7 @@ def card(
     counted = [entry for entry in entries if entry.counts]
     releases = [_release(entry, budget) for entry in counted]
     numbers = {name: f"{value:,}" for name, value in told.to_dict().items() if isinstance(value, int)}
+    numbers |= words["relation"][str(budget.relation)]
     numbers |= {"promise": str(budget.promise), "notion": _notion(budget, words)}
     numbers["mechanisms"] = _listed([release["mechanism"] for release in releases])
     numbers["verbs"] = _listed([release["kind"] for release in releases])
@@ -122,7 +123,7 @@ def card(
         "n": budget.n,
         "columns": dict(budget.schema),
         "facts": _facts(facts, entries),
-        "relation": words["card"]["relation"],
+        "relation": numbers["card"],
         "budget": {
             "promise": budget.promise.to_dict(),
             "filter": dict(budget.filter),
@@ -134,8 +135,8 @@ def card(
         "explanation": {k: v for k, v in told.to_dict().items() if k != "sentences"} | {"parts": dict(told.parts)},
         "releases": releases,
         "given_up": len(entries) - len(counted),
-        "assumptions": list(words["card"]["assumptions"].values()),
-        "never": list(words["card"]["never"].values()),
+        "assumptions": [text.format(**numbers) for text in words["card"]["assumptions"].values()],
+        "never": [text.format(**numbers) for text in words["card"]["never"].values()],
         "questions": questions,
         "head": {"count": head.count, "hash": head.hash},
     }
@@ -155,6 +156,7 @@ def _notion(budget: Budget, words: Mapping[str, Any]) -> str:
         "before_each": _digits(100 * state.get("baseline", 0.0), up=False),
         "after_each": _digits(100 * state.get("success", 0.0)),
     }
+    numbers |= words["relation"][str(budget.relation)]
     return str(words["card"]["notions"][budget.promise.word]).format(**numbers)
 
 

@@ -11,6 +11,7 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings import CellCounts, GroupMoments
 from sottovoce.readings.group_moments import STEPS
 
@@ -44,38 +45,46 @@ def cell_weights(reading: GroupMoments | CellCounts, noise: NoiseKind) -> list[f
     return [count] * reading.counted + [1.0] * measures + [square] * reading.squared
 
 
-def cell_profile(reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float) -> Profile:
+def cell_profile(
+    reading: GroupMoments | CellCounts, noise: NoiseKind, scale: float, relation: Relation = REPLACE_ONE
+) -> Profile:
     """Return what a release provably does: exact where only counts are released."""
     if not reading.measures:
-        return _counts_profile(reading, IntegerNoise(noise, scale * reading.fine))
+        return _counts_profile(reading, IntegerNoise(noise, scale * reading.fine), relation)
     if noise == "laplace":
-        return PureProfile(max(map(sum, _moves(reading, noise, 1))) / scale * _SLACK)
+        return PureProfile(max(map(sum, _moves(reading, noise, 1, relation))) / scale * _SLACK, relation=relation)
     unit = _SLACK / scale**2
     noises = cell_noises(reading, noise, scale)
     finest, count = min(one.scale for one in noises[reading.counted :]), noises[0].scale
-    cases = [[(sums * unit, finest), (counts * unit, count)] for counts, sums in _moves(reading, noise, 2)]
+    cases = [[(sums * unit, finest), (counts * unit, count)] for counts, sums in _moves(reading, noise, 2, relation)]
     mu = max(lattice_mu(case, 2 * (1 + reading.moments)) for case in cases)
     if math.isfinite(mu):
-        return GaussianProfile(mu, basis=Basis.BOUND)
-    return ZeroConcentratedProfile(max(map(sum, _moves(reading, noise, 2))) * unit / 2)
+        return GaussianProfile(mu, basis=Basis.BOUND, relation=relation)
+    return ZeroConcentratedProfile(max(map(sum, _moves(reading, noise, 2, relation))) * unit / 2, relation=relation)
 
 
-def _counts_profile(reading: GroupMoments | CellCounts, noise: IntegerNoise) -> Profile:
-    """Return what noise on counts provably does, exact where two counts move by one."""
-    move = reading.blocks(1)[0].movement
+def _counts_profile(reading: GroupMoments | CellCounts, noise: IntegerNoise, relation: Relation) -> Profile:
+    """Return what noise on counts provably does, exact where so many counts move by one."""
+    blocks = reading.blocks(None if relation.hides_n else 1)
+    move = blocks[0].movement
     if noise.kind == "gaussian" and not move.cells:  # of a person with several rows, any counts may move
         mu = lattice_mu([(move.squares / noise.scale**2 * _SLACK, noise.scale)], reading.size)
         if math.isfinite(mu):
-            return GaussianProfile(mu, basis=Basis.BOUND)
-    return noise_profile([noise], reading.blocks(1))
+            return GaussianProfile(mu, basis=Basis.BOUND, relation=relation)
+    return noise_profile([noise], blocks, relation)
 
 
-def _moves(reading: GroupMoments | CellCounts, noise: NoiseKind, power: int) -> list[tuple[float, float]]:
+def _moves(
+    reading: GroupMoments | CellCounts, noise: NoiseKind, power: int, relation: Relation
+) -> list[tuple[float, float]]:
     """Return how far one record moves counts, and sums, beside their weights: added up, or squared and added up.
 
-    First where it stays in its cell, then where it leaves it.
+    First where it stays in its cell, then where it leaves it. One that is added or removed does neither: it moves one
+    count by one, and each sum of that cell by at most one.
     """
     weights = cell_weights(reading, noise)
+    if relation.hides_n:
+        return [(weights[0] ** power, sum(b**power for b in weights[1:]))]
     a = weights.pop(0) if reading.counted else 0.0
     c = weights.pop() if reading.squared else 0.0
     others = weights[1:]

@@ -13,7 +13,7 @@ from scipy import special
 
 from sottovoce.answers.cell_noise import cell_noises
 from sottovoce.answers.intervals import shortest
-from sottovoce.answers.latent_cells import cell_draws
+from sottovoce.answers.latent_cells import cell_draws, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.answers.questions import Question
@@ -39,7 +39,7 @@ class CellsPosterior:
     Attributes
     ----------
     question, n
-        What was asked, of how many records.
+        What was asked, of how many records; None where that is a secret, and as uncertain as all else.
     noise, scale
         The kind of noise and its size beside one record.
     cells
@@ -47,7 +47,7 @@ class CellsPosterior:
     """
 
     question: Question
-    n: int
+    n: int | None
     noise: NoiseKind
     scale: float
     cells: NDArray[np.int64]
@@ -60,7 +60,7 @@ class CellsPosterior:
     @cached_property
     def reading(self) -> Any:
         """How the cells are laid out."""
-        return self.question.reading
+        return self.question.reading.for_size(self.n)
 
     @cached_property
     def noises(self) -> tuple[IntegerNoise, ...]:
@@ -87,16 +87,17 @@ class CellsPosterior:
     def _counts_of(self, alpha: Floats | float, draws: int, rng: np.random.Generator) -> Floats:
         """Return draws of the true counts of all cells, those of no cell last."""
         if not self.reading.counted:
-            return np.broadcast_to([float(self.n), 0.0], (draws, 2))
+            return np.broadcast_to([float(self.n or 0), 0.0], (draws, 2))
         alphas = np.append(np.broadcast_to(alpha, self.reading.cells), self.question.prior / 4)
         noisy, noise, room = self._noisy_counts()
         return self._unrounded(cell_draws(noisy, noise, room, alphas, draws, rng), rng)
 
-    def _noisy_counts(self) -> tuple[Floats, IntegerNoise, int]:
+    def _noisy_counts(self) -> tuple[Floats, IntegerNoise, int | None]:
         """Return noisy counts, the noise on them and what they add up to; shares of persons as if they were counts."""
         fine = self.reading.fine
         noisy = self.reading.split(self.cells)[0].astype(np.float64) / fine
-        return noisy, IntegerNoise(self.noise, self.noises[0].scale / fine), self.reading.places(self.n) // fine
+        room = None if self.n is None else self.reading.places(self.n) // fine
+        return noisy, IntegerNoise(self.noise, self.noises[0].scale / fine), room
 
     def _unrounded(self, counts: Floats, rng: np.random.Generator) -> Floats:
         """Return draws of sums of shares from draws of whole numbers: anywhere within half a person of them."""
@@ -105,7 +106,8 @@ class CellsPosterior:
     def _counts(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         if self.question.pool:
             noisy, noise, room = self._noisy_counts()
-            found = self._unrounded(pooled_counts(noisy[:-1], noise, room, self.reading.shape, draws, rng), rng)
+            most = most_records(noisy[:-1], noise) if room is None else room
+            found = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
         else:
             found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
         return found, np.zeros(found.shape[1])
@@ -191,8 +193,8 @@ class CellsPosterior:
         """Return draws of the counts of bins, none below zero, whose sums from either end are biased to neither side.
 
         Many small bins, each cut at zero on its own, would together add a crowd to every tail. So noise is taken off
-        freely, the bins are moved to their known sum, and it is the cumulative curve that is made to rise: halfway
-        between the least rising curve above it and the greatest below it.
+        freely, the bins are moved to their sum where it is known, and it is the cumulative curve that is made to rise:
+        halfway between the least rising curve above it and the greatest below it.
         """
         noise, bins = self.noises[0], len(self.reading.edges) - 1
         noisy = self.reading.split(self.cells)[0].astype(np.float64)
@@ -200,9 +202,10 @@ class CellsPosterior:
         shape = (draws, noisy.size)
         drawn = rng.normal(size=shape) if noise.kind == "gaussian" else rng.laplace(size=shape) / np.sqrt(2)
         free = noisy - deviation * drawn
-        free += (self.n - free.sum(axis=1, keepdims=True)) / noisy.size
+        if self.n is not None:
+            free += (self.n - free.sum(axis=1, keepdims=True)) / noisy.size
         curves = np.cumsum(free[:, :-1].reshape(draws, -1, bins), axis=2)
-        total = np.clip(curves[:, :, -1:], 0.0, self.n)
+        total = np.clip(curves[:, :, -1:], 0.0, np.inf if self.n is None else self.n)
         above = np.maximum.accumulate(curves, axis=2)
         below = np.minimum.accumulate(curves[:, :, ::-1], axis=2)[:, :, ::-1]
         rising = np.clip((above + below) / 2, 0.0, total)
@@ -245,7 +248,8 @@ class CellsPosterior:
         try:
             question = Question.from_dict(state["question"])
             cells = np.asarray(state["cells"], dtype=np.int64)
-            return CellsPosterior(question, int(state["n"]), state["noise"], float(state["scale"]), cells)
+            n = None if state["n"] is None else int(state["n"])
+            return CellsPosterior(question, n, state["noise"], float(state["scale"]), cells)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(f"cannot read noisy cells: {error}") from None
 

@@ -19,7 +19,7 @@ from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import RenyiProfile
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.risk import advantage, predictive_value, success
 
@@ -44,7 +44,7 @@ class Explanation:
     people, before, after
         Of so many people a guess is right for `before` without the release, and for at most `after` with it.
     right
-        How often, of 100 tries, the release can be told from that of a data set with one record replaced.
+        How often, of 100 tries, the release can be told from that of a neighbouring data set.
     sure
         Of 100 people pointed at as being in the data, where half are, how many are at most.
     so_far
@@ -118,7 +118,7 @@ def explain(
     language
         Of the texts in ``words.toml``.
     unit
-        Who is protected: one record, unless the promise is about more.
+        Who is protected, in words; by the relation of what is explained unless given.
     dataset
         Of a ledger with several budgets: whose.
 
@@ -141,7 +141,8 @@ def explain(
     right = min(100.0, math.ceil(500 * (1 + advantage(claim)) - 1e-9) / 10)
     sure = _up(predictive_value(claim, 0.5, chance), 100, 50)
     numbers = {"people": f"{people:,}", "before": f"{before:,}", "after": f"{after:,}", "right": f"{right:g}"}
-    numbers |= {"unit": unit or words["unit"], "sure": str(sure)}
+    fragments = words["relation"][str(claim.relation)]
+    numbers |= fragments | {"unit": unit or fragments["unit"], "sure": str(sure)}
     parts, so_far = ["guess", "toss", "sure"], None
     parts += ["weak"] if right >= _WEAK else []
     parts += ["unproven"] if isinstance(claim, Profile) and claim.basis is Basis.CONVERGENCE else []
@@ -176,7 +177,8 @@ def together(entries: Sequence[Entry]) -> Profile:
     if not known.any():
         return compose(list(kinds), list(kinds.values()))
     basis = Basis.weakest([Basis.BOUND, *(profile.basis for profile in kinds)])
-    return RenyiProfile(tuple(_ORDERS[known].tolist()), tuple((total[known] * (1 + 1e-12)).tolist()), basis=basis)
+    curve = tuple(_ORDERS[known].tolist()), tuple((total[known] * (1 + 1e-12)).tolist())
+    return RenyiProfile(*curve, basis=basis, relation=shared_relation(kinds))
 
 
 def _up(chance: float, people: int, least: int) -> int:

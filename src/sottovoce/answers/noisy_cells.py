@@ -23,9 +23,9 @@ from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.privacy.relation import REPLACE_ONE
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import CellCounts, GroupMoments, Statistics
-from sottovoce.readings.base import checked_n
+from sottovoce.readings.base import checked_size
 from sottovoce.readings.group_moments import STEPS
 
 __all__ = ["NoisyCells"]
@@ -44,12 +44,14 @@ class NoisyCells(Mechanism):
     .. math:: \frac{1}{s^2}\max\Bigl(2a^2 + m(b^2 + c^2),\; \max_{0 \le d \le 2} d^2\bigl(b^2 + c^2 (2-d)^2\bigr)\Bigr),
 
     the first where it changes its cell (m = 2 cells that hold sums, or 1), the second where it stays in it. With
-    b = 1 and a² + c² = 1 both are 4: counting the groups and squaring costs nothing beside releasing the sums.
+    b = 1 and a² + c² = 1 both are 4: counting the groups and squaring costs nothing beside releasing the sums. Where n
+    is a secret, one record is added or removed instead, and moves (a² + b² + c²)/s²: all records are then counted, and
+    how many there are is as unknown to the answer as anything else behind the noise.
 
     Parameters
     ----------
     system, n
-        The question, and how many records there are.
+        The question, and how many records there are; None where that is a secret.
     noise
         ``"laplace"`` or ``"gaussian"``.
     scale
@@ -71,6 +73,7 @@ class NoisyCells(Mechanism):
         "gaussian": {"noise": "gaussian"},
     }
     forecasts: ClassVar[bool] = False
+    hides_n: ClassVar[bool] = True
     noise: NoiseKind
     scale: float
 
@@ -87,7 +90,7 @@ class NoisyCells(Mechanism):
     @cached_property
     def reading(self) -> GroupMoments | CellCounts:
         """What is seen of the records."""
-        return self.system.reading  # type: ignore[no-any-return]
+        return self.system.reading.for_size(self.n)  # type: ignore[no-any-return]
 
     @cached_property
     def noises(self) -> tuple[IntegerNoise, ...]:
@@ -97,14 +100,15 @@ class NoisyCells(Mechanism):
     @cached_property
     def profile(self) -> Profile:
         """What one release provably does: exact where only counts are released, a proven bound elsewhere."""
-        found = cell_profile(self.reading, self.noise, self.scale) if self.n else ZeroConcentratedProfile(0.0)
-        return found.about(REPLACE_ONE.of_person()) if self.system.facts.person else found
+        if self.n == 0:  # no record, no neighbour
+            return ZeroConcentratedProfile(0.0)
+        return cell_profile(self.reading, self.noise, self.scale, self.relation)
 
     @classmethod
     def calibrate(
         cls,
         system: Question,
-        n: int,
+        n: int | None,
         target: Promise,
         noise: NoiseKind | None = None,
         price: Callable[[Profile], float] | None = None,
@@ -114,14 +118,14 @@ class NoisyCells(Mechanism):
         Parameters
         ----------
         system, n, target
-            The question, the number of records, the promise.
+            The question, the number of records (None where it is a secret), the promise.
         noise
             The kind of noise. Unless given, the one that gets most out of what it costs.
         price
             What a budget charges for a profile. Without it, the kind with less noise is taken; with it, the one
             with less noise at an equal price, for variance falls as a price grows.
         """
-        n = checked_n(n)
+        n = checked_size(n)
         found: list[Self] = []
         reasons: list[PromiseUnreachable] = []
         for kind in KINDS if noise is None else (noise,):
@@ -136,24 +140,23 @@ class NoisyCells(Mechanism):
         return min(found, key=lambda m: m.variance * (1.0 if price is None else price(m.profile)))
 
     @classmethod
-    def _calibrated(cls, system: Question, n: int, target: Promise, kind: NoiseKind) -> Self:
+    def _calibrated(cls, system: Question, n: int | None, target: Promise, kind: NoiseKind) -> Self:
         if kind not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {kind!r}")
-        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
+        relation = replace(REPLACE_ONE if n is not None else ADD_REMOVE, unit=target.relation.unit)
 
         def scale_for(reading: GroupMoments | CellCounts) -> float:
-            counted = not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
-            move = reading.blocks(n)[0].movement
-            counted &= bool(move.cells)
+            counted = n is not None and not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
+            counted &= bool(reading.blocks(n)[0].movement.cells)
 
             def profile(inverse: float) -> Profile:
                 if counted:  # two counts that move by one tell no more than one that moves by two; far quicker
-                    return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND)
-                return cell_profile(reading, kind, 1 / inverse)
+                    return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND, relation=relation)
+                return cell_profile(reading, kind, 1 / inverse, relation)
 
             return 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale")
 
-        scale = scale_for(system.reading)
+        scale = scale_for(system.reading.for_size(n))
         first = cls(system, n, kind, scale)
         # How the cells are cut does not change what they cost, so the noise may choose their number.
         return cls(system.with_bins(n, math.sqrt(first.variance)), n, kind, scale)

@@ -23,6 +23,8 @@ VERBS = ("proportion", "mean", "rate", "counts", "quantiles")
 _PRIOR = (1e-6, 1e9)
 _BINS = (8, 128)
 """A distribution is cut into no fewer and no more bins."""
+_UNKNOWN_BINS = 32
+"""Into so many where nobody may know how many records there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,10 +220,12 @@ class Question:
         hint = "; ask for its proportion" if isinstance(column, Category | Flag) else ""
         raise InvalidValue(f"{self.verb} needs a column of numbers; {name!r} is a {column.word}{hint}")
 
-    def with_bins(self, n: int, deviation: float) -> Question:
+    def with_bins(self, n: int | None, deviation: float) -> Question:
         """Return the question with as many bins as the noise lets one tell apart: public numbers only."""
         if self.verb != "quantiles" or self.bins:
             return self
+        if n is None:
+            return replace(self, bins=_UNKNOWN_BINS)
         groups = max(1, math.prod(len(categories_of(name, self.facts[name])) for name in self.by))
         told = n / groups / max(deviation, 0.5)
         bins = 2 ** round(math.log2(min(max(told**0.6, _BINS[0]), _BINS[1])))

@@ -303,18 +303,23 @@ class PaidVerbs(Verbs):
 
     # The currency.
 
-    def share_for(self, question: Question | str, width: float, part: Budget | None = None) -> float:
+    def share_for(
+        self, question: Question | str, width: float, part: Budget | None = None, *, records: int | None = None
+    ) -> float:
         """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
 
         Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
-        `sottovoce.answers.balance.Balance` to imagine others.
+        `sottovoce.answers.balance.Balance` to imagine others. Where n is a secret, `records` says how many to imagine.
         """
         budget = self.budget if part is None else part
         asked = question
         if isinstance(asked, str):
             words = parse_question(asked)
             asked = self.question(words.pop("verb"), words.pop("columns"), **words)
-        return Balance(asked, budget.n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
+        n = budget.n if records is None else records
+        if n is None:
+            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
+        return Balance(asked, n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
 
     def share(self, fraction: Spend, part: Budget | None = None) -> Promise:
         """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""

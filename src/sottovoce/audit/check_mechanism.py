@@ -32,6 +32,8 @@ __all__ = ["check_mechanism", "read_elsewhere"]
 _EPSILONS = np.array([0.0, 1e-6, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0])
 _ORDERS = np.array([1.0, 1.01, 1.5, 2.0, 4.0, 16.0, 64.0])
 _DELTAS = (1e-2, 1e-6)
+_FEW = 5
+"""Records that a mechanism is shown to which their number is a secret."""
 _TRIED, _SECONDS = 64, 10.0
 """Draws by which it is told how long an audit takes, and how long it may take with more than the fewest draws."""
 
@@ -64,7 +66,7 @@ def check_mechanism(
     """
     if not isinstance(mechanism, Mechanism):
         raise InvalidValue(f"expected a mechanism. Got a {type(mechanism).__name__}")
-    if mechanism.n < 1:
+    if mechanism.n is not None and mechanism.n < 1:
         raise InvalidValue("a mechanism for n=0 records shows nothing; check one for a few")
     parts = {
         "its public numbers read back": _read_back,
@@ -84,7 +86,8 @@ def check_mechanism(
 
 
 def _records(mechanism: Mechanism, n: int | None = None) -> list[Record]:
-    return list(islice(cycle(typical_records(mechanism.reading)), mechanism.n if n is None else n))
+    many = mechanism.n if n is None else n
+    return list(islice(cycle(typical_records(mechanism.reading)), _FEW if many is None else many))
 
 
 def _release(mechanism: Mechanism, records: Sequence[Record], rng: Any = None) -> Release:
@@ -133,7 +136,9 @@ def _pair(mechanism: Mechanism) -> tuple[bool, str]:
     problems, draws = [], 64
     pair = mechanism.worst_pair()
     first, second = (mechanism.see(one) for one in pair)
-    if not mechanism.reading.neighbours(first, second):
+    if mechanism.relation != mechanism.profile.relation:
+        problems.append(f"its profile is about {mechanism.profile.relation}, not {mechanism.relation}")
+    if not mechanism.reading.neighbours(first, second, mechanism.relation):
         problems.append("its worst pair differs by more than one record")
     outputs = np.asarray(mechanism.outputs(first, seeded_rng(1), draws))
     if len(outputs) != draws or not np.all(np.isfinite(outputs)):
@@ -147,6 +152,10 @@ def _pair(mechanism: Mechanism) -> tuple[bool, str]:
 
 def _sizes(mechanism: Mechanism) -> tuple[bool, str]:
     problems = []
+    if mechanism.n is None:
+        for n in (1, _FEW, 3 * _FEW):
+            _release(mechanism, _records(mechanism, n), seeded_rng(1))
+        return True, "any number of records is taken: n is a secret"
     for n in {mechanism.n + 1, max(mechanism.n - 1, 1)} - {mechanism.n}:
         try:
             _release(mechanism, _records(mechanism, n), seeded_rng(1))
@@ -226,9 +235,9 @@ class _Watched:
 def _budget(profile: Profile) -> Promise:
     """Return a budget that covers one release twice over."""
     if np.isfinite(profile.pure()):
-        return PureDP(3 * profile.pure() + 1)
+        return PureDP(3 * profile.pure() + 1, relation=profile.relation)
     order = (1 + min(float(profile.pole), 3.0)) / 2
-    return RenyiDP(order, 3 * float(profile.renyi(order)) + 1)
+    return RenyiDP(order, 3 * float(profile.renyi(order)) + 1, relation=profile.relation)
 
 
 def _charged(mechanism: Mechanism) -> tuple[bool, str]:
@@ -248,7 +257,7 @@ def _charged(mechanism: Mechanism) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as folder, open_table(frame_of(records, names)) as table:
         watched = _Watched(table)
         place = Path(folder) / "checked.ledger"
-        with Curator(watched, place, _budget(mechanism.profile), dataset="checked") as curator:
+        with Curator(watched, place, _budget(mechanism.profile), dataset="checked", time_grid=1e-6) as curator:
             watched.curator = curator
             try:
                 curator.check(mechanism, column)

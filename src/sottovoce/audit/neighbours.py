@@ -20,7 +20,7 @@ def check_pair(mechanism: Mechanism | None, pair: Any) -> tuple[Any, Any]:
         raise InvalidData("pair must be two data sets, (data, neighbour)") from None
     if mechanism is not None:
         first, second = mechanism.see(first), mechanism.see(second)  # also says where n is wrong
-        if not mechanism.reading.neighbours(first, second):
+        if not mechanism.reading.neighbours(first, second, mechanism.relation):
             raise InvalidData("neighbouring data sets differ in one record. These statistics lie farther apart")
         return first, second
     try:

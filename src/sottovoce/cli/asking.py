@@ -27,6 +27,9 @@ def ask(
         str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
+    n: Annotated[
+        str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
+    ] = None,
     spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
     verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
@@ -73,6 +76,7 @@ def ask(
         budget=None if budget is None else parse_promise(budget),
         facts=facts_beside(beside) if facts is None else facts,
         dataset=dataset,
+        n=n,  # type: ignore[arg-type]  # what is neither is refused there
         who=who,
     )
     with curator:

@@ -34,6 +34,9 @@ def open_budget(
     data: Annotated[str, typer.Option(help="The data whose budget this is.")],
     budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
+    n: Annotated[
+        str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
+    ] = None,
     types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
     order: Annotated[
         str | None, typer.Option(help="Rényi order that an approx budget is counted at, or gaussian to count μ².")
@@ -46,6 +49,7 @@ def open_budget(
 
     options: dict[str, Any] = {
         "dataset": dataset,
+        "n": n,
         "types": parse_types(types),
         "order": _order(order),
         "anchor": anchor,
@@ -55,7 +59,8 @@ def open_budget(
     if as_json:
         emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
         return
-    console.print(f"budget [bold]{opened.promise}[/] opened for [bold]{opened.dataset}[/] (n = {opened.n}) in {place}")
+    many = "n a secret" if opened.n is None else f"n = {opened.n}"
+    console.print(f"budget [bold]{opened.promise}[/] opened for [bold]{opened.dataset}[/] ({many}) in {place}")
     console.print(f"it counts {opened.counted}, fixed for good")
 
 
@@ -88,7 +93,7 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
             }
         )
         return
-    rows = [(b.dataset, _budget(b, budgets), f"{100 * shares[b.id]:.3g} %", str(b.n), _minute(b.at)) for b in budgets]
+    rows = [(b.dataset, _budget(b, budgets), f"{100 * shares[b.id]:.3g} %", _n(b), _minute(b.at)) for b in budgets]
     console.print(table("Budgets", ("data set", "budget", "left", "n", "opened"), rows, left=3))
     ways = dict.fromkeys(b.counted for b in budgets)
     console.print(f"counted: {', '.join(ways)}")
@@ -100,6 +105,10 @@ def show(place: Place, anchor: Elsewhere = None, as_json: AsJson = False) -> Non
         console.print(
             "\n[yellow]pending entries count as spent; close one left by a crash with[/] sottovoce ledger recover"
         )
+
+
+def _n(budget: Budget) -> str:
+    return "secret" if budget.n is None else str(budget.n)
 
 
 def _minute(at: str) -> str:

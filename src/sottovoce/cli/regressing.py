@@ -31,6 +31,9 @@ def regress(
         str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
+    n: Annotated[
+        str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
+    ] = None,
     spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
     where: Annotated[str | None, typer.Option(help="Only records for which this holds.")] = None,
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
@@ -53,6 +56,7 @@ def regress(
         budget=None if budget is None else parse_promise(budget),
         facts=facts_beside(beside) if facts is None else facts,
         dataset=dataset,
+        n=n,  # type: ignore[arg-type]  # what is neither is refused there
         who=who,
     )
     with curator:

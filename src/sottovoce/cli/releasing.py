@@ -17,6 +17,7 @@ from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise, PureDP, parse_promise
+from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.systems.naming import SYSTEMS
 
 __all__ = ["release"]
@@ -45,6 +46,9 @@ def release(
         str | None, typer.Option(help="Note elsewhere how far the ledger has come: a path, or another ledger's URL.")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
+    n: Annotated[
+        str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
+    ] = None,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
     types: Annotated[
         str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64; the others are text.")
@@ -90,10 +94,14 @@ def release(
     with contextlib.ExitStack() as opened:
         records = opened.enter_context(open_table(source, types=parse_types(option("types", types)), facts=known))
 
-        def made_for(target: Promise, price: Any = None) -> Mechanism:
-            return releasing_mechanism(option("mechanism", mechanism), model, records.count(), target, price)
+        def made_for(target: Promise, count: int | None, price: Any = None) -> Mechanism:
+            return releasing_mechanism(option("mechanism", mechanism), model, count, target, price)
 
-        built = made_for(_first_look(str(share), limit) if share is not None else parse_promise(promise))
+        first = _first_look(str(share), limit) if share is not None else parse_promise(promise)
+        said = first if limit is None else parse_promise(limit)
+        hidden = option("n", n) is not None or said.relation.hides_n
+        first = first.under(ADD_REMOVE) if hidden else first
+        built = made_for(first, None if hidden else records.count())
         columns = built.columns if columns is None else columns
         columns = columns[0] if isinstance(columns, list) and len(columns) == 1 else columns
         asked: dict[str, Any] = {
@@ -108,13 +116,14 @@ def release(
                 None if limit is None else parse_promise(limit),
                 facts=known,
                 dataset=option("dataset", dataset),
+                n=option("n", n),
                 who=option("who", who),
                 anchor=option("anchor", anchor),
             )
         )
         # A share is of the budget as it is counted, and so is the price of the noise; it may have been opened long ago.
-        target_now = curator.share(str(share)) if share is not None else parse_promise(promise)
-        built = made_for(target_now, functools.partial(price, curator.budget))
+        target_now = curator.share(str(share) if share is not None else parse_promise(promise))
+        built = made_for(target_now, curator.budget.n, functools.partial(price, curator.budget))
         made = curator.release(
             built,
             columns,

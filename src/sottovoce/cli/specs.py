@@ -19,14 +19,15 @@ __all__ = ["facts_of", "model_for", "parse_settings", "parse_types", "read_spec"
 
 
 def releasing_mechanism(
-    name: str | None, model: Any, n: int, target: Promise, price: Callable[[Profile], float] | None = None
+    name: str | None, model: Any, n: int | None, target: Promise, price: Callable[[Profile], float] | None = None
 ) -> Mechanism:
     """Calibrate the mechanism called `name`, or the usual one: the least noise at its price, or the first that serves.
 
     `price` says what the budget charges for a profile.
     """
     named = name is not None
-    name = (getattr(model, "whole_posterior", None) or usual_name(model)) if name is None else name
+    if name is None:  # where n is a secret, a sample: a whole posterior of a system must know it
+        name = (None if n is None else getattr(model, "whole_posterior", None)) or usual_name(model)
     if name == "laplace" and not named:  # the kind takes whichever noise is less
         kind, _ = names_for(model)[name]
         mechanism: Mechanism = kind.calibrate(model, n, target, price=price)

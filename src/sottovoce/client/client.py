@@ -70,7 +70,8 @@ class Client(Verbs):
         self._wire = Wire(url, token, timeout=timeout, tries=tries, context=context)
         self._about = self._chosen(dataset)
         try:
-            self.dataset, self.n = str(self._about["name"]), int(self._about["n"])
+            self.dataset, n = str(self._about["name"]), self._about["n"]
+            self.n = None if n is None else int(n)  # a secret, or public
             self.facts: Facts = Facts.from_dict({one["name"]: one["facts"] for one in self._about["columns"]})
         except (KeyError, TypeError, ValueError) as error:
             raise ServerUnreachable(f"what answers at {url} is no server of ours: {error}") from None
@@ -201,13 +202,14 @@ class Client(Verbs):
         return self.facts.dummy(n, seed, missing=missing)
 
     def __repr__(self) -> str:
-        return f"Client({self.dataset!r} at {self._wire.url}, n={self.n:,})"
+        return f"Client({self.dataset!r} at {self._wire.url}, n={'private' if self.n is None else f'{self.n:,}'})"
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{column.word}</td></tr>" for name, column in self.facts.items()
         )
-        head = f"<strong>{html.escape(self.dataset)}</strong> at {html.escape(self._wire.url)}, {self.n:,} records"
+        many = "a secret number of" if self.n is None else f"{self.n:,}"
+        head = f"<strong>{html.escape(self.dataset)}</strong> at {html.escape(self._wire.url)}, {many} records"
         return f"<div><p>{head}</p><table><thead><tr><th>column</th><th>kind</th></tr></thead>{rows}</table></div>"
 
 

@@ -17,7 +17,7 @@ from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import EMPTY, Head, canonical, digest
 from sottovoce.ledger.charging import answered, charged, price, what_is_left
 from sottovoce.ledger.opening import open_store
-from sottovoce.ledger.records import Budget, Entry, Reservation, State
+from sottovoce.ledger.records import Budget, Entry, Reservation, State, check_n
 from sottovoce.ledger.replay import Replay
 from sottovoce.ledger.schema import now
 from sottovoce.ledger.store import Store, Transaction, read_url
@@ -177,7 +177,7 @@ class Ledger:
         dataset: str,
         promise: Promise,
         *,
-        n: int,
+        n: int | None,
         schema: Mapping[str, str],
         order: Order | None = None,
         who: str = "",
@@ -187,7 +187,7 @@ class Ledger:
         """Open a data set's only budget, or return it where it was opened with the very same facts.
 
         `order` is the Rényi order the privacy filter counts in, or ``"gaussian"``; it is fixed here, before anything is
-        spent.
+        spent. `n` is None, and is noted nowhere, where the promise is about records added or removed.
         With `whole`, the budget is a part of that one: whatever it is charged, the whole is charged in the same
         transaction, each by its own filter, so that parts held by several people never add up past the whole.
         `source` says where the data lie, in plain values; it is kept with the budget and is none of those facts.
@@ -196,7 +196,12 @@ class Ledger:
         if not dataset.strip():
             raise InvalidValue("a data set needs a name that is not empty")
         privacy_filter = PrivacyFilter(promise, order)
-        facts = {"promise": promise.to_dict(), "n": int(n), "schema": dict(schema)}
+        check_n(n, promise)
+        facts: dict[str, Any] = {
+            "promise": promise.to_dict(),
+            "n": None if n is None else int(n),
+            "schema": dict(schema),
+        }
         facts |= {"filter": privacy_filter.to_dict(), "limit": float(privacy_filter.limit)}
         if whole is not None:
             self._check_known(whole)

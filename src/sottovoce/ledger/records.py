@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sottovoce.ledger.chain import Event
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import Relation
 
-__all__ = ["Budget", "Entry", "Reservation", "State", "closed_entry", "opened_budget", "reserved_entry"]
+__all__ = ["Budget", "Entry", "Reservation", "State", "check_n", "closed_entry", "opened_budget", "reserved_entry"]
 
 
 class State(enum.StrEnum):
@@ -45,7 +46,7 @@ class Budget:
     promise
         What all releases together keep.
     n, schema
-        The data set's public facts: how many records, and the type of each column.
+        The data set's public facts: how many records, and the type of each column. n is None where it is a secret.
     filter
         The privacy filter as it was fixed at opening: its order and its limit.
     who, at
@@ -59,7 +60,7 @@ class Budget:
     id: int
     dataset: str
     promise: Promise
-    n: int
+    n: int | None
     schema: Mapping[str, str]
     filter: Mapping[str, Any]
     limit: float
@@ -186,13 +187,22 @@ class Reservation:
         self.touched = True
 
 
+def check_n(n: int | None, promise: Promise) -> None:
+    """Refuse a budget that notes a secret n, or keeps a public one to itself."""
+    if (n is None) != promise.relation.hides_n:
+        said = "a secret, so n is None" if promise.relation.hides_n else "public, so it is noted"
+        raise InvalidValue(f"with a promise about {promise.relation} the number of records is {said}")
+
+
 def opened_budget(event: Event, content: Mapping[str, Any]) -> Budget:
     """Read a budget from the event that opened it."""
+    promise, n = Promise.from_dict(content["promise"]), content["n"]
+    check_n(n, promise)
     return Budget(
         id=event.sequence,
         dataset=str(event.key),
-        promise=Promise.from_dict(content["promise"]),
-        n=int(content["n"]),
+        promise=promise,
+        n=None if n is None else int(n),
         schema=content["schema"],
         filter=content["filter"],
         limit=float(content["limit"]),

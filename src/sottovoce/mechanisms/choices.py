@@ -76,13 +76,13 @@ def known_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*CONJUGATE, *(name for word in MECHANISMS for name in MECHANISMS[word].choices))))
 
 
-def build_mechanism(name: str, system: Any, n: int, target: Promise) -> Mechanism:
-    """Calibrate the mechanism called `name`."""
+def build_mechanism(name: str, system: Any, n: int | None, target: Promise) -> Mechanism:
+    """Calibrate the mechanism called `name`, for n records; None where their number is a secret."""
     known = names_for(system)
     if name not in known:
         raise InvalidValue(f"no mechanism for this is called {name!r}; known: {', '.join(known)}")
     kind, options = known[name]
-    mechanism: Mechanism = kind.calibrate(system, n, target, **options)
+    mechanism: Mechanism = kind.calibrate(system, kind.checked_n(n), target, **options)
     return mechanism
 
 

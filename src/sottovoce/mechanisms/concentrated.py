@@ -52,7 +52,7 @@ class ConcentratedPosterior(PosteriorSample):
         return cls(BetaBernoulli(6, 12), 5, 2.5)
 
     @classmethod
-    def calibrate(cls, system: System, n: int, target: Promise) -> Self:
+    def calibrate(cls, system: System, n: int | None, target: Promise) -> Self:
         """Return the mechanism with the smallest prior weight that keeps the promise."""
         share = largest_keeping(lambda m: system.profile(n, 1.0, 1 / m), target, high=1.0, name="1/prior_weight")
         return cls(system, n, 1 / share)

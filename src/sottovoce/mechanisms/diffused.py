@@ -54,7 +54,7 @@ class DiffusedPosterior(PosteriorSample):
         return cls(BetaBernoulli(6, 12), 5, 0.4)
 
     @classmethod
-    def calibrate(cls, system: System, n: int, target: Promise) -> Self:
+    def calibrate(cls, system: System, n: int | None, target: Promise) -> Self:
         """Return the mechanism with the largest data weight that keeps the promise."""
         weight = largest_keeping(lambda w: system.profile(n, w, 1.0), target, high=1.0, name="data_weight")
         return cls(system, n, weight)

@@ -40,7 +40,7 @@ class DirectPosterior(PosteriorSample):
         return cls(BetaBernoulli(6, 12), 5)
 
     @classmethod
-    def calibrate(cls, system: System, n: int, target: Promise) -> Self:
+    def calibrate(cls, system: System, n: int | None, target: Promise) -> Self:
         """Return the mechanism if it keeps the promise as it is, else raise `PromiseUnreachable`."""
         mechanism = cls(system, n)
         largest_keeping(lambda _: mechanism.profile, target, low=1.0, high=1.0, name="data weight")

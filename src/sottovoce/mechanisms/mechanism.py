@@ -17,8 +17,9 @@ from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
 from sottovoce.readings import Looks, Reading, Seen, Statistics
-from sottovoce.readings.base import checked_n
+from sottovoce.readings.base import MOST_RECORDS, checked_size
 from sottovoce.systems.naming import system_from
 from sottovoce.systems.system import System
 
@@ -65,6 +66,9 @@ MECHANISMS = Registry(
 class Mechanism(ABC):
     """A mechanism for n records of a system. Built without data; `release` meets data once and keeps nothing of it.
 
+    Where n is None the number of records is a secret: the profile is then about one record added or removed, and the
+    mechanism takes any number of them.
+
     A kind is a frozen dataclass with a `word` of its own, listed in `MECHANISMS`: the curator, the ledger, the command
     line, the server and the audit then know it.
     """
@@ -76,13 +80,43 @@ class Mechanism(ABC):
     """Whether `forecast` has an answer; a chain of updates has none in closed form."""
     derived: ClassVar[tuple[str, ...]] = ()
     """Numbers that `to_dict` shows and that follow from the others."""
+    hides_n: ClassVar[bool] = False
+    """Whether it does without knowing how many records there are."""
     system: Any
-    n: int
+    n: Any
+    """A whole number, or None where the number of records is a secret."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checked_n(self.n))
+        object.__setattr__(self, "n", self.checked_n(self.n))
         if isinstance(reading := getattr(self.system, "reading", None), Reading):
-            reading.check_sums(self.n)
+            reading.check_sums(MOST_RECORDS if self.n is None else self.n)
+
+    @classmethod
+    def checked_n(cls, n: Any) -> int | None:
+        """Return the number of records, or None where it is a secret that such a mechanism can keep, or raise."""
+        if n is None and not cls.hides_n:
+            raise InvalidValue(
+                f"the {cls.word} mechanism must know how many records there are; where that is a secret, ask for a "
+                "proportion, mean, rate, counts, quantiles or a regression, or for posterior samples of shares"
+            )
+        return checked_size(n)
+
+    @property
+    def relation(self) -> Relation:
+        """Which data sets are neighbours: one record replaced, or where n is a secret added or removed.
+
+        Where the facts of what is asked say whose a row is, a record is a person.
+        """
+        found = ADD_REMOVE if self.n is None else REPLACE_ONE
+        facts = getattr(self.system, "facts", None)
+        return found if getattr(facts, "person", None) is None else found.of_person()
+
+    @property
+    def known_n(self) -> int:
+        """The number of records, for what cannot do without it."""
+        if self.n is None:
+            raise InvalidValue("how many records there are is a secret here; give a mechanism for a public n")
+        return int(self.n)
 
     @property
     def reading(self) -> Reading:
@@ -154,7 +188,8 @@ class Mechanism(ABC):
         Parameters
         ----------
         records
-            Exactly n records in memory, what `reading` made of them, or records that can be looked at (`Looks`).
+            Exactly n records in memory (any number where n is None), what `reading` made of them, or records that can
+            be looked at (`Looks`).
         rng
             Secure randomness by default. A seeded generator marks the release as reproducible: never
             publish it.
@@ -179,7 +214,7 @@ class Mechanism(ABC):
         if isinstance(records, Looks):
             records = records.look(self.reading)
         seen = records if isinstance(records, Seen) else self._statistics(records)
-        if seen.n != self.n:
+        if self.n is not None and seen.n != self.n:
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
         return self.reading.check_whole(seen) if isinstance(seen, Statistics) else seen
 
@@ -231,7 +266,8 @@ class Mechanism(ABC):
         numbers = ", ".join(
             f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in self._parameters().items()
         )
-        return f"{self.word} of {self.system.to_dict()['system']}, n={self.n}" + (f", {numbers}" if numbers else "")
+        n = "private" if self.n is None else self.n
+        return f"{self.word} of {self.system.to_dict()['system']}, n={n}" + (f", {numbers}" if numbers else "")
 
 
 def check_system(system: Any) -> None:

@@ -27,6 +27,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
 from sottovoce.readings.base import Movement, checked_n
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
@@ -354,11 +355,11 @@ def _evenly(noise: IntegerNoise, size: int, times: int, rng: np.random.Generator
     return np.array([rng.permutation(values) for _ in range(size)]).T
 
 
-def noise_profile(noises: Sequence[IntegerNoise], blocks: Sequence[Block]) -> Profile:
+def noise_profile(noises: Sequence[IntegerNoise], blocks: Sequence[Block], relation: Relation = REPLACE_ONE) -> Profile:
     """Return the profile of noise on blocks of statistics, all of which one record may move: exact on counts."""
     parts = [_one_noise(noise, block.movement) for noise, block in zip(noises, blocks, strict=True)]
     profiles, counts = zip(*parts, strict=True)
-    return compose(list(profiles), list(counts))
+    return compose([profile.about(relation) for profile in profiles], list(counts))
 
 
 def _one_noise(noise: IntegerNoise, movement: Movement) -> tuple[Profile, int]:

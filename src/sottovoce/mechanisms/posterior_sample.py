@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,9 +26,13 @@ __all__ = ["PosteriorSample"]
 class PosteriorSample(Mechanism):
     """A mechanism that releases samples from a posterior with weighted data and prior."""
 
+    hides_n: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_system(self.system)
+        if self.n is None:
+            self.profile  # noqa: B018 - a system of which nothing is known then is refused here
 
     @property
     def _weights(self) -> tuple[float, float]:
@@ -66,18 +70,19 @@ class PosteriorSample(Mechanism):
         Its profile is what still protects the other records: the known ones act as prior.
         """
         known = records if isinstance(records, Statistics) else self._statistics(records)
-        if known.n > self.n:
+        if self.n is not None and known.n > self.n:
             raise InvalidData(f"at most {self.n} records can be known. Got {known.n}")
-        return replace(self, system=self.system.with_known_records(known, *self._weights), n=self.n - known.n)
+        left = None if self.n is None else self.n - known.n
+        return replace(self, system=self.system.with_known_records(known, *self._weights), n=left)
 
     def told(self, mean: Any) -> tuple[Any, Any]:
         """Return the mean and the variance of a sample if the records had this mean."""
-        sampled: Any = self.system.posterior(self.reading.imagined(self.n, mean), *self._weights)
+        sampled: Any = self.system.posterior(self.reading.imagined(self.known_n, mean), *self._weights)
         return sampled.mean, sampled.variance
 
     def forecast(self, mean: Any, level: float = 0.95) -> Forecast:
         """Return what to expect of a sample if the records had this mean; reads no private data."""
-        statistics = self.reading.imagined(self.n, mean)
+        statistics = self.reading.imagined(self.known_n, mean)
         exact: Any = self.system.posterior(statistics)
         sampled: Any = self.system.posterior(statistics, *self._weights)
         return Forecast(

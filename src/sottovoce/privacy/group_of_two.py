@@ -95,7 +95,7 @@ class GroupOfTwo(Profile):
         factor = (1 + g) / (1 + g * (rate - 1) / rate)
         with np.errstate(invalid="ignore"):
             found = np.min(np.where(np.isfinite(one + other), factor * one + other, np.inf), axis=-1) * _UP
-        return np.minimum(found, self.pure())
+        return np.asarray(np.minimum(found, self.pure()))
 
     def _state(self) -> dict[str, Any]:
         return {"one": self.one.to_dict()}

@@ -181,7 +181,11 @@ class Profile(ABC):
         """Return how far the profile is over the promise, in the promise's own number; <= 0 keeps it."""
         if not isinstance(promise, Promise):
             raise IncompatibleNotions(f"expected a promise such as PureDP(1.0). Got {shown(promise)}")
-        check_same(self.relation, promise.relation, "a profile keeps promises about the same neighbours")
+        if self.relation != promise.relation:
+            raise IncompatibleNotions(
+                f"a claim about {self.relation} keeps no promise about {promise.relation}; say promise.under(...), and "
+                "n=None where the number of records is a secret"
+            )
         return promise._excess(self)
 
     # Neighbours.
@@ -192,6 +196,8 @@ class Profile(ABC):
         It proves nothing: a mechanism says so of the sensitivity that it counted under that relation. For what
         follows by itself, see `replacing`.
         """
+        if relation == self.relation:
+            return self
         inner = {f.name: _about(getattr(self, f.name), relation) for f in fields(self) if f.init}
         return replace(self, **inner | {"relation": relation})
 

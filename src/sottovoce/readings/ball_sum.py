@@ -87,7 +87,7 @@ class BallSum(Reading):
         n, total = self._checked_total(statistics)
         length, most = _norm(total), n * self.radius
         if length > most + math.sqrt(self.dimension) * sum_error(n, self.radius):
-            raise self._off(n)
+            raise self._off()
         if statistics.exact is not None and all(map(operator.eq, map(float, statistics.exact), total.tolist())):
             return statistics  # added without rounding, of rows short of the radius
         return Statistics(n, total * (most / length)) if length > most else Statistics(n, total)

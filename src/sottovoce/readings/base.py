@@ -15,10 +15,27 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, whole
 from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.registry import Registry
+from sottovoce.privacy.relation import REPLACE_ONE, Relation
 
-__all__ = ["READINGS", "Block", "Integers", "Looks", "Movement", "Reading", "Seen", "Statistics", "checked_n", "plain"]
+__all__ = [
+    "MOST_RECORDS",
+    "READINGS",
+    "Block",
+    "Integers",
+    "Looks",
+    "Movement",
+    "Reading",
+    "Seen",
+    "Statistics",
+    "checked_n",
+    "checked_size",
+    "plain",
+]
 
 Integers = NDArray[np.int64]
+
+MOST_RECORDS = 2**32
+"""Where the number of records is a secret, sums are laid out for so many: a public number."""
 
 _HERE = "sottovoce.readings"
 READINGS = Registry(
@@ -93,7 +110,7 @@ class Statistics(Seen):
 
 @dataclass(frozen=True)
 class Movement:
-    """How far one record replaced by another moves a total, counted in steps of a public grid.
+    """How far one record moves a total, replaced by another or added, counted in steps of a public grid.
 
     Attributes
     ----------
@@ -128,6 +145,9 @@ class Reading(ABC):
 
     A kind is a frozen dataclass of public values with a `word` of its own. It is a total map: no record, however odd,
     makes it fail, warn or take visibly longer. Adding one is one file and one line in `READINGS`.
+
+    Where n is given as None it is a secret, and one record is added or removed instead of replaced: a kind that
+    `hides_n` says how far that moves its total.
     """
 
     word: ClassVar[str]
@@ -135,6 +155,8 @@ class Reading(ABC):
     """Whether a record is several columns."""
     persons: ClassVar[bool] = False
     """Whether the last column says whose a row is, and a record is a person."""
+    hides_n: ClassVar[bool] = False
+    """Whether it knows how far one record added or removed moves its total: n may then be a secret."""
 
     # What a kind implements.
 
@@ -170,8 +192,8 @@ class Reading(ABC):
         """Return the nearest total that n records can have."""
 
     @abstractmethod
-    def movement(self, n: int) -> Movement:
-        """Return how far one record replaced by another moves the total."""
+    def movement(self, n: Any) -> Movement:
+        """Return how far one record replaced by another moves the total; where n is None, one added or removed."""
 
     @abstractmethod
     def middle(self) -> Any:
@@ -182,12 +204,20 @@ class Reading(ABC):
         """Say whether records can have this mean, and in words what they can have."""
 
     @abstractmethod
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return neighbouring statistics that lie as far apart as one record replaced can take them, n >= 1."""
+    def pairs(self, n: Any) -> list[tuple[Statistics, Statistics]]:
+        """Return neighbouring statistics that lie as far apart as one record replaced can take them, n >= 1.
+
+        Where n is None, as far as one record more can, both ways.
+        """
 
     @abstractmethod
     def apart(self, gap: Floats) -> bool:
         """Say whether one record replaced can move a total this far, coordinate by coordinate."""
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether one record added or removed can move a total this far, where the kind `hides_n`."""
+        del gap
+        raise InvalidValue(f"a {self.word} does not say how far one record added or removed moves it")
 
     # What checks try, of a kind and of one of it.
 
@@ -207,8 +237,10 @@ class Reading(ABC):
 
     # What follows from them.
 
-    def neighbours(self, first: Any, second: Any) -> bool:
-        """Say whether what is seen of two data sets can differ by one record replaced."""
+    def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
+        """Say whether what is seen of two data sets can differ by one record replaced, or added or removed."""
+        if relation.hides_n:
+            return abs(first.n - second.n) == 1 and self.beside(first.total - second.total)
         if first.n != second.n:
             return False
         if isinstance(first, Statistics):
@@ -220,7 +252,7 @@ class Reading(ABC):
                 changed |= (before != after).reshape(first.n, -1).any(axis=1)
         return int(changed.sum()) <= 1
 
-    def blocks(self, n: int) -> tuple[Block, ...]:
+    def blocks(self, n: Any) -> tuple[Block, ...]:
         """Return the parts of the total that carry noise of their own scale; one, unless a kind has several."""
         return (Block(self.size, self.movement(n)),)
 
@@ -273,10 +305,8 @@ class Reading(ABC):
             raise InvalidValue(f"cannot read a reading: {error}") from None
         return reading
 
-    def _off(self, n: int) -> InvalidData:
-        return InvalidData(
-            f"no {n} records within the bounds have these statistics; read them with the system's own bounds"
-        )
+    def _off(self) -> InvalidData:
+        return InvalidData("no records within the bounds have these statistics; read them with the system's own bounds")
 
     def _checked_total(self, statistics: Statistics) -> tuple[int, Floats]:
         """Return n and the total, of the right size and finite."""
@@ -286,13 +316,18 @@ class Reading(ABC):
         if total.shape != (self.size,):
             raise InvalidData(f"these statistics must have {self.size} coordinate(s). Got {total.size}")
         if not np.all(np.isfinite(total)):
-            raise self._off(n)
+            raise self._off()
         return n, total
 
 
 def checked_n(n: Any) -> int:
     """Return the number of records, or raise `InvalidValue`."""
     return whole("n", n)
+
+
+def checked_size(n: Any) -> int | None:
+    """Return the number of records, or None where it is a secret, or raise `InvalidValue`."""
+    return None if n is None else checked_n(n)
 
 
 def plain(value: Any) -> Any:

@@ -27,6 +27,7 @@ class CategoryCounts(Reading):
     """
 
     word: ClassVar[str] = "category counts"
+    hides_n: ClassVar[bool] = True
     categories: tuple[Hashable, ...]
 
     @property
@@ -64,17 +65,16 @@ class CategoryCounts(Reading):
         """Return counts of n records."""
         n, total = self._checked_total(statistics)
         if not np.all(total >= 0) or abs(total.sum() - n) > (self.size + 2) * 2.0**-52 * n:
-            raise self._off(n)
+            raise self._off()
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:
         """Return the nearest counts, none below zero, that sum to n."""
         return nearest_counts(total, float(n))
 
-    def movement(self, n: int) -> Movement:
-        """Return one record less in one category and one more in another."""
-        del n
-        return Movement(1.0, 2, 1, 2.0)
+    def movement(self, n: int | None) -> Movement:
+        """Return one record less in one category and one more in another; where n is None, one of the two."""
+        return Movement(1.0, 1, 1, 1.0) if n is None else Movement(1.0, 2, 1, 2.0)
 
     def middle(self) -> list[float]:
         """Return equal shares."""
@@ -84,9 +84,14 @@ class CategoryCounts(Reading):
         fits = mean.shape == (self.size,) and bool(np.all(mean >= 0)) and abs(mean.sum() - 1) < 1e-9
         return fits, f"{self.size} proportions that sum to one"
 
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return one record in one category or in the next, the others in a third where there is one."""
+    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return one record in one category or in the next, the others in a third where there is one.
+
+        Where n is None, a record in the first that is there or not, beside one in the last.
+        """
         rows = np.eye(self.size)
+        if n is None:
+            return [(Statistics(2, rows[0] + rows[-1]), Statistics(1, rows[-1]))]
         if self.size < 2:
             return [(Statistics(n, n * rows[0]), Statistics(n, n * rows[0]))]
         rest = [rows[-1]] if self.size > 2 else [rows[0], rows[1]]
@@ -104,6 +109,10 @@ class CategoryCounts(Reading):
     def apart(self, gap: Floats) -> bool:
         """Say whether at most one record changed its category."""
         return bool(np.abs(gap).sum() <= 2)
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether one category has one record more or less."""
+        return bool(np.abs(gap).sum() == 1)
 
 
 def nearest_counts(point: Floats, total: float) -> Floats:

@@ -46,6 +46,7 @@ class CellCounts(Reading):
     vector: ClassVar[bool] = True
     fine: ClassVar[int] = 1
     """How many steps a count of one has."""
+    hides_n: ClassVar[bool] = True
     measures: ClassVar[tuple[()]] = ()
     moments: ClassVar[int] = 0
     squared: ClassVar[bool] = False
@@ -156,11 +157,16 @@ class CellCounts(Reading):
         """Return the nearest counts of n records."""
         return self.flat.project(n, total)
 
-    def movement(self, n: int) -> Movement:
-        """Return how far one record moves the counts: two of them, by one."""
+    def for_size(self, n: int | None) -> CellCounts:
+        """Return the reading for n records: it counts them anyway."""
+        del n
+        return self
+
+    def movement(self, n: int | None) -> Movement:
+        """Return how far one record moves the counts: two of them, by one; where n is None, one."""
         return self.flat.movement(n)
 
-    def blocks(self, n: int) -> tuple[Block, ...]:
+    def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return the counts as one block."""
         return self.flat.blocks(n)
 
@@ -171,13 +177,17 @@ class CellCounts(Reading):
     def _fits(self, mean: Floats) -> tuple[bool, str]:
         return self.flat._fits(mean)
 
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return the first record in another cell."""
+    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return the first record in another cell; where n is None, there or not."""
         return self.flat.pairs(n)
 
     def apart(self, gap: Floats) -> bool:
         """Say whether one record can have moved the counts this far."""
         return self.flat.apart(gap)
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether one record more or less can have moved the counts this far."""
+        return self.flat.beside(gap)
 
     @classmethod
     def example(cls) -> CellCounts:

@@ -135,7 +135,7 @@ class ClassMoments(Reading):
         self.counts.check(Statistics(n, total[: self.counts.size]))
         sums = np.abs(total[self.counts.size :])
         if np.any(sums > n * STEPS):
-            raise self._off(n)
+            raise self._off()
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:

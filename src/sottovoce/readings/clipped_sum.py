@@ -12,6 +12,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import Integers, Movement, Reading, Statistics, checked_n
 from sottovoce.readings.columns import as_numbers, check_public
 from sottovoce.readings.grid import Grid, check_span, exact_sum, noisy_grid, sum_error
@@ -94,7 +95,7 @@ class ClippedSum(Reading):
         n, total = self._checked_total(statistics)
         slack = sum_error(n, max(abs(self.low), abs(self.high)))
         if not n * self.low - slack <= total[0] <= n * self.high + slack:
-            raise self._off(n)
+            raise self._off()
         above = self._above(statistics)
         return Statistics(n, np.clip(total, n * self.low, n * self.high), above, (self._exact(statistics, slack),))
 
@@ -120,15 +121,17 @@ class ClippedSum(Reading):
                 "give the records, or what `statistics` reads from them"
             )
         if not -error <= above <= n * width + error or abs(n * low + above - Fraction(total)) > error:
-            raise self._off(n)
+            raise self._off()
         return float(min(max(above, Fraction(0)), n * width))
 
     def project(self, n: int, total: Floats) -> Floats:
         """Return the total cut to n·[low, high]."""
         return np.asarray(np.clip(total, n * self.low, n * self.high))
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int | None) -> Movement:
         """Return by how much one record moves the sum: its width, one step more where fractions are rounded."""
+        if n is None:
+            raise InvalidValue("the steps of a clipped sum are as fine as n allows; it must be known")
         if self.integer:
             _, first, last = self.grid_steps()
             width = last - first
@@ -165,9 +168,11 @@ class ClippedSum(Reading):
         fits = mean.shape == (1,) and bool(self.low <= mean[0] <= self.high)
         return fits, f"one number between {self.low:g} and {self.high:g}"
 
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return all records low but one, and all high but one."""
+    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return all records low but one, and all high but one; where n is None, one record more at either end."""
         width = self.high - self.low
+        if n is None:
+            return [(self._at(2, above), self._at(1, 0.0)) for above in (0.0, width)]
         ends = [(0.0, width), ((n - 1) * width, n * width)][: 1 if n == 1 else 2]
         return [(self._at(n, a), self._at(n, b)) for a, b in ends]
 
@@ -183,11 +188,16 @@ class ClippedSum(Reading):
         """Return the ends, the middle, and numbers beyond."""
         return ((self.low, self.high, self.middle(), self.low - 1e300, self.high + 3 * self.unit),)
 
-    def neighbours(self, first: Any, second: Any) -> bool:
+    def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
         """Say whether the sums, to the digits that are known, lie at most a record's width apart."""
-        if first.n == second.n and None not in (first.above, second.above):
+        if not relation.hides_n and first.n == second.n and None not in (first.above, second.above):
             return self.apart(np.array([first.above - second.above]))
-        return super().neighbours(first, second)
+        return super().neighbours(first, second, relation)
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether the gap, one way or the other, is a record."""
+        slack = 1e-9 * max(abs(self.low), abs(self.high))
+        return any(self.low - slack <= sign * float(gap[0]) <= self.high + slack for sign in (1, -1))
 
     def apart(self, gap: Floats) -> bool:
         """Say whether the gap is at most a record's width."""

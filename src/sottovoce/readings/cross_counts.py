@@ -106,7 +106,7 @@ class CrossCounts(Reading):
         n, total = self._checked_total(statistics)
         sums = [part.sum() for part in np.split(total, self._ends)]
         if not np.all(total >= 0) or max(sums) > n + (self.size + 2) * 2.0**-52 * n:
-            raise self._off(n)
+            raise self._off()
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,6 +103,7 @@ class GroupMoments(Reading):
     vector: ClassVar[bool] = True
     fine: ClassVar[int] = 1
     """How many steps a count of one has."""
+    hides_n: ClassVar[bool] = True
     groups: tuple[tuple[Hashable, ...], ...]
     others: tuple[int, ...]
     edges: tuple[float, ...] = ()
@@ -224,6 +225,10 @@ class GroupMoments(Reading):
         parts = [counts, [n - counts.sum()]] if self.counted else []
         return Statistics(n, np.concatenate([*parts, *(np.asarray(s, dtype=np.float64) for s in sums)]))
 
+    def for_size(self, n: int | None) -> GroupMoments:
+        """Return the reading for n records: where n is a secret, they are counted, so that it is noised too."""
+        return self if n is not None or self.counted else replace(self, counted=True)
+
     def split(self, total: Any) -> list[Any]:
         """Return the parts of a total: the counts (the records in no cell last), then each sum."""
         return np.split(np.asarray(total), np.cumsum(self.sizes)[:-1])
@@ -240,12 +245,12 @@ class GroupMoments(Reading):
         counts = parts.pop(0) if self.counted else np.full(self.cells, float(n))
         slack = 1 + (self.size + 2) * 2.0**-52  # of what was projected, the sum is rounded
         if self.counted and (not np.all(counts >= 0) or not n / slack <= counts.sum() <= n * slack):
-            raise self._off(n)
+            raise self._off()
         most = counts[: self.cells] * STEPS
         for i, part in enumerate(parts):
             least = 0.0 if i == len(self.measures) else -most
             if not (np.all(part >= least) and np.all(part <= most)):
-                raise self._off(n)
+                raise self._off()
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:
@@ -256,15 +261,23 @@ class GroupMoments(Reading):
         sums = [np.clip(part, 0.0 if i == len(self.measures) else -most, most) for i, part in enumerate(parts)]
         return np.concatenate([counts, *sums] if self.counted else sums)
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int | None) -> Movement:
         """Return how far one record moves everything, in squares; `blocks` tell more."""
         if not self.measures:
-            return Movement(1.0, 2, 1, 2.0)
+            return self.blocks(n)[0].movement
         return Movement(1.0, 0, 0, sum(block.movement.squares for block in self.blocks(n)))
 
-    def blocks(self, n: int) -> tuple[Block, ...]:
-        """Return the counts and each sum, every one as far as it can move alone."""
-        del n
+    def blocks(self, n: int | None) -> tuple[Block, ...]:
+        """Return the counts and each sum, every one as far as it can move alone.
+
+        One record more adds one to one count, and at most one, in size, to each sum of its cell.
+        """
+        if n is None:
+            if not self.counted:
+                raise InvalidValue("where n is a secret, records are counted")
+            one = Movement(1.0, 1, STEPS, float(STEPS) ** 2)
+            moves = [Movement(1.0, 1, 1, 1.0), *[one] * self.moments]
+            return tuple(Block(size, move) for size, move in zip(self.sizes, moves, strict=True))
         moves = [Movement(1.0, 2, 1, 2.0)] if self.counted else []
         moves += [Movement(1.0, 0, 0, 4.0 * STEPS**2)] * len(self.measures)
         moves += [Movement(1.0, 0, 0, 2.0 * STEPS**2)] * self.squared
@@ -287,9 +300,15 @@ class GroupMoments(Reading):
             fits = bool(np.all(shares >= 0)) and abs(float(shares.sum()) - 1) < 1e-9
         return fits, f"{self.size} numbers, the shares of the cells first"
 
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return the first record in another cell, and at the other end of every measure."""
+    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return the first record in another cell, and at the other end of every measure.
+
+        Where n is None, one record more, at either end of every measure or in no cell at all.
+        """
         last = self.cells - 1
+        if n is None:
+            rest = [(last, 1), (last, -1)]
+            return [(self._of([one, *rest]), self._of(rest)) for one in ((0, 1), (0, -1), (-1, 1))]
         rest = [(last, -1)] * (n - 1)
         moved = (self._of([(0, 1), *rest]), self._of([(last if self.cells > 1 else -1, 1), *rest]))
         turned = (self._of([(0, 1), *rest]), self._of([(0, -1), *rest]))
@@ -320,6 +339,12 @@ class GroupMoments(Reading):
         parts = self.split(gap)
         counts = np.abs(parts.pop(0)).sum() <= 2 if self.counted else True
         return bool(counts) and all(np.abs(part).sum() <= 2 * STEPS for part in parts)
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether one record more or less can have moved every part this far."""
+        parts = self.split(gap)
+        counts = np.abs(parts.pop(0)).sum() == 1 if self.counted else True
+        return bool(counts) and all(np.abs(part).sum() <= STEPS for part in parts)
 
 
 def _added(cell: Any, steps: Any, cells: int) -> Any:

@@ -25,7 +25,8 @@ from sottovoce.facts.columns import Category, Column, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, real
-from sottovoce.readings.base import Block, Looks, Movement, Reading, Statistics
+from sottovoce.privacy.relation import REPLACE_ONE, Relation
+from sottovoce.readings.base import MOST_RECORDS, Block, Looks, Movement, Reading, Statistics
 from sottovoce.readings.columns import as_codes, as_numbers
 from sottovoce.readings.families import Family, family_of
 
@@ -37,13 +38,15 @@ _SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
 
 
-def fine_bits(n: int) -> int:
+def fine_bits(n: int | None) -> int:
     """Return how fine the grid may be: a double then holds the sum of n products exactly.
 
-    >>> fine_bits(1000), fine_bits(50_000_000)
-    (15, 13)
+    Where n is a secret, None, of as many as a table may hold.
+
+    >>> fine_bits(1000), fine_bits(50_000_000), fine_bits(None)
+    (15, 13, 9)
     """
-    return max(4, min(15, (52 - max(n, 1).bit_length()) // 2))
+    return max(4, min(15, (52 - max(MOST_RECORDS if n is None else n, 1).bit_length()) // 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +100,7 @@ class Look(Reading):
 
     word: ClassVar[str] = "look"
     vector: ClassVar[bool] = True
+    hides_n: ClassVar[bool] = True
     encoding: Encoding
     response: Column
     family: str
@@ -312,6 +316,13 @@ class Look(Reading):
         moves = {part: math.sqrt(2) * length for part, length in self.lengths.items()}
         return moves | ({"score": self.diameter * one + 2 * off} if "score" in self.parts else {})
 
+    def added(self, scales: Mapping[str, float]) -> float:
+        r"""Return how far one record added or removed moves all parts together, each in units of its noise.
+
+        That is the length of its own contribution, no difference of two: with rounding, as long as `lengths` say.
+        """
+        return math.sqrt(sum((self.lengths[part] / scales[part]) ** 2 for part in self.parts)) * (1 + 1e-12)
+
     def joint(self, scales: Mapping[str, float]) -> float:
         r"""Return how far one replaced record moves all parts together, each in units of its noise.
 
@@ -338,20 +349,20 @@ class Look(Reading):
         rounding = math.sqrt(sum((2 * slack[part] / scales[part]) ** 2 for part in self.parts))
         return math.sqrt(float(squares.max()) + between) + rounding
 
-    def blocks(self, n: int) -> tuple[Block, ...]:
+    def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return each block as far as it can move alone."""
-        del n
+        moves = self.lengths if n is None else self.moves
         found = []
         for name, size in self.sizes.items():
             part = name.removesuffix(" off")
             half = 2.0 if name.endswith(" off") else 1.0  # what lies above the diagonal is half of what lies beside it
-            found.append(Block(size, Movement(1.0, 0, 0, self.moves[part] ** 2 / half)))
+            found.append(Block(size, Movement(1.0, 0, 0, moves[part] ** 2 / half)))
         return tuple(found)
 
-    def movement(self, n: int) -> Movement:
+    def movement(self, n: int | None) -> Movement:
         """Return how far everything moves together, in squares."""
-        del n
-        return Movement(1.0, 0, 0, sum(move**2 for move in self.moves.values()))
+        moves = self.lengths if n is None else self.moves
+        return Movement(1.0, 0, 0, sum(move**2 for move in moves.values()))
 
     @property
     def whole(self) -> bool:
@@ -373,7 +384,7 @@ class Look(Reading):
         n, total = self._checked_total(statistics)
         for part, found in self.split(total).items():
             if float(np.linalg.norm(found)) > n * self.lengths[part] * (1 + 1e-9):
-                raise self._off(n)
+                raise self._off()
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:
@@ -396,12 +407,19 @@ class Look(Reading):
         fits = mean.shape == (self.size,) and np.array_equal(self.project(1, mean), mean)
         return bool(fits), f"{self.size} sums of records within the bounds"
 
-    def neighbours(self, first: Any, second: Any) -> bool:
-        """Say whether two data sets, or what is seen of them, can differ by one record replaced."""
+    def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
+        """Say whether two data sets, or what is seen of them, can differ by one record replaced, or added."""
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
+            if relation.hides_n:
+                return _one_more(first, second) or _one_more(second, first)
             pairs = zip(zip(*first.columns, strict=True), zip(*second.columns, strict=True), strict=False)
             return first.n == second.n and sum(repr(a) != repr(b) for a, b in pairs) <= 1
-        return super().neighbours(first, second)
+        return super().neighbours(first, second, relation)
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether one record more or less can have moved every part this far."""
+        lengths = self.lengths
+        return all(float(np.linalg.norm(part)) <= lengths[p] * (1 + 1e-9) for p, part in self.split(gap).items())
 
     def apart(self, gap: Floats) -> bool:
         """Say whether one record can have moved every part this far."""
@@ -422,9 +440,15 @@ class Look(Reading):
         i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
         return records[int(i)], records[int(j)]
 
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return typical records as far apart as any, all others equal to the second."""
+    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return typical records as far apart as any, all others equal to the second.
+
+        Where n is None, the two records that lie farthest apart, and each of them alone.
+        """
         first, second = self.farthest()
+        if n is None:
+            both = self._of([first, second])
+            return [(both, self._of([one])) for one in (first, second)]
         rest = [second] * (n - 1)
         return [(self._of([first, *rest]), self._of([second, *rest]))]
 
@@ -446,6 +470,12 @@ class Look(Reading):
         state["encoding"] = Encoding.from_dict(state["encoding"])
         state["response"] = Column.from_dict(state["response"])
         return super()._from_state(state)
+
+
+def _one_more(longer: HeldRecords, shorter: HeldRecords) -> bool:
+    """Say whether the first data set is the second with one record before it."""
+    rows = [[repr(row) for row in zip(*held.columns, strict=True)] for held in (longer, shorter)]
+    return rows[0][1:] == rows[1]
 
 
 def _combined(columns: Sequence[Floats], weights: Sequence[Any]) -> Floats:

@@ -100,7 +100,7 @@ class Moments(RowReading):
         gram, moment, ones, square = self.split(total)
         sizes = [*(float(np.linalg.norm(part)) for part in (gram, moment, ones)), abs(square)]
         if any(size > n * bound * (1 + 1e-9) for size, bound in zip(sizes, self.bounds(), strict=True)):
-            raise self._off(n)
+            raise self._off()
         return statistics
 
     def project(self, n: int, total: Floats) -> Floats:

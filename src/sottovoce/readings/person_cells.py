@@ -133,13 +133,15 @@ class PersonPlaces(CellCounts):
         """Return the nearest counts of so many places."""
         return nearest_counts(np.asarray(total, dtype=np.float64), float(self.places(n)))
 
-    def movement(self, n: int) -> Movement:
-        """Return how far one person moves the counts: all places of theirs away from some, and towards others."""
-        del n
-        k = self.each
-        return Movement(1.0, 2 if k == 1 else 0, int(k == 1), 2.0 * k * k, 2.0 * k)
+    def movement(self, n: int | None) -> Movement:
+        """Return how far one person moves the counts: all places of theirs away from some, and towards others.
 
-    def blocks(self, n: int) -> tuple[Block, ...]:
+        Where n is None, a person more brings places and takes none away.
+        """
+        k, sides = self.each, 1 if n is None else 2
+        return Movement(1.0, sides if k == 1 else 0, int(k == 1), float(sides * k * k), float(sides * k))
+
+    def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return the counts as one block."""
         return (Block(self.size, self.movement(n)),)
 
@@ -155,9 +157,13 @@ class PersonPlaces(CellCounts):
         whole = np.floor(np.asarray(total, dtype=np.float64)[:-1] + 1e-6)
         return self.gathered(n, whole, [])
 
-    def pairs(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return the first person with all places in the first cell, and with all of them elsewhere."""
+    def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return the first person with all places in the first cell, and elsewhere; where n is None, there or not."""
         last = self.cells - 1
+        if n is None:
+            alone = np.zeros(self.cells)
+            alone[0] = self.each
+            return [(self.gathered(1, alone, []), self.gathered(0, 0 * alone, []))]
         rest = np.zeros(self.cells)
         rest[last] = (n - 1) * self.each
         first, second = rest.copy(), rest.copy()
@@ -169,6 +175,10 @@ class PersonPlaces(CellCounts):
     def apart(self, gap: Floats) -> bool:
         """Say whether one person can have moved the counts this far."""
         return bool(np.abs(gap).sum() <= 2 * self.each)
+
+    def beside(self, gap: Floats) -> bool:
+        """Say whether one person more or less can have moved the counts this far."""
+        return bool(np.abs(gap).sum() <= self.each)
 
 
 @dataclass(frozen=True)

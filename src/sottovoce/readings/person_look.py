@@ -17,6 +17,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import Statistics
 from sottovoce.readings.look import _CHUNK, _SLACK, HeldRecords, Look
 from sottovoce.readings.persons import averages, split_person, whose
@@ -110,11 +111,12 @@ class PersonLook(Look):
     def _of(self, records: Sequence[tuple[Any, ...]]) -> Statistics:
         return self.read(self.arranged(records))
 
-    def neighbours(self, first: Any, second: Any) -> bool:
-        """Say whether two data sets, or what is seen of them, can differ by one person replaced."""
+    def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
+        """Say whether two data sets, or what is seen of them, can differ by one person replaced, or added."""
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
-            return _persons_apart(first, second) <= 1
-        return super().neighbours(first, second)
+            sizes = [len(whose(held.columns[-1])[1]) for held in (first, second)]
+            return _persons_apart(first, second) <= 1 and abs(sizes[0] - sizes[1]) == relation.hides_n
+        return super().neighbours(first, second, relation)
 
 
 def _spread(rows: Any) -> Any:

@@ -21,8 +21,9 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.privacy.relation import REPLACE_ONE
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
+from sottovoce.readings.base import MOST_RECORDS
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.glances import Belief, Glance, Imagined, believe, round_shape
@@ -30,6 +31,7 @@ from sottovoce.regression.glances import Belief, Glance, Imagined, believe, roun
 __all__ = ["AdaptiveLooks"]
 
 _SIDES = {"score": 2.0, "information": math.sqrt(2.0), "meat": math.sqrt(2.0)}
+"""How far one replaced record moves each part, roughly; one that is added or removed moves each by one."""
 _PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
     True: (
         (0.15, {"score": 0.8, "information": 0.2}),
@@ -51,6 +53,8 @@ _FAR = 3.5
 _LAST = 0.3
 """How much less noise the last look has than one before it, roughly."""
 _LOT = 5000
+_IMAGINED = 8
+"""Records of an imagined table where n is a secret."""
 _TRIED = 128
 """Typical records among which the two farthest apart are looked for."""
 
@@ -61,12 +65,13 @@ class AdaptiveLooks(Mechanism):
 
     A look is Σw, Σuu' and Σww' (`Look`) with discrete Gaussian noise on every entry. The k-th is ρₖ-zCDP given those
     before it, for its centre and its coordinates are functions of what they released; so the whole is Σρₖ-zCDP by
-    adaptive composition, whatever the records are, and it is charged once.
+    adaptive composition, whatever the records are, and it is charged once. No look needs to know n: where that is a
+    secret, None, one record more or less moves a look by its own contribution, and the noise is made for that.
 
     Parameters
     ----------
     system, n
-        The `Formula`, and how many records there are.
+        The `Formula`, and how many records there are; None where that is a secret.
     rho
         What all looks cost together.
 
@@ -83,6 +88,7 @@ class AdaptiveLooks(Mechanism):
     word: ClassVar[str] = "adaptive looks"
     choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"looks": {}}
     forecasts: ClassVar[bool] = False
+    hides_n: ClassVar[bool] = True
     system: Formula
     rho: float
 
@@ -91,14 +97,14 @@ class AdaptiveLooks(Mechanism):
             raise InvalidValue(f"adaptive looks take a Formula. Got a {type(self.system).__name__}")
         super().__post_init__()
         object.__setattr__(self, "rho", real("rho", self.rho, above=0.0))
-        self.reading.check_sums(self.n)
+        self.reading.check_sums(MOST_RECORDS if self.n is None else self.n)
         self.scales(self.reading, self.plan[0])
 
     @classmethod
-    def calibrate(cls, system: Formula, n: int, target: Promise) -> Self:
+    def calibrate(cls, system: Formula, n: int | None, target: Promise) -> Self:
         """Return the looks with the least noise that keep the promise."""
-        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
-        rho = largest_keeping(ZeroConcentratedProfile, target, high=1e4, name="rho")
+        relation = replace(ADD_REMOVE if n is None else REPLACE_ONE, unit=target.relation.unit)
+        rho = largest_keeping(lambda r: ZeroConcentratedProfile(r, relation=relation), target, high=1e4, name="rho")
         return cls(system, n, rho)
 
     @property
@@ -114,8 +120,7 @@ class AdaptiveLooks(Mechanism):
     @property
     def profile(self) -> Profile:
         """What all looks cost."""
-        found = ZeroConcentratedProfile(self.rho if self.n else 0.0)
-        return found.about(REPLACE_ONE.of_person()) if self.system.facts.person else found
+        return ZeroConcentratedProfile(0.0 if self.n == 0 else self.rho, relation=self.relation)
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""
@@ -133,8 +138,9 @@ class AdaptiveLooks(Mechanism):
         """Return the noise of each part in whole steps: that of a matrix' diagonal, √½ of which goes beside it."""
         share, split = step
         one = 2.0**look.bits
-        raw = {p: _SIDES[p] * (one if p == "score" else one**2) / math.sqrt(split[p]) for p in look.parts}
-        stretch = look.joint(raw) / math.sqrt(2 * self.rho * share * (1 - 1e-12)) * (1 + 1e-12)
+        sides, moved = (_SIDES, look.joint) if self.n is not None else (dict.fromkeys(_SIDES, 1.0), look.added)
+        raw = {p: sides[p] * (one if p == "score" else one**2) / math.sqrt(split[p]) for p in look.parts}
+        stretch = moved(raw) / math.sqrt(2 * self.rho * share * (1 - 1e-12)) * (1 + 1e-12)
         found = {part: scale * stretch for part, scale in raw.items()}
         if max(found.values()) > 2.0**55:
             raise InvalidValue(f"rho={self.rho:g} is so small that its noise leaves the range of whole numbers")
@@ -238,7 +244,8 @@ class AdaptiveLooks(Mechanism):
     def path(self) -> tuple[tuple[Look, dict[str, float]], ...]:
         """The looks, each with its noise, that an imagined table of typical records led to once."""
         typical = self.reading.typical()
-        records = [tuple(column[k % len(column)] for column in typical) for k in range(self.n)]
+        imagined = range(_IMAGINED if self.n is None else self.n)
+        records = [tuple(column[k % len(column)] for column in typical) for k in imagined]
         columns = tuple(self.reading.arranged(records))
         seen, rng = self.see(HeldRecords(columns)), seeded_rng(0)
         found: list[tuple[Look, dict[str, float]]] = []
@@ -286,6 +293,10 @@ class AdaptiveLooks(Mechanism):
             each = [look.read(look.arranged([record])).total / noise for record in records]
             scaled.append(np.array(each))
         whole = np.concatenate(scaled, axis=1)
+        if self.n is None:  # the record that moves the looks farthest, there or not
+            with_it = [records[int(np.argmax(np.linalg.norm(whole, axis=1)))], *[records[0]] * _IMAGINED]
+            both = [HeldRecords(tuple(self.reading.arranged(rows))) for rows in (with_it, with_it[1:])]
+            return both[0], both[1]
         gaps = np.linalg.norm(whole[:, None] - whole[None], axis=2)
         i, j = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
         rest = [records[int(j)]] * (self.n - 1)
@@ -308,15 +319,15 @@ class AdaptiveLooks(Mechanism):
 
 @dataclass(frozen=True, eq=False)
 class _Counted(Looks):
-    """Records of which there must be n."""
+    """Records of which there must be n, unless that is a secret."""
 
     records: Looks
-    n: int
+    n: int | None
 
     def look(self, reading: Any) -> Statistics:
         """Return what a reading makes of them."""
         seen = self.records.look(reading)
-        if not isinstance(seen, Statistics) or seen.n != self.n:
+        if not isinstance(seen, Statistics) or (self.n is not None and seen.n != self.n):
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
         return seen
 

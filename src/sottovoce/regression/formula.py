@@ -191,14 +191,14 @@ class Formula:
         shape = (vectors / np.sqrt(values)) @ vectors.T
         return shape, math.sqrt(len(moment))
 
-    def look(self, n: int) -> Look:
+    def look(self, n: int | None) -> Look:
         """Return the first look, at zero."""
         shape, norm = self.start
         parts = PARTS[:2] if self.model.curved else PARTS
         return self.look_at(n, np.zeros(self.dimension), shape, norm, parts)
 
     def look_at(
-        self, n: int, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: float = 0
+        self, n: int | None, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: float = 0
     ) -> Look:
         """Return a look at θ in the coordinates z = Tx."""
         places = centre.reshape(self.model.outputs, -1)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ipaddress
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sottovoce.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order
 from sottovoce.privacy.promises import Promise, parse_promise
+from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.server.sections import Section
 from sottovoce.systems.naming import column_systems
 
@@ -55,6 +56,8 @@ class DatasetConfig:
     source: str
     budget: Promise
     columns: Mapping[str, ColumnConfig]
+    n: Literal["private"] | None = None
+    """``"private"`` where the number of records is a secret."""
     order: Order | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
@@ -236,10 +239,16 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
     numbered = isinstance(order, int | float) and not isinstance(order, bool) and order > 1
     if order is not None and order != GAUSSIAN and not numbered:
         raise section.fail("order", f'a number > 1, or "{GAUSSIAN}"', order)
+    n, budget = section.take("n"), _promise(section, "budget")
+    if n not in (None, "private"):
+        raise section.fail("n", '"private", or left out', n)
+    if n is not None:  # in what is explained of it, too
+        budget = budget.under(replace(budget.relation, kind=ADD_REMOVE.kind))
     dataset = DatasetConfig(
         name=name,
         source=section.address("source"),
-        budget=_promise(section, "budget"),
+        budget=budget,
+        n=n,
         order=float(order) if numbered else order,
         types=_types(section),
         title=section.text("title", name),

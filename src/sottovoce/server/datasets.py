@@ -35,9 +35,12 @@ class _Remembered:
         self._table, self._turn, self._checking = table, threading.Lock(), threading.Lock()
         self.schema: dict[str, str] = table.schema
         self.origin = table.origin
-        self._count: int = table.count()
         self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
         self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._read)
+
+    @functools.cached_property
+    def _count(self) -> int:
+        return int(self._table.count())
 
     def count(self) -> int:
         return self._count
@@ -76,7 +79,7 @@ class Dataset:
             table = _Remembered(opened.enter_context(open_table(config.source, types=config.types, facts=config.facts)))
             _check_columns(config, table.schema)
             options: dict[str, Any] = {"dataset": config.name, "order": config.order, "who": "server"}
-            options["facts"] = config.facts
+            options |= {"facts": config.facts, "n": config.n}
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
             self.parts = {
                 analyst.name: self._open_part(analyst) for analyst in analysts if config.name in analyst.budgets

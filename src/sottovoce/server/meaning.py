@@ -22,6 +22,8 @@ __all__ = ["balance", "explanation", "first_question", "signed_card"]
 
 _POINTS = 9
 _LEAST = 1e-3
+_IMAGINED = 10_000
+"""Records that are imagined where their number is a secret."""
 
 
 def explanation(service: Service, caller: Caller, name: str, baseline: float = 0.01) -> dict[str, Any]:
@@ -52,9 +54,10 @@ def balance(service: Service, caller: Caller, name: str, text: str) -> dict[str,
     question = Question(asked.pop("verb"), asked.pop("columns"), dataset.config.facts, **asked)
     budget = dataset.parts.get(caller.analyst, dataset.budget)
     spent = float(service.ledger.spent(budget)) / budget.limit if budget.limit else 1.0
-    curve = json.loads(_curve(canonical(question.to_dict()), dataset.budget.n, canonical(dict(budget.filter))))
+    n = _IMAGINED if dataset.budget.n is None else dataset.budget.n
+    curve = json.loads(_curve(canonical(question.to_dict()), n, canonical(dict(budget.filter))))
     return {
-        "question": question.describe(),
+        "question": question.describe() + ("" if dataset.budget.n is not None else f", of {n:,} imagined records"),
         "parameter": question.parameter,
         "yours": budget is not dataset.budget,
         "left": max(0.0, 1 - spent),

@@ -29,7 +29,9 @@ __all__ = ["choice_of", "priced", "summary_of"]
 _POINTS = 41
 
 
-def choice_of(name: str, system: Any, n: int, target: Promise, mean: Any) -> tuple[dict[str, Any], Mechanism | None]:
+def choice_of(
+    name: str, system: Any, n: int | None, target: Promise, mean: Any
+) -> tuple[dict[str, Any], Mechanism | None]:
     """Return what one mechanism does for the promise, and the mechanism; or why there is none."""
     breathe()
     try:
@@ -43,7 +45,8 @@ def choice_of(name: str, system: Any, n: int, target: Promise, mean: Any) -> tup
 def _described(mechanism: Mechanism, mean: str) -> str:
     """Return the mechanism, its curves and its forecast as JSON: a text that no caller can change."""
     try:
-        found = forecast_of(mechanism, json.loads(mean))
+        # Where n is a secret, so is what there is to expect of it.
+        found = None if mechanism.n is None else forecast_of(mechanism, json.loads(mean))
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError, TypeError):

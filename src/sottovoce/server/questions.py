@@ -18,6 +18,7 @@ from sottovoce.mechanisms.choices import build_mechanism, usual_name
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import Promise, parse_promise
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.server.answers import answering
 from sottovoce.server.config import DatasetConfig
 from sottovoce.server.errors import NotFound
@@ -124,7 +125,7 @@ class Prepared:
     query: Query | None
 
 
-def build(question: Question, dataset: DatasetConfig, n: int, most_draws: int) -> Prepared:
+def build(question: Question, dataset: DatasetConfig, n: int | None, most_draws: int) -> Prepared:
     """Return the mechanism and the query of a question, or raise what is wrong with it."""
     model = model_of(question.system, question.column, question.where, dataset)
     name = mechanism_name(question, model.system, dataset)
@@ -223,13 +224,18 @@ def check_condition(where: str, dataset: DatasetConfig) -> None:
             raise NotFound(f"{dataset.name} has no column {name!r}; it has {', '.join(sorted(open_))}")
 
 
-def calibrated(name: str, system: Any, n: int, target: Promise) -> Mechanism:
-    """Return the mechanism for a promise; the same question finds it ready."""
+def calibrated(name: str, system: Any, n: int | None, target: Promise) -> Mechanism:
+    """Return the mechanism for a promise; the same question finds it ready.
+
+    A promise that names no relation is about the neighbours that a data set of this n has.
+    """
+    if n is None and target.relation == REPLACE_ONE:
+        target = target.under(ADD_REMOVE)
     return _calibrated(name, canonical(system.to_dict()), n, target)
 
 
 @functools.lru_cache(maxsize=1024)
-def _calibrated(name: str, system: str, n: int, target: Promise) -> Mechanism:
+def _calibrated(name: str, system: str, n: int | None, target: Promise) -> Mechanism:
     state = json.loads(system)
     try:
         return build_mechanism(name, system_from(state), n, target)

@@ -11,12 +11,14 @@ import numpy as np
 from scipy import special
 
 from sottovoce.facts import Column, Flag
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, floor_float, log_up, real
-from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
+from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.systems.asking import Setting
-from sottovoce.systems.conjugate import Conjugate, check_weights
+from sottovoce.systems.conjugate import FAR, Conjugate, check_weights
 from sottovoce.systems.distributions import Beta
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated import Truncated
@@ -111,6 +113,22 @@ class BetaBernoulli(Conjugate):
         # Less prior is worse, whatever the other records are: rounded down, the claim covers the numbers used.
         a, b = (floor_float(Fraction(prior_weight) * Fraction(prior)) for prior in (self.alpha, self.beta))
         return LikelihoodRatioProfile((BetaPairs(a, b, data_weight, n - 1, self.whole),))
+
+    def _open_profile(self, data_weight: float, prior_weight: float) -> Profile:
+        if not self.whole:
+            raise InvalidValue(
+                "with n private nothing is proven of samples from fractions of records, which move both parameters at "
+                "once; ask for their mean"
+            )
+        least = floor_float(Fraction(prior_weight) * Fraction(min(self.alpha, self.beta)))
+        return LikelihoodRatioProfile((GammaShapePairs(least, data_weight),), relation=ADD_REMOVE)
+
+    def worst_data(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return what `reading` gives; where n is None, one record more of the rarer kind, beside many of the other."""
+        if n is not None:
+            return super().worst_data(n)
+        with_it, without = (1.0, 0.0) if self.alpha <= self.beta else (float(FAR), float(FAR))
+        return [(Statistics(FAR + 1, np.array([with_it])), Statistics(FAR, np.array([without])))]
 
     def _with_prior(self, prior: Beta) -> Self:
         return replace(self, alpha=prior.alpha, beta=prior.beta)

@@ -19,7 +19,10 @@ from sottovoce.systems.asking import Setting, checked_settings
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.laws import law_of
 
-__all__ = ["Conjugate", "check_weights"]
+__all__ = ["FAR", "Conjugate", "check_weights"]
+
+FAR = 10_000
+"""Where n is a secret the supremum is reached as the other records go on for ever: so many are nearly that."""
 
 
 def check_weights(data_weight: float, prior_weight: float) -> tuple[float, float]:
@@ -89,6 +92,13 @@ class Conjugate(ABC):
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         """Return what one sample provably does, for n >= 1."""
 
+    def _open_profile(self, data_weight: float, prior_weight: float) -> Profile:
+        """Return what one sample provably does where n is a secret, or say why nothing is known."""
+        raise InvalidValue(
+            f"with n private nothing is proven of a sample of {self.word}: one record more moves two of its parameters "
+            "at once; ask for the mean or the rate, whose count and sums are noised together"
+        )
+
     @abstractmethod
     def _with_prior(self, prior: Any) -> Self:
         """Return the system with another prior of the same family."""
@@ -120,9 +130,11 @@ class Conjugate(ABC):
         """Return what a new record is, given the parameter: a `sottovoce.systems.predictive.NewRecord`."""
         raise InvalidValue(f"nobody has said what a new record of {self.word} is")
 
-    def profile(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
-        """Return what one sample from the posterior of n records provably does."""
+    def profile(self, n: int | None, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
+        """Return what one sample from the posterior of n records provably does; n is None where it is a secret."""
         weights = check_weights(data_weight, prior_weight)
+        if n is None:
+            return self._open_profile(*weights)
         # With no record there are no neighbours: μ = 0 says so.
         return self._profile(n, *weights) if checked_n(n) else GaussianProfile(0.0)
 
@@ -158,8 +170,8 @@ class Conjugate(ABC):
         data_weight, prior_weight = check_weights(data_weight, prior_weight)
         return self._with_prior(self.posterior(self._read_public(records), data_weight / prior_weight))
 
-    def worst_data(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return the statistics of neighbouring data sets among which the worst posteriors are, n >= 1."""
+    def worst_data(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return the statistics of neighbouring data sets among which the worst posteriors are, n >= 1 or None."""
         return self.reading.pairs(n)
 
     @classmethod

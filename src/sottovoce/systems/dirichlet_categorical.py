@@ -13,13 +13,14 @@ import numpy as np
 from sottovoce.facts import Category, Column
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import floor_float, log_up
-from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
+from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.readings import CategoryCounts, Statistics
 from sottovoce.readings.base import checked_n
 from sottovoce.systems.asking import Setting
 from sottovoce.systems.beta_bernoulli import unit_floor
-from sottovoce.systems.conjugate import Conjugate, check_weights
+from sottovoce.systems.conjugate import FAR, Conjugate, check_weights
 from sottovoce.systems.distributions import Dirichlet
 from sottovoce.systems.distributions.base import positive
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
@@ -142,8 +143,19 @@ class DirichletCategorical(Conjugate):
         others = n - 1 if self.alpha.size == 2 else 0
         return LikelihoodRatioProfile((BetaPairs(a, b, data_weight, others),))
 
-    def worst_data(self, n: int) -> list[tuple[Statistics, Statistics]]:
-        """Return the statistics behind `worst_pairs`: its posteriors less the prior."""
+    def _open_profile(self, data_weight: float, prior_weight: float) -> Profile:
+        least = floor_float(Fraction(prior_weight) * Fraction(float(self.alpha.min())))
+        return LikelihoodRatioProfile((GammaShapePairs(least, data_weight),), relation=ADD_REMOVE)
+
+    def worst_data(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
+        """Return the statistics behind `worst_pairs`: its posteriors less the prior.
+
+        Where n is None, one record more in the least category, beside many in another.
+        """
+        if n is None:
+            least = int(np.argmin(self.alpha))
+            rest = FAR * np.eye(self.alpha.size)[(least + 1) % self.alpha.size]
+            return [(Statistics(FAR + 1, rest + np.eye(self.alpha.size)[least]), Statistics(FAR, rest))]
         pairs = self.worst_pairs(n)[::2]
         counts = [tuple(np.rint(end.alpha - self.alpha) for end in pair) for pair in pairs]
         return [(Statistics(n, first), Statistics(n, second)) for first, second in counts]

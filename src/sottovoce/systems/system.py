@@ -40,7 +40,7 @@ class System(Protocol):
     ) -> tuple[tuple[Distribution, Distribution], ...]:
         """Return ordered pairs of neighbouring posteriors among which the Rényi divergence is largest."""
 
-    def profile(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
+    def profile(self, n: int | None, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
         """Return what one sample from the posterior of n records provably does."""
 
     def lambda_star(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> float:

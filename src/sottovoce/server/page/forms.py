@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -65,18 +66,14 @@ def share_target(purse: PrivacyFilter, percent: float) -> Promise:
 
 
 def scaled(target: Promise, factor: float) -> Promise:
-    """Return a promise of the same kind, its strength times a factor."""
+    """Return a promise of the same kind, about the same neighbours, its strength times a factor."""
     match target:
-        case ApproxDP(epsilon, delta):
-            return ApproxDP(epsilon * factor, delta)
-        case RenyiDP(order, epsilon):
-            return RenyiDP(order, epsilon * factor)
-        case PureDP(epsilon):
-            return PureDP(epsilon * factor)
+        case ApproxDP(epsilon, _) | RenyiDP(_, epsilon) | PureDP(epsilon):
+            return replace(target, epsilon=epsilon * factor)
         case ZeroConcentratedDP(rho):
-            return ZeroConcentratedDP(rho * factor)
+            return replace(target, rho=rho * factor)
         case GaussianDP(mu):
-            return GaussianDP(mu * factor)
+            return replace(target, mu=mu * factor)
     raise InvalidValue(f"no promise of this kind can be scaled: {target}")
 
 

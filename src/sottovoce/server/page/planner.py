@@ -140,7 +140,7 @@ def _widths(choices: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> M
     )
 
 
-def strengths(question: Question, config: DatasetConfig, n: int, mean: Any, kind: str) -> Markup | None:
+def strengths(question: Question, config: DatasetConfig, n: int | None, mean: Any, kind: str) -> Markup | None:
     """Return the forecast width against the strength of the promise, for the chosen mechanism."""
     target = parse_promise(question.target)
     system = model_of(question.system, question.column, question.where, config).system
@@ -169,7 +169,7 @@ def strengths(question: Question, config: DatasetConfig, n: int, mean: Any, kind
     return chart.svg()
 
 
-def _profiles(question: Question, config: DatasetConfig, n: int) -> tuple[Profile, Profile]:
+def _profiles(question: Question, config: DatasetConfig, n: int | None) -> tuple[Profile, Profile]:
     """Return what one draw does, and what the question costs with all its draws."""
     system = model_of(question.system, question.column, question.where, config).system
     made = calibrated(str(question.mechanism), system, n, parse_promise(question.target))
@@ -182,7 +182,7 @@ def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[
     Counted in the whole budget's own units, so that it holds for questions chosen as the answers come in.
     """
     purse = purse_of(remaining["whole"])
-    price = purse.cost(one_guess(ERROR))
+    price = purse.cost(one_guess(ERROR).about(purse.budget.relation))
     # A promise that nobody can reach, such as one at order infinity, would leave nothing to draw.
     end = max(price, purse.limit)
     left = answers_left(purse, profile, ERROR)
@@ -218,7 +218,9 @@ def _fits(purse: PrivacyFilter, profile: Profile) -> float:
     return math.inf if cost == 0 else max(int((purse.limit - purse.spent) / cost + 1e-9), 0)
 
 
-def shortfalls(question: Question, config: DatasetConfig, n: int, purses: Mapping[str, PrivacyFilter]) -> list[str]:
+def shortfalls(
+    question: Question, config: DatasetConfig, n: int | None, purses: Mapping[str, PrivacyFilter]
+) -> list[str]:
     """Return, for each budget that does not cover a question, what it would cost and what is left."""
     _, cost = _profiles(question, config, n)
     told = []
@@ -235,7 +237,7 @@ def shortfalls(question: Question, config: DatasetConfig, n: int, purses: Mappin
 
 
 def cheaper(
-    question: Question, config: DatasetConfig, n: int, purses: Sequence[PrivacyFilter]
+    question: Question, config: DatasetConfig, n: int | None, purses: Sequence[PrivacyFilter]
 ) -> dict[str, Any] | None:
     """Return the strongest of some weaker copies of a question that every budget still covers, if one does."""
     target = parse_promise(question.target)
