@@ -145,7 +145,7 @@ def run(out: Path, tables: int, processes: int, sizes: Sequence[int] = SIZES) ->
 
 def main(*, quick: bool = False) -> None:
     """Show a few cells."""
-    from benchmarks.timing import show  # noqa: PLC0415 - the simulation itself needs little
+    from benchmarks.timing import show
 
     with tempfile.TemporaryDirectory() as folder:
         found = run(Path(folder) / "coverage.csv", 10 if quick else 40, 2, (500,) if quick else (2_000,))
