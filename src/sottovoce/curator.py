@@ -19,6 +19,7 @@ import numpy as np
 
 from sottovoce.answers.asking import parse_spend
 from sottovoce.answers.notebook import asked_in_words, curator_html
+from sottovoce.answers.rows_kept import RowsOfPersons
 from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
@@ -87,7 +88,7 @@ class Draft:
     release: Release
 
 
-class Curator(PaidVerbs):
+class Curator(PaidVerbs, RowsOfPersons):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters
@@ -237,6 +238,13 @@ class Curator(PaidVerbs):
             )
 
     @property
+    def whom(self) -> str | None:
+        """Who is protected, where the facts say whose a row is: a sentence for whoever reads an answer."""
+        if self.protects_rows_of_persons:
+            return "Protected is a row, not a person"
+        return None if self.person is None else "Protected is a person, with all rows of theirs"
+
+    @property
     def _unit(self) -> str:
         """What a record is: of a person, all that is there of one."""
         return "record" if self.person is None else "person"
@@ -266,9 +274,7 @@ class Curator(PaidVerbs):
 
         A mechanism is then shown one record a person, the average of theirs or one row; see `Table.read`.
         """
-        if self.person is None or profile.relation.unit == "person":
-            return profile
-        return profile.about(replace(profile.relation, unit="person"))
+        return profile.shown_to(self.budget.relation)
 
     def _same_data(self, *, named: bool) -> Budget | None:
         """Return the budget that this data has under another name, or refuse a second one."""
@@ -440,7 +446,7 @@ class Curator(PaidVerbs):
         Follow it with `make` and `record`, or with `give_up`.
         """
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
-        missing = self._missing(column) if missing is None else missing
+        missing = self._missing(column) if missing is None and column != self.person else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         draws, told = check_draws(draws), _told(about)
@@ -645,7 +651,8 @@ class Curator(PaidVerbs):
 
     def __repr__(self) -> str:
         n = "private" if self.budget.n is None else f"{self.budget.n:,}"
-        return f"Curator({self.dataset!r}, n={n}, budget {self.budget.promise})"
+        rows = ", of a row, not a person" if self.protects_rows_of_persons else ""
+        return f"Curator({self.dataset!r}, n={n}, budget {self.budget.promise}{rows})"
 
     def _repr_html_(self) -> str:
         n = "a secret" if self.budget.n is None else f"{self.budget.n:,}"
