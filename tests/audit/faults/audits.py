@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.faults import served
+from audit.faults import relations, served
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.checks import CheckResult, run_check
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
@@ -49,6 +49,7 @@ AUDITS: dict[str, Callable[[], AuditReport | CheckResult]] = {
     "audit of a Langevin chain": _chain,
     served.ANSWERS: served.answers,
     served.REFUSALS: served.refusals,
+    relations.SERVED: relations.served,
 }
 
 

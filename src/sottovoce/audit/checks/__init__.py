@@ -14,13 +14,15 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 _IDEAS = (
     *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
     *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains"),
-    *("looks", "predictions", "tables", "persons"),
+    *("looks", "predictions", "tables", "relations", "secrets_kept", "persons"),
 )
 _NEEDS = {
     "chains": ("jax", "sklearn"),
     "looks": ("jax", "formulaic"),
     "predictions": ("jax",),
     "tables": ("ibis", "pyarrow"),
+    "relations": ("jax", "formulaic"),
+    "secrets_kept": ("ibis", "pyarrow"),
 }
 
 
