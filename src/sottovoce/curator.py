@@ -19,6 +19,7 @@ import numpy as np
 
 from sottovoce.answers.asking import parse_spend
 from sottovoce.answers.notebook import asked_in_words, curator_html
+from sottovoce.answers.rows_kept import RowsOfPersons
 from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
@@ -37,9 +38,9 @@ from sottovoce.readings import Looks, Seen
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
 
 _LONGEST_PURPOSE = 300
+_ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
 _SECRET_GRID = 1.0
 """Where n is a secret, answers leave after whole seconds unless said otherwise: reading takes as long as n says."""
-_ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
 
 
 @runtime_checkable
@@ -51,7 +52,7 @@ class Records(Protocol):
         """The names and types of the columns: public."""
 
     def count(self) -> int:
-        """Return n, the number of records, asked only where it is public. Of persons a curator asks ``count(column)``."""
+        """Return n, the number of records; asked only where it is public. Of persons, ``count(column)`` is asked."""
 
     def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
         """Raise what `read` would raise for this question, without reading a record."""
@@ -87,7 +88,7 @@ class Draft:
     release: Release
 
 
-class Curator(PaidVerbs):
+class Curator(PaidVerbs, RowsOfPersons):
     """Releases from one data set, each charged to its budget before any record is read.
 
     Parameters
@@ -212,11 +213,7 @@ class Curator(PaidVerbs):
                 raise InvalidValue(f"{self.dataset!r} has no budget in {self._ledger.url}; say budget=... to open it")
             facts: dict[str, Any] = {"n": n, "schema": schema, "order": order, "who": self.who}
             return self._ledger.open_budget(self.dataset, promise, **facts, source=self._source())
-        if found.relation.unit != self._unit:
-            raise InvalidValue(
-                f"the budget of {self.dataset!r} was opened for "
-                + ("persons; name the Person in the facts, and leave protect= out" if self.person is None else _ROWS)
-            )
+        self._check_unit(found)
         if promise is not None and promise != found.promise:
             raise InvalidValue(f"the budget of {self.dataset!r} is {found.promise} and never changes. Got {promise}")
         if order is not None and order != found.filter["order"]:
@@ -232,6 +229,20 @@ class Curator(PaidVerbs):
         if found.source is not None and self._origin is not None:
             self._check_source(found.source)
         return found
+
+    def _check_unit(self, found: Budget) -> None:
+        if found.relation.unit != self._unit:
+            raise InvalidValue(
+                f"the budget of {self.dataset!r} was opened for "
+                + ("persons; name the Person in the facts, and leave protect= out" if self.person is None else _ROWS)
+            )
+
+    @property
+    def whom(self) -> str | None:
+        """Who is protected, where the facts say whose a row is: a sentence for whoever reads an answer."""
+        if self.protects_rows_of_persons:
+            return "Protected is a row, not a person"
+        return None if self.person is None else "Protected is a person, with all rows of theirs"
 
     @property
     def _unit(self) -> str:
@@ -263,9 +274,7 @@ class Curator(PaidVerbs):
 
         A mechanism is then shown one record a person, the average of theirs or one row; see `Table.read`.
         """
-        if self.person is None or profile.relation.unit == "person":
-            return profile
-        return profile.about(replace(profile.relation, unit="person"))
+        return profile.shown_to(self.budget.relation)
 
     def _same_data(self, *, named: bool) -> Budget | None:
         """Return the budget that this data has under another name, or refuse a second one."""
@@ -437,7 +446,7 @@ class Curator(PaidVerbs):
         Follow it with `make` and `record`, or with `give_up`.
         """
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
-        missing = self._missing(column) if missing is None else missing
+        missing = self._missing(column) if missing is None and column != self.person else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
         budget = self.budget if part is None else self._part(part)
         draws, told = check_draws(draws), _told(about)
@@ -606,11 +615,8 @@ class Curator(PaidVerbs):
                 "condition (where=...)"
             )
         if mechanism.n != self.budget.n:
-            has = (
-                f"keeps its number of {self._units} a secret"
-                if self.budget.n is None
-                else f"has {self.budget.n} {self._units}"
-            )
+            many = self._units
+            has = f"keeps its number of {many} a secret" if self.budget.n is None else f"has {self.budget.n} {many}"
             raise InvalidValue(
                 f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.budget.n}"
             )
@@ -647,7 +653,8 @@ class Curator(PaidVerbs):
 
     def __repr__(self) -> str:
         n = "private" if self.budget.n is None else f"{self.budget.n:,}"
-        return f"Curator({self.dataset!r}, n={n}, budget {self.budget.promise})"
+        rows = ", of a row, not a person" if self.protects_rows_of_persons else ""
+        return f"Curator({self.dataset!r}, n={n}, budget {self.budget.promise}{rows})"
 
     def _repr_html_(self) -> str:
         n = "a secret" if self.budget.n is None else f"{self.budget.n:,}"

@@ -64,7 +64,7 @@ def cell_profile(
 
 
 def _counts_profile(reading: GroupMoments | CellCounts, noise: IntegerNoise, relation: Relation) -> Profile:
-    """Return what noise on counts provably does, exact where one or two counts move by one."""
+    """Return what noise on counts provably does, exact where so many counts move by one."""
     blocks = reading.blocks(None if relation.hides_n else 1)
     move = blocks[0].movement
     if noise.kind == "gaussian" and not move.cells:  # of a person with several rows, any counts may move

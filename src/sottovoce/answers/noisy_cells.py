@@ -102,8 +102,7 @@ class NoisyCells(Mechanism):
         """What one release provably does: exact where only counts are released, a proven bound elsewhere."""
         if self.n == 0:  # no record, no neighbour
             return ZeroConcentratedProfile(0.0)
-        found = cell_profile(self.reading, self.noise, self.scale, self.relation)
-        return found.about(self.relation.of_person()) if self.system.facts.person else found
+        return cell_profile(self.reading, self.noise, self.scale, self.relation)
 
     @classmethod
     def calibrate(
@@ -144,16 +143,15 @@ class NoisyCells(Mechanism):
     def _calibrated(cls, system: Question, n: int | None, target: Promise, kind: NoiseKind) -> Self:
         if kind not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {kind!r}")
-        relation = REPLACE_ONE if n is not None else ADD_REMOVE
-        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
+        relation = replace(REPLACE_ONE if n is not None else ADD_REMOVE, unit=target.relation.unit)
 
         def scale_for(reading: GroupMoments | CellCounts) -> float:
             counted = n is not None and not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
-            counted = counted and bool(reading.blocks(n)[0].movement.cells)
+            counted &= bool(reading.blocks(n)[0].movement.cells)
 
             def profile(inverse: float) -> Profile:
                 if counted:  # two counts that move by one tell no more than one that moves by two; far quicker
-                    return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND)
+                    return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND, relation=relation)
                 return cell_profile(reading, kind, 1 / inverse, relation)
 
             return 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale")

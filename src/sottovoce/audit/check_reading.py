@@ -206,9 +206,10 @@ def _engine(reading: Reading) -> tuple[bool, str]:
         return True, "no query is known for it"
     records = typical_records(reading)
     records += [(None,) * len(records[0])]
-    names = [f"column {k}" for k in range(len(records[0]))]
+    shown = [(*record, place) for place, record in enumerate(records)] if reading.persons else records
+    names = [f"column {k}" for k in range(len(shown[0]))]
     column = names if len(names) > 1 or reading.vector else names[0]
-    with open_table(frame_of(records, names)) as table:
+    with open_table(frame_of(shown, names)) as table:
         try:
             table.check(reading, column)
         except InvalidValue:

@@ -30,6 +30,10 @@ def ask(
     n: Annotated[
         str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
     ] = None,
+    protect: Annotated[
+        str | None,
+        typer.Option(help="'rows' where a row is to be protected, not a person, though the facts say whose it is."),
+    ] = None,
     spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
     verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
@@ -77,6 +81,7 @@ def ask(
         facts=facts_beside(beside) if facts is None else facts,
         dataset=dataset,
         n=n,  # type: ignore[arg-type]  # what is neither is refused there
+        protect=protect,
         who=who,
     )
     with curator:
@@ -90,13 +95,13 @@ def ask(
             idempotency_key=key,
             purpose=purpose,
         )
-        left = curator.left()
+        left, whom = curator.left(), curator.whom
     if csv is not None:
         written(lambda: answer.table.to_csv(csv, index=False), csv)
     if plot is not None:
         written(lambda: answer.plot().savefig(plot), plot)
     if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left})
+        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
         return
     names = asking.label_names
     rows = [
@@ -105,7 +110,7 @@ def ask(
     ]
     header = (*names, "estimate", "low", "high", "of it privacy")
     console.print(table(asking.describe(), header, rows, left=max(len(names), 0)))
-    console.print(f"{answer.footing()}. {left}.")
+    console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
 
 
 def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cell: bool) -> Any:

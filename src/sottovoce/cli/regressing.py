@@ -34,6 +34,10 @@ def regress(
     n: Annotated[
         str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
     ] = None,
+    protect: Annotated[
+        str | None,
+        typer.Option(help="'rows' where a row is to be protected, not a person, though the facts say whose it is."),
+    ] = None,
     spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
     where: Annotated[str | None, typer.Option(help="Only records for which this holds.")] = None,
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
@@ -57,6 +61,7 @@ def regress(
         facts=facts_beside(beside) if facts is None else facts,
         dataset=dataset,
         n=n,  # type: ignore[arg-type]  # what is neither is refused there
+        protect=protect,
         who=who,
     )
     with curator:
@@ -69,14 +74,14 @@ def regress(
             level=level,
             idempotency_key=key,
         )
-        left = curator.left()
+        left, whom = curator.left(), curator.whom
     if csv is not None:
         written(lambda: answer.table.to_csv(csv, index=False), csv)
     if plot is not None:
         written(lambda: answer.plot().savefig(plot), plot)
     if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left})
+        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
         return
     header, rows = answer.lines()
     console.print(table(answer.question.describe(), header, [[escape(cell) for cell in row] for row in rows], left=1))
-    console.print(f"{answer.footing()}. {left}.")
+    console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))

@@ -106,8 +106,13 @@ class Mechanism(ABC):
 
     @property
     def relation(self) -> Relation:
-        """Which data sets are neighbours: one record replaced, or where n is a secret added or removed."""
-        return ADD_REMOVE if self.n is None else REPLACE_ONE
+        """Which data sets are neighbours: one record replaced, or where n is a secret added or removed.
+
+        Where the facts of what is asked say whose a row is, a record is a person.
+        """
+        found = ADD_REMOVE if self.n is None else REPLACE_ONE
+        facts = getattr(self.system, "facts", None)
+        return found if getattr(facts, "person", None) is None else found.of_person()
 
     @property
     def known_n(self) -> int:

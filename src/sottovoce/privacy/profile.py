@@ -203,6 +203,16 @@ class Profile(ABC):
         inner = {f.name: _about(getattr(self, f.name), relation) for f in fields(self) if f.init}
         return replace(self, **inner | {"relation": relation})
 
+    def shown_to(self, relation: Relation) -> Profile:
+        """Return the claim of a mechanism about its records where who shows them takes each to be of `relation`'s unit.
+
+        Where that is a person, a mechanism is shown one record a person, so what it claims of a record it claims of a
+        person. Any other claim stays what it is.
+        """
+        if relation.unit in (self.relation.unit, REPLACE_ONE.unit):
+            return self
+        return self.about(replace(self.relation, unit=relation.unit))
+
     def replacing(self) -> Profile:
         """Return what a claim about one record added or removed says of one replaced: a removal and an addition.
 

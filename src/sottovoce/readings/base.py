@@ -156,10 +156,10 @@ class Reading(ABC):
     word: ClassVar[str]
     vector: ClassVar[bool] = False
     """Whether a record is several columns."""
-    hides_n: ClassVar[bool] = False
-    """Whether it knows how far one record added or removed moves its total: n may then be a secret."""
     persons: ClassVar[bool] = False
     """Whether the last column says whose a row is, and a record is a person."""
+    hides_n: ClassVar[bool] = False
+    """Whether it knows how far one record added or removed moves its total: n may then be a secret."""
 
     # What a kind implements.
 

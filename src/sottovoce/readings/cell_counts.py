@@ -44,9 +44,9 @@ class CellCounts(Reading):
 
     word: ClassVar[str] = "cell counts"
     vector: ClassVar[bool] = True
-    hides_n: ClassVar[bool] = True
     fine: ClassVar[int] = 1
     """How many steps a count of one has."""
+    hides_n: ClassVar[bool] = True
     measures: ClassVar[tuple[()]] = ()
     moments: ClassVar[int] = 0
     squared: ClassVar[bool] = False

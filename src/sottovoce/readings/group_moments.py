@@ -101,9 +101,9 @@ class GroupMoments(Reading):
 
     word: ClassVar[str] = "group moments"
     vector: ClassVar[bool] = True
-    hides_n: ClassVar[bool] = True
     fine: ClassVar[int] = 1
     """How many steps a count of one has."""
+    hides_n: ClassVar[bool] = True
     groups: tuple[tuple[Hashable, ...], ...]
     others: tuple[int, ...]
     edges: tuple[float, ...] = ()

@@ -136,10 +136,10 @@ class PersonPlaces(CellCounts):
     def movement(self, n: int | None) -> Movement:
         """Return how far one person moves the counts: all places of theirs away from some, and towards others.
 
-        Where n is None one person is added or removed, and takes their places once.
+        Where n is None, a person more brings places and takes none away.
         """
-        k, times = self.each, 1 if n is None else 2
-        return Movement(1.0, times if k == 1 else 0, int(k == 1), float(times * k * k), float(times * k))
+        k, sides = self.each, 1 if n is None else 2
+        return Movement(1.0, sides if k == 1 else 0, int(k == 1), float(sides * k * k), float(sides * k))
 
     def blocks(self, n: int | None) -> tuple[Block, ...]:
         """Return the counts as one block."""
@@ -158,17 +158,13 @@ class PersonPlaces(CellCounts):
         return self.gathered(n, whole, [])
 
     def pairs(self, n: int | None) -> list[tuple[Statistics, Statistics]]:
-        """Return the first person with all places in the first cell, and with all of them elsewhere.
-
-        Where n is None, there with all places in the first cell, or not at all.
-        """
+        """Return the first person with all places in the first cell, and elsewhere; where n is None, there or not."""
         last = self.cells - 1
-        rest = np.zeros(self.cells)
         if n is None:
-            rest[last] = self.each
-            more = rest.copy()
-            more[0] += self.each
-            return [(self.gathered(2, more, []), self.gathered(1, rest, []))]
+            alone = np.zeros(self.cells)
+            alone[0] = self.each
+            return [(self.gathered(1, alone, []), self.gathered(0, 0 * alone, []))]
+        rest = np.zeros(self.cells)
         rest[last] = (n - 1) * self.each
         first, second = rest.copy(), rest.copy()
         first[0] += self.each

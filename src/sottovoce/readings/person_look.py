@@ -112,10 +112,10 @@ class PersonLook(Look):
         return self.read(self.arranged(records))
 
     def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
-        """Say whether two data sets, or what is seen of them, can differ by one person replaced, or added or removed."""
+        """Say whether two data sets, or what is seen of them, can differ by one person replaced, or added."""
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
-            more = abs(_persons(first) - _persons(second))
-            return _persons_apart(first, second) <= 1 and more == int(relation.hides_n)
+            sizes = [len(whose(held.columns[-1])[1]) for held in (first, second)]
+            return _persons_apart(first, second) <= 1 and abs(sizes[0] - sizes[1]) == relation.hides_n
         return super().neighbours(first, second, relation)
 
 

@@ -106,8 +106,7 @@ class AdaptiveLooks(Mechanism):
     @classmethod
     def calibrate(cls, system: Formula, n: int | None, target: Promise) -> Self:
         """Return the looks with the least noise that keep the promise."""
-        relation = ADD_REMOVE if n is None else REPLACE_ONE
-        target = target.under(replace(target.relation, unit="record"))  # a record is a person, where there are some
+        relation = replace(ADD_REMOVE if n is None else REPLACE_ONE, unit=target.relation.unit)
         rho = largest_keeping(lambda r: ZeroConcentratedProfile(r, relation=relation), target, high=1e4, name="rho")
         return cls(system, n, rho)
 
@@ -124,8 +123,7 @@ class AdaptiveLooks(Mechanism):
     @property
     def profile(self) -> Profile:
         """What all looks cost."""
-        found = ZeroConcentratedProfile(0.0 if self.n == 0 else self.rho, relation=self.relation)
-        return found.about(self.relation.of_person()) if self.system.facts.person else found
+        return ZeroConcentratedProfile(0.0 if self.n == 0 else self.rho, relation=self.relation)
 
     def cost(self, draws: int = 1) -> Profile:
         """Return the profile: any number of samples of the released posterior is free."""

@@ -58,6 +58,8 @@ class DatasetConfig:
     columns: Mapping[str, ColumnConfig]
     n: Literal["private"] | None = None
     """``"private"`` where the number of records is a secret."""
+    protect: Literal["persons", "rows"] | None = None
+    """Who is protected: persons where a column says whose a row is, unless ``"rows"`` is said."""
     order: Order | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
@@ -249,6 +251,7 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
         source=section.address("source"),
         budget=budget,
         n=n,
+        protect=_protect(section),
         order=float(order) if numbered else order,
         types=_types(section),
         title=section.text("title", name),
@@ -262,6 +265,13 @@ def _dataset(name: str, section: Section) -> DatasetConfig:
     if not dataset.columns:
         raise InvalidValue(f"[{section.where}] has no columns; add a table such as [{section.where}.columns.smoker]")
     return dataset
+
+
+def _protect(section: Section) -> Literal["persons", "rows"] | None:
+    said = section.take("protect")
+    if said is None or said in ("persons", "rows"):
+        return said  # type: ignore[no-any-return]
+    raise section.fail("protect", '"persons" or "rows"', said)
 
 
 def _types(section: Section) -> dict[str, str]:

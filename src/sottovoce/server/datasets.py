@@ -38,17 +38,22 @@ class _Remembered:
         self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
         self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._read)
 
-    @functools.cached_property
-    def _count(self) -> int:
-        return int(self._table.count())
+        self._persons: Any = None
+        self.count = functools.lru_cache(self._count)
 
-    def count(self) -> int:
-        return self._count
+    def _count(self, person: str | None = None) -> int:
+        return int(self._table.count(person))
 
-    def check(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> None:
+    def check(
+        self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None, persons: Any = None
+    ) -> None:
+        self._persons = persons  # of one data set, always the same
         self._checked(getattr(reading, "reading", reading), _key(column), where, missing)
 
-    def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
+    def read(
+        self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None, persons: Any = None
+    ) -> Seen:
+        self._persons = persons
         asked = (getattr(reading, "reading", reading), _key(column), where, missing)
         # Rows are as large as the table, and are let go after each answer.
         return self._read(*asked) if isinstance(asked[0], ClippedRows) else self._known(*asked)
@@ -58,11 +63,11 @@ class _Remembered:
 
     def _check(self, reading: Any, column: Any, where: str | None, missing: Any) -> None:
         with self._checking:
-            self._table.check(reading, column, where=where, missing=missing)
+            self._table.check(reading, column, where=where, missing=missing, persons=self._persons)
 
     def _read(self, reading: Any, column: Any, where: str | None, missing: Any) -> Seen:
         with self._turn:
-            found: Seen = self._table.read(reading, column, where=where, missing=missing)
+            found: Seen = self._table.read(reading, column, where=where, missing=missing, persons=self._persons)
         return found
 
 
@@ -79,7 +84,7 @@ class Dataset:
             table = _Remembered(opened.enter_context(open_table(config.source, types=config.types, facts=config.facts)))
             _check_columns(config, table.schema)
             options: dict[str, Any] = {"dataset": config.name, "order": config.order, "who": "server"}
-            options |= {"facts": config.facts, "n": config.n}
+            options |= {"facts": config.facts, "n": config.n, "protect": config.protect}
             self.curator = opened.enter_context(Curator(table, ledger, config.budget, **options))
             self.parts = {
                 analyst.name: self._open_part(analyst) for analyst in analysts if config.name in analyst.budgets
@@ -109,6 +114,8 @@ class Dataset:
             "title": self.config.title,
             "description": self.config.description,
             "n": self.budget.n,
+            "unit": self.budget.relation.unit,
+            "rows_of_persons": self.curator.protects_rows_of_persons,
             "budget": self.budget.promise.to_dict(),
             "mechanisms": list(self.config.mechanisms or CONJUGATE),
             "conditions": self.config.conditions,

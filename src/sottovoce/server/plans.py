@@ -97,7 +97,7 @@ def plain_all(values: dict[str, Any]) -> dict[str, Any]:
 
 def priced(profile: Profile, budget: Budget, spent: Fraction) -> dict[str, Any]:
     """Return what an answer costs a budget, and how many such answers are left; null where it never fits."""
-    cost = price(budget, profile)
+    cost = price(budget, profile.shown_to(budget.relation))
     if not math.isfinite(cost):
         return {"cost": None, "answers": 0}
     left = max(Fraction(budget.limit) - spent, Fraction(0))

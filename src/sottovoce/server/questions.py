@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.curator import Curator
@@ -229,8 +229,9 @@ def calibrated(name: str, system: Any, n: int | None, target: Promise) -> Mechan
 
     A promise that names no relation is about the neighbours that a data set of this n has.
     """
-    if n is None and target.relation == REPLACE_ONE:
+    if n is None and target.relation.kind == REPLACE_ONE.kind:
         target = target.under(ADD_REMOVE)
+    target = target.under(replace(target.relation, unit=REPLACE_ONE.unit))  # it is shown one record a person
     return _calibrated(name, canonical(system.to_dict()), n, target)
 
 

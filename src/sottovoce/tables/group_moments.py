@@ -116,16 +116,15 @@ def _double(asked: Asked, name: str) -> Any:
 def _steps(engine: Engine, value: Any, scale: Scale, filler: float | None) -> Any:
     """Return t in whole steps, null where the number is missing; NaN goes first, for engines order it differently."""
     missing = ibis.null("int64") if filler is None else ibis.literal(int(scale.steps(np.array([filler]))[0]))
-    off = value - number(scale.middle)
+    off = ibis.greatest(ibis.least(value, number(scale.high)), number(scale.low)) - number(scale.middle)
     inner = engine.integer(off * number(scale.factor))
-    return ibis.cases(
-        (value.isnan(), missing),
-        (value < number(scale.low), -STEPS),
-        (value > number(scale.high), STEPS),
-        (off.between(number(-scale.least), number(scale.least)), 0),
-        (value.notnull(), ibis.greatest(ibis.least(inner, STEPS), -STEPS)),
-        else_=missing,
-    ).cast("int64")
+    ends = np.array([scale.low, scale.high]) - scale.middle
+    if np.abs(ends * scale.factor).max() >= STEPS + 0.5:  # bounds so close for their size that the middle is none
+        inner = ibis.greatest(ibis.least(inner, STEPS), -STEPS)
+    odd = [(value.isnan(), missing), (value.isnull(), missing)]
+    if not abs(scale.middle) * scale.factor > 2.0**-900:  # a number may lie so near the middle that its product is none
+        odd.append((off.between(number(-scale.least), number(scale.least)), ibis.literal(0)))
+    return ibis.cases(*odd, else_=inner).cast("int64")
 
 
 def _bin(value: Any, inner: tuple[float, ...], missing: int) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Vector
 from sottovoce.facts.columns import Column
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.readings import ClippedSum, Reading, Statistics
+from sottovoce.readings import CategoryCounts, ClippedSum, Reading, Statistics
 from sottovoce.readings.group_moments import STEPS, Scale
 from sottovoce.tables.columns import field
 from sottovoce.tables.cross_counts import category_code
@@ -23,7 +23,7 @@ from sottovoce.tables.persons import first_rows, person_of
 from sottovoce.tables.plans import PLANS, Asked, Plan
 from sottovoce.tables.sums import clipped
 
-__all__ = ["one_a_person"]
+__all__ = ["one_a_person", "rows_a_person"]
 
 
 def one_a_person(
@@ -51,6 +51,19 @@ def one_a_person(
         return _average(asked, reading, facts.person)
     chosen = _one_row(asked, facts, [*asked.names, *conditions], persons.key)
     plan: Plan = PLANS[reading.word](replace(asked, records=chosen, kept=kept(chosen)), reading)
+    return plan
+
+
+def rows_a_person(asked: Asked, reading: CategoryCounts) -> Plan:
+    """Plan how many persons have 1, 2, … rows: the categories; more than the last count as the last."""
+    if not all(isinstance(size, int) and size >= 1 for size in reading.categories):
+        raise InvalidValue("how many rows a person has is counted in categories 1, 2 and so on")
+    (name,), most = asked.names, max(size for size in reading.categories if isinstance(size, int))
+    rows = asked.records.select(p=person_of(asked.records, name))
+    rows = rows.filter(rows.p.notnull())
+    each = rows.group_by("p").aggregate(rows=rows.count().cast("int64"))
+    each = asked.engine.stage(each.select(**{name: ibis.least(each["rows"], ibis.literal(most))}))
+    plan: Plan = PLANS[reading.word](replace(asked, records=each), reading)
     return plan
 
 

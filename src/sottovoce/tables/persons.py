@@ -5,6 +5,8 @@ Whole numbers are added, divided once as doubles and rounded, so every engine fi
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,8 +53,11 @@ def person_moments(asked: Asked, reading: PersonMoments) -> Plan:
     steps = measured(asked, numbers, reading.averaged, reading.fillers)
     shape = [len(categories) for categories in reading.groups]
     person = person_of(asked.records, last)
-    placed = placed_rows(asked, shape, group_codes(asked, reading, groups), steps, p=person)
-    each = _commonest(asked.engine, placed, shape, len(steps))
+    if groups or not steps:
+        placed = placed_rows(asked, shape, group_codes(asked, reading, groups), steps, p=person)
+        each = _commonest(asked.engine, placed, shape, len(steps))
+    else:
+        each = _averages(asked, steps, person)
     if reading.edges:
         inner = [int(edge) for edge in reading.inner]
         below = [(each.t0 < edge, i) for i, edge in enumerate(inner)]
@@ -129,6 +134,26 @@ def person_look(asked: Asked, reading: PersonLook) -> Plan:
     return looked(engine, each, sums_of(each, reading, lambda i, j: each[f"h{i}_{j}"]))
 
 
+def _averages(asked: Asked, steps: list[Any], person: Any) -> Any:
+    """Return one row a person: the averages over their rows, in the one cell there is, or -1 where no row counts."""
+    engine, names = asked.engine, [f"t{i}" for i in range(len(steps))]
+    kept = {} if asked.kept is None else {"kept": asked.kept.fill_null(False)}
+    rows = engine.stage(asked.records.select(p=person, **dict(zip(names, steps, strict=True)), **kept))
+    if kept or len(names) > 1:
+        conditions = [rows[name].notnull() for name in names] + [rows[name] for name in kept]
+        inside = functools.reduce(operator.and_, conditions)
+        rows = rows.select(
+            p=rows.p, **{name: ibis.cases((inside, rows[name]), else_=ibis.null("int64")) for name in names}
+        )
+    rows = rows.filter(rows.p.notnull())
+    each = rows.group_by("p").aggregate(
+        rows=rows.t0.count().cast("float64"), **{name: engine.added(rows[name]).fill_null(0.0) for name in names}
+    )
+    cell = ibis.cases((each["rows"] > number(0.0), 0), else_=-1).cast("int64")
+    below = ibis.greatest(each["rows"], number(1.0))
+    return engine.stage(each.select(cell=cell, **{name: engine.integer(each[name] / below) for name in names}))
+
+
 def _commonest(engine: Engine, placed: Any, shape: Sequence[int], sums: int) -> Any:
     """Return one row a person: the cell that most of their rows are in, -1 for none, and the averages over those."""
     placed = engine.stage(placed.filter(placed.p.notnull()))
@@ -136,27 +161,19 @@ def _commonest(engine: Engine, placed: Any, shape: Sequence[int], sums: int) -> 
     cells = 1
     for size in shape:
         cells *= size
-    if cells == 1:  # one cell, or none: a row outside adds zeros
-        each = placed.group_by("p").aggregate(
-            rows=ibis.cases((placed.cell >= 0, 1), else_=0).sum().cast("float64"),
-            **{name: engine.added(placed[name]) for name in names},
-        )
-        cell = ibis.cases((each["rows"] > number(0.0), 0), else_=-1).cast("int64")
-    else:
-        by = placed.group_by("p", "cell").aggregate(
-            rows=placed.count().cast("int64"), **{name: engine.added(placed[name]) for name in names}
-        )
-        # Most rows first, then the first cell; no two cells of a person have the same rank.
-        rank = ibis.cases((by.cell >= 0, by["rows"] * (cells + 1) + (cells - by.cell)), else_=0)
-        by = engine.stage(by.mutate(rank=rank))
-        each = by.group_by("p").aggregate(
-            rows=by["rows"].argmax(by["rank"]).cast("float64"),
-            cell=by.cell.argmax(by["rank"]),
-            **{name: by[name].argmax(by["rank"]) for name in names},
-        )
-        cell = each.cell
+    by = placed.group_by("p", "cell").aggregate(
+        rows=placed.count().cast("int64"), **{name: engine.added(placed[name]) for name in names}
+    )
+    # Most rows first, then the first cell; no two cells of a person have the same rank.
+    rank = ibis.cases((by.cell >= 0, by["rows"] * (cells + 1) + (cells - by.cell)), else_=0)
+    by = engine.stage(by.mutate(rank=rank))
+    each = by.group_by("p").aggregate(
+        rows=by["rows"].argmax(by["rank"]).cast("float64"),
+        cell=by.cell.argmax(by["rank"]),
+        **{name: by[name].argmax(by["rank"]) for name in names},
+    )
     below = ibis.greatest(each["rows"], number(1.0))
-    return engine.stage(each.select(cell=cell, **{name: engine.integer(each[name] / below) for name in names}))
+    return engine.stage(each.select(cell=each.cell, **{name: engine.integer(each[name] / below) for name in names}))
 
 
 def first_rows(

@@ -8,11 +8,11 @@ from typing import Any, Self
 from sottovoce.facts import Facts
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import Reading
+from sottovoce.readings import CategoryCounts, Reading
 from sottovoce.tables.columns import field, is_text
 from sottovoce.tables.conditions import condition
 from sottovoce.tables.engine import engine_of, fetch_batches, fetch_row, fetch_rows, guarded
-from sottovoce.tables.one_a_person import one_a_person
+from sottovoce.tables.one_a_person import one_a_person, rows_a_person
 from sottovoce.tables.origin import Origin
 from sottovoce.tables.persons import person_of
 from sottovoce.tables.plans import PLANS, Asked, Plan
@@ -164,6 +164,8 @@ class Table:
             field(records, name)
         asked = Asked(self._engine, records, tuple(names), kept(records), missing)
         if persons is not None and whose is not None:
+            if names == [whose] and isinstance(reading, CategoryCounts) and where is None:
+                return rows_a_person(asked, reading)
             if whose in (names[:-1] if reading.persons else names) or whose in conditions:
                 raise InvalidValue(f"{whose!r} says whose a row is; nobody is asked about it")
             if not reading.persons:

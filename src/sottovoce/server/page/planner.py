@@ -185,7 +185,8 @@ def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[
     price = purse.cost(one_guess(ERROR).about(purse.budget.relation))
     # A promise that nobody can reach, such as one at order infinity, would leave nothing to draw.
     end = max(price, purse.limit)
-    left = answers_left(purse, profile, ERROR)
+    left = answers_left(purse, profile.shown_to(purse.budget.relation), ERROR)
+    profile = profile.shown_to(purse.budget.relation)
     fits = _fits(purse, profile)
     stops = [
         (purse.limit / end, f"the budget ends here ({purse.limit / price:.0%})", "limit"),
@@ -225,7 +226,7 @@ def shortfalls(
     _, cost = _profiles(question, config, n)
     told = []
     for words, purse in purses.items():
-        asked = purse.cost(cost)
+        asked = purse.cost(cost.shown_to(purse.budget.relation))
         if purse.fits(asked):
             continue
         left = percent(max(1 - purse.spent / purse.limit, 0.0)) if purse.limit else "0 %"
@@ -249,6 +250,6 @@ def cheaper(
             cost = calibrated(str(question.mechanism), system, n, weaker).cost(question.draws)
         except SottovoceError:
             continue
-        if all(purse.can_spend(cost) for purse in purses):
+        if all(purse.can_spend(cost.shown_to(purse.budget.relation)) for purse in purses):
             return {"target": str(weaker), "factor": factor, "question": replace(question, target=str(weaker))}
     return None

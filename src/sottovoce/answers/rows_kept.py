@@ -1,0 +1,165 @@
+"""How many rows of a person to count: what k keeps, paid for, and what k costs in noise, free."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sottovoce.answers.cell_noise import cell_profile
+from sottovoce.answers.intervals import checked_level, shortest
+from sottovoce.facts import Facts
+from sottovoce.ledger import Budget
+from sottovoce.mechanisms import NoisyStatistics, Release
+from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import whole
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import PersonRows
+from sottovoce.systems import DirichletCategorical
+
+__all__ = ["RowsKept", "RowsOfPersons", "rows_noise"]
+
+_USUAL = (1, 2, 3, 5, 10, 20)
+_DRAWS, _SEED = 4000, 20170913
+
+
+@dataclass(frozen=True)
+class RowsKept:
+    """The share of all rows that are among the first k of their person, for some k, with intervals.
+
+    Attributes
+    ----------
+    rows
+        For each k its estimate, low and high.
+    most
+        A person with more rows than this was counted with this many.
+    release, entry
+        What was let out, and the number of its entry in the ledger.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    most: int
+    release: Release
+    entry: int
+
+    @property
+    def table(self) -> Any:
+        """The rows as a data frame."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(list(self.rows))
+
+    def __str__(self) -> str:
+        lines = [
+            f"k = {r['k']}: {r['estimate']:.1%} ({r['low']:.1%} to {r['high']:.1%}) of the rows" for r in self.rows
+        ]
+        return "\n".join([*lines, f"(a person with more than {self.most} rows counted with {self.most})"])
+
+
+def rows_noise(target: Promise, k: Sequence[int] | int = _USUAL) -> dict[int, float]:
+    """Return how far noise moves a count where at most k rows a person count, as a standard deviation: public.
+
+    The noise grows as k does, so that a larger k pays where it keeps more rows than the noise hides.
+
+    Examples
+    --------
+    >>> from sottovoce.privacy.promises import GaussianDP
+    >>> {k: round(sd, 1) for k, sd in rows_noise(GaussianDP(0.5), (1, 3)).items()}
+    {1: 2.8, 3: 8.5}
+    """
+    target = target.under(replace(target.relation, unit="record"))
+    found = {}
+    for one in (k,) if isinstance(k, int) else k:
+        reading = PersonRows((False,), (("any",),), (-1,), rows=whole("k", one, 1))
+        kinds = []
+        for kind, factor in (("laplace", 2**0.5), ("gaussian", 1.0)):
+            try:
+                inverse = largest_keeping(
+                    lambda w, kind=kind, reading=reading: cell_profile(reading, kind, 1 / w).about(target.relation),
+                    target,
+                    high=100.0,
+                    low=2.0**-29,
+                    name="1/scale",
+                )
+            except InvalidValue:
+                continue
+            kinds.append(factor / inverse)
+        if not kinds:
+            raise InvalidValue(f"no noise keeps {target} with {one} rows a person")
+        found[one] = min(kinds)
+    return found
+
+
+class RowsOfPersons(ABC):
+    """What a curator says of how many rows persons have."""
+
+    facts: Facts | None
+    budget: Budget
+    person: str | None
+
+    @abstractmethod
+    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
+        """Return the promise that goes with a share of the budget."""
+
+    draft: Callable[..., Any]
+
+    @abstractmethod
+    def record(self, draft: Any) -> Any:
+        """Record a release."""
+
+    def rows_noise(self, k: Sequence[int] | int = _USUAL, spend: Any = 0.05) -> dict[int, float]:
+        """Return how far noise would move a count of at most k rows a person: free, and from public numbers alone."""
+        target = self.promise(spend)
+        if target is None:
+            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
+        return rows_noise(target, k)
+
+    def rows_kept(
+        self,
+        k: Sequence[int] | int = _USUAL,
+        *,
+        most: int = 32,
+        spend: Any = 0.02,
+        level: float = 0.95,
+        part: Budget | None = None,
+        **options: Any,
+    ) -> RowsKept:
+        """Return the share of all rows that ``Person(rows=k)`` would keep, from a noisy count of persons by rows.
+
+        Parameters
+        ----------
+        k
+            How many rows a person may count with; one number or several, all at one price.
+        most
+            A person with more rows counts with so many: public, and at least k.
+        spend, part, level, options
+            As for every verb.
+        """
+        level, asked = checked_level(level), tuple(whole("k", one, 1) for one in ((k,) if isinstance(k, int) else k))
+        if self.person is None:
+            raise InvalidValue("nobody is named here: how many rows a person has needs facts with a Person")
+        if self.budget.n is None:
+            raise InvalidValue("how many rows persons have is counted where the number of persons is public")
+        most = whole("most", most, max(2, *asked))
+        target = self.promise(spend, part)
+        if target is None:
+            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
+        system = DirichletCategorical(categories=tuple(range(1, most + 1)))
+        record = target.under(replace(target.relation, unit="record"))
+        mechanism = NoisyStatistics.calibrate(system, self.budget.n, record)
+        made = self.draft(mechanism, self.person, part=part, **options)
+        done = self.record(made) if hasattr(made, "reservation") else made
+        shares = done.release.value.sample(_DRAWS, seeded_rng(_SEED))
+        sizes = np.arange(1, most + 1)
+        kept = np.stack([shares @ np.minimum(sizes, one) / (shares @ sizes) for one in asked], axis=1)
+        ends = shortest(kept, level)
+        rows = tuple(
+            {"k": one, "estimate": float(kept[:, i].mean()), "low": float(ends[i, 0]), "high": float(ends[i, 1])}
+            for i, one in enumerate(asked)
+        )
+        return RowsKept(rows, most, done.release, done.entry)
