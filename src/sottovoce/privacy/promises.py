@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
@@ -67,8 +68,11 @@ class Promise(ABC):
         """Return how far a profile is over the promise, in the promise's own number; <= 0 keeps it."""
 
     def __str__(self) -> str:
-        numbers = ",".join(format(getattr(self, f.name), "g") for f in fields(self))
-        return f"{self.word}:{numbers}"
+        return f"{self.word}:{','.join(_rounded(f.name, getattr(self, f.name)) for f in fields(self))}"
+
+    def exact(self) -> str:
+        """Return the promise as `parse_promise` reads it back without loss; `str` rounds towards less privacy."""
+        return f"{self.word}:{','.join(repr(getattr(self, f.name)) for f in fields(self))}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the promise as a plain dictionary; `from_dict` reads it back."""
@@ -240,6 +244,19 @@ class MaxSuccess(Promise):
         from sottovoce.privacy.risk import success  # noqa: PLC0415 - risks are told of profiles
 
         return success(profile, self.baseline) - self.success
+
+
+_TIGHTER = ("order", "baseline")
+"""The larger these are, the more is promised; of all other numbers, the less."""
+
+
+def _rounded(name: str, value: float) -> str:
+    """Return a number in six digits, rounded towards less privacy where they do not say it exactly."""
+    short = format(value, "g")
+    if float(short) == value:
+        return short
+    context = Context(prec=6, rounding=ROUND_FLOOR if name in _TIGHTER else ROUND_CEILING)
+    return format(float(context.create_decimal(Decimal(value))), "g")
 
 
 def _names() -> str:
