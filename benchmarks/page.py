@@ -48,6 +48,7 @@ _TITLES = {
     "mechanisms": "Mechanisms",
     "answers": "Answers",
     "tables": "Statistics of tables",
+    "verbs": "Questions in groups",
     "glm": "Generalized linear models: speed",
     "glm_error": "Generalized linear models: error",
     "race": "The race of private regressions",

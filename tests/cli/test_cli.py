@@ -114,7 +114,7 @@ def test_releases_are_charged_until_the_budget_is_gone(patients: Path) -> None:
 
 
 def test_a_retry_with_its_key_is_answered_once(patients: Path) -> None:
-    asked = ("--target", "pure:0.6", "--key", "monday", "--json")
+    asked = ("--target", "pure:0.6", "--idempotency-key", "monday", "--json")
     first, second = release(patients, *asked), release(patients, *asked)
     assert first.returncode == second.returncode == 0, second.stderr
     assert json.loads(first.stdout)["value"] == json.loads(second.stdout)["value"]

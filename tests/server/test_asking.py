@@ -18,7 +18,7 @@ COST = 0.05  # of the usual question
 
 def test_an_answer_says_what_it_is_what_it_cost_and_what_remains(client: httpx.Client, ada: dict[str, str]) -> None:
     before = client.get("/api/v1/datasets/patients/remaining", headers=ada).json()
-    answer = ask(client, ada).json()
+    answer = ask(client, ada, mechanism="diffused").json()
     after = client.get("/api/v1/datasets/patients/remaining", headers=ada).json()
     assert 0 < answer["release"]["value"]["answer"] < 1
     assert answer["release"]["mechanism"]["mechanism"] == "diffused posterior"
@@ -49,14 +49,14 @@ DIRICHLET = {"kind": "dirichlet-categorical", "alpha": [9, 9, 9]}
 def test_every_system_answers_queries(
     client: httpx.Client, ada: dict[str, str], column: str, system: Any, query: str, low: float, high: float
 ) -> None:
-    response = ask(client, ada, column=column, system=system, query=query)
+    response = ask(client, ada, column=column, system=system, query=query, mechanism="diffused")
     assert response.status_code == 200, response.text
     assert low <= response.json()["release"]["value"]["answer"] <= high
 
 
 def test_vectors_and_conditions_are_answered(client: httpx.Client, ada: dict[str, str]) -> None:
     place = {"kind": "normal-mean", "variance": 1.0, "prior_variance": 1.0}
-    vector = ask(client, ada, column="place", system=place).json()
+    vector = ask(client, ada, column="place", system=place, mechanism="diffused").json()
     assert len(vector["release"]["value"]["answer"]) == 2
     share = ask(client, ada, column=None, where="age > 50 and ward = 'N'", draws=3).json()
     assert len(share["release"]["value"]["answer"]) == 3
@@ -66,6 +66,15 @@ def test_vectors_and_conditions_are_answered(client: httpx.Client, ada: dict[str
 def test_a_drawn_category_is_told_by_name(client: httpx.Client, ada: dict[str, str]) -> None:
     drawn = ask(client, ada, column="ward", system=DIRICHLET, query="draw(x)", draws=2).json()
     assert set(drawn["release"]["value"]["answer"]) <= {"N", "S", "E"}
+
+
+@pytest.mark.parametrize(("target", "noise"), [("renyi:8,0.5", "gaussian"), ("pure:0.5", "laplace")])
+def test_who_names_no_mechanism_gets_a_whole_posterior(
+    client: httpx.Client, ada: dict[str, str], target: str, noise: str
+) -> None:
+    release = ask(client, ada, target=target).json()["release"]
+    assert (release["mechanism"]["mechanism"], release["mechanism"]["noise"]) == ("noisy statistics", noise)
+    assert release["value"]["quantiles"][0] < release["value"]["mean"] < release["value"]["quantiles"][-1]
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
@@ -184,7 +193,7 @@ def test_a_plan_compares_mechanisms_and_costs_nothing(client: httpx.Client, ada:
         ({"system": BETA | {"alpha": "1"}}, 422, "alpha"),
         ({"system": BETA | {"alpha": 1e-9}}, 422, "alpha"),
         ({"target": "approx:nope"}, 422, "approx"),
-        ({"target": "pure:0.5"}, 422, "never gives that kind of privacy"),
+        ({"target": "pure:0.5", "mechanism": "diffused"}, 422, "never gives that kind of privacy"),
         ({"query": "__import__('os')"}, 422, "expected one of theta"),
         ({"query": "theta['N']"}, 422, "one number"),
         ({"draws": 101}, 422, "from 1 to 100"),

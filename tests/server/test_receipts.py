@@ -42,7 +42,7 @@ def test_a_receipt_says_what_the_ledger_says(
     assert statement["profile"] == entry.profile_state
     assert statement["cost"] == {"yours": entry.cost, "whole": entry.whole_cost}
     assert (statement["analyst"], statement["n"], statement["dataset"]) == ("ada", 400, "patients")
-    assert json.dumps(answer["release"]["value"]["answer"]) not in answer["receipt"]["signed"]
+    assert json.dumps(answer["release"]["value"]["mean"]) not in answer["receipt"]["signed"]
     path = f"/api/v1/datasets/patients/answers/{answer['entry']}/receipt"
     assert client.get(path, headers=ada).json() == answer["receipt"]
 

@@ -26,6 +26,8 @@ from sottovoce.readings.group_moments import STEPS
 __all__ = ["CellsPosterior"]
 
 _DRAWS = 4000
+_FEWEST, _MOST = 1000, 4_000_000
+"""A large answer has fewer draws, as long as all of them together are so many."""
 _SEED = 20170913
 """Draws are a function of the noisy cells alone: one release, one answer, wherever it is read."""
 _MISSING, _OUTSIDE = (0.1, 1.0), (0.5, 0.5)
@@ -80,7 +82,7 @@ class CellsPosterior:
 
     @cached_property
     def _drawn(self) -> tuple[Floats, Floats]:
-        return self._draw(_DRAWS, seeded_rng(_SEED))
+        return self._draw(max(_FEWEST, min(_DRAWS, _MOST // self.reading.cells)), seeded_rng(_SEED))
 
     @property
     def plain_sd(self) -> Floats:

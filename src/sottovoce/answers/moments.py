@@ -1,9 +1,11 @@
 r"""Means of groups from noisy sums: the spread unknown, and the number of records too.
 
 With N records of mean μ and spread σ in a group, Σt has mean Nμ and variance Nσ², Σt² has mean N(μ² + σ²) and variance
-N(2κσ⁴ + 4μ²σ²), and their covariance is 2Nμσ²; κ = 1 for normal records, and more for heavier tails. Gaussian noise
-adds its own variance; under Laplace noise each sum has the law of a normal and a Laplace variable together, whose
-density is known. The posterior of (N, σ, μ) is weighed on a grid that follows the data, and drawn from it.
+N(2κσ⁴ + 4μ²σ²), κ = 1 for normal records and more for heavier tails. Their covariance is 2Nμσ² for symmetric records
+and nothing where all lie at the two bounds; of a Beta law, whose spread is the part r of the largest that there can be,
+it is 2Nμσ²(1 - r²)/(1 + r²), which is taken for all. Gaussian noise adds its own variance; under Laplace noise each
+sum has the law of a normal and a Laplace variable together, whose density is known. The posterior of (N, σ, μ) is
+weighed on a grid that follows the data, and drawn from it.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def _weigh(
     spread = part**2 * (1 - mean**2)
     first = n * spread + noise[0]
     off = total - n * mean
-    both = 2 * n * mean * spread
+    both = 2 * n * mean * spread * (1 - part**2) / (1 + part**2)
     second = n * (2 * _TAILS * spread**2 + 4 * mean**2 * spread) - both**2 / first
     left = square - n * (mean**2 + spread) - both / first * off
     log = _log_density(off, n * spread, noise[0], kind) + _log_density(left, second, noise[1], kind)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
-from sottovoce.facts.conditions import columns_of, parse_predicate
+from sottovoce.facts.conditions import check_columns
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats
 from sottovoce.privacy.plain import mapping
@@ -89,13 +89,12 @@ class Question:
         named = [*self.columns_asked, *self.by, *([self.exposure] if self.exposure else [])]
         if len(set(named)) < len(named):
             raise InvalidValue(f"a question names a column once. Got {', '.join(named)}")
-        conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
+        conditions = check_columns(self.where, self.facts)
         object.__setattr__(self, "facts", self.facts.about([*named, *conditions]))
         object.__setattr__(self, "prior", float(as_floats("prior", self.prior, 0.0)))
         if not _PRIOR[0] <= self.prior <= _PRIOR[1]:
             raise InvalidValue(f"prior must lie between {_PRIOR[0]:g} and {_PRIOR[1]:g} records. Got {self.prior!r}")
-        if self.exposure is not None and self.verb != "rate":
-            raise InvalidValue("exposure= goes with a rate")
+        self._check_rate()
         if self.verb == "quantiles":
             at = np.atleast_1d(as_floats("at", self.at, 0.0))
             if not at.size or not np.all((at > 0) & (at < 1)) or not np.all(np.diff(at) > 0):
@@ -112,6 +111,13 @@ class Question:
         self._check_cells()
         self._check_persons([*named, *conditions])
         self.reading  # noqa: B018 - a column of the wrong kind is refused here
+
+    def _check_rate(self) -> None:
+        if self.verb != "rate":
+            if self.exposure is not None:
+                raise InvalidValue("exposure= goes with a rate")
+        elif isinstance(self.facts[name := self.columns_asked[0]], Number):
+            raise InvalidValue(f"a rate is of counts, and {name!r} is a {self.facts[name].word}; ask for its mean")
 
     def _check_cells(self) -> None:
         if self.cells is None:

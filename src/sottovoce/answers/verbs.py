@@ -16,7 +16,7 @@ from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
 from sottovoce.facts import Cells, Facts
 from sottovoce.facts.conditions import check_levels
-from sottovoce.ledger import Budget, Ledger, State
+from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
@@ -335,19 +335,12 @@ class PaidVerbs(Verbs):
         """
         budget = self.budget if part is None else part
         share = max(0.0, round(1 - float(self._ledger.spent(budget)) / budget.limit, 9))  # a hair left is nothing
-        last = self._last(budget)
+        last = self._ledger.last_cost(budget)
         text = f"{100 * share:.3g} % left"
         if last is None or not last > 0:
             return text
         more = int(share * budget.limit / last * (1 + 1e-9))
         return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
-
-    def _last(self, budget: Budget) -> float | None:
-        """Return what the last release cost a budget; a whole is charged what its parts are."""
-        for entry in reversed(self._ledger.entries(budget.dataset)):
-            if entry.state is not State.VOID:
-                return entry.cost if entry.budget == budget.id else entry.whole_cost
-        return None
 
 
 def regression_room() -> Any:

@@ -49,7 +49,9 @@ def ask(
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
     level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
+    ] = None,
     who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
     purpose: Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
@@ -92,25 +94,34 @@ def ask(
             asking,
             spend=parse_promise(paid) if isinstance(paid, str) else paid,
             level=level,
-            idempotency_key=key,
+            idempotency_key=idempotency_key,
             purpose=purpose,
         )
         left, whom = curator.left(), curator.whom
     if csv is not None:
-        written(lambda: answer.table.to_csv(csv, index=False), csv)
+        written(lambda: _as_shown(answer.table, asking.label_names).to_csv(csv, index=False), csv)
     if plot is not None:
         written(lambda: answer.plot().savefig(plot), plot)
     if as_json:
         emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
         return
+    from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
+
     names = asking.label_names
     rows = [
-        (*(escape(str(row[name])) for name in names), *answer.formatted(row), f"{row['privacy_share']:.0%}")
+        (*(escape(shown(row[name])) for name in names), *answer.formatted(row), f"{row['privacy_share']:.0%}")
         for row in answer.rows
     ]
     header = (*names, "estimate", "low", "high", "of it privacy")
     console.print(table(asking.describe(), header, rows, left=max(len(names), 0)))
     console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
+
+
+def _as_shown(frame: Any, names: list[str]) -> Any:
+    """Return a table whose groups are called in a file what they are called on the screen: yes and no."""
+    from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
+
+    return frame.assign(**{name: [shown(value) for value in frame[name]] for name in names})
 
 
 def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cell: bool) -> Any:

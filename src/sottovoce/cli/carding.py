@@ -29,6 +29,9 @@ def card(
         Path | None,
         typer.Option(help="The key to sign with, made where there is none; with --verify the public key, a PEM file."),
     ] = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="Also check the note kept there: a path, or the URL of another ledger.")
+    ] = None,
     verify: Annotated[Path | None, typer.Option(help="Check this card instead of making one.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -43,7 +46,7 @@ def card(
     from sottovoce.server.cards import sign_card  # noqa: PLC0415 - an extra
     from sottovoce.server.receipts import Signer  # noqa: PLC0415
 
-    with Ledger(place) as ledger:
+    with Ledger(place, anchor=anchor) as ledger:
         known = None if facts is None else facts_of(facts)
         found = made(ledger, dataset, facts=known, issuer=issuer, title=title, baseline=baseline)
     secret = _key_for(place) if key is None else key

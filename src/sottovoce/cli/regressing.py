@@ -43,7 +43,9 @@ def regress(
     prior: Annotated[float | None, typer.Option(help="Prior standard deviation of the linear predictor.")] = None,
     level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
     dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
+    ] = None,
     who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw a forest plot into this file (PNG, SVG, PDF).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
@@ -72,7 +74,7 @@ def regress(
             prior=prior,
             spend=parse_promise(paid) if isinstance(paid, str) else paid,
             level=level,
-            idempotency_key=key,
+            idempotency_key=idempotency_key,
         )
         left, whom = curator.left(), curator.whom
     if csv is not None:

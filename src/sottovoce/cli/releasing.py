@@ -58,7 +58,9 @@ def release(
     ] = None,
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: a retry is answered and charged once.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
+    ] = None,
     who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
     purpose: Annotated[str | None, typer.Option(help="What it is for; recorded, and on the privacy card.")] = None,
     accept_unproven: Annotated[bool, typer.Option(help="Accept a claim that rests on convergence.")] = False,
@@ -129,7 +131,7 @@ def release(
             columns,
             **asked,
             draws=draws,
-            idempotency_key=option("key", key),
+            idempotency_key=option("idempotency-key", idempotency_key),
             purpose=option("purpose", purpose),
             accept_unproven=accept_unproven,
         )

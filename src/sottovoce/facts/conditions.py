@@ -7,7 +7,7 @@ texts: ``admitted >= '2024-01-31'``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from sottovoce.facts.columns import Category
@@ -25,6 +25,7 @@ __all__ = [
     "Not",
     "OneOf",
     "Or",
+    "check_columns",
     "check_levels",
     "checked_text",
     "columns_of",
@@ -264,6 +265,37 @@ def columns_of(condition: Condition) -> Iterator[str]:
                 yield from columns_of(part)
         case Compare(_, left, right):
             yield from (side.name for side in (left, right) if isinstance(side, Column))
+
+
+def check_columns(where: str | None, facts: Container[str]) -> list[str]:
+    """Return the columns that a condition names; refuse one that the facts do not have, most likely a text unquoted.
+
+    >>> check_columns("ward = A", {"ward": Category(["A", "B"])})
+    Traceback (most recent call last):
+    ...
+    sottovoce.privacy.errors.InvalidValue: there is no column 'A' to compare 'ward' with; quote a text: ward = 'A'
+    """
+    if where is None:
+        return []
+    tree = parse_predicate(where)
+    for sign, column, other in _compared(tree):
+        if column in facts and other not in facts:
+            raise InvalidValue(
+                f"there is no column {other!r} to compare {column!r} with; quote a text: {column} {sign} '{other}'"
+            )
+    return list(columns_of(tree))
+
+
+def _compared(condition: Condition) -> Iterator[tuple[str, str, str]]:
+    """Yield the sign and the two names wherever a column is compared with a column."""
+    match condition:
+        case Not(part):
+            yield from _compared(part)
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _compared(part)
+        case Compare(sign, Column(left), Column(right)):
+            yield sign, left, right
 
 
 def check_levels(where: str | None, facts: Mapping[str, Fact]) -> None:

@@ -222,12 +222,15 @@ def _in_units(
     units = np.eye(len(entries))
     if not fixed:
         return Encoding(names, columns, entries, tuple(centred)), units
+    enough = 4 * raw.shape[1] + 256  # so many imagined rows tell every combination apart
+    raw, values = raw[:enough], [column[:enough] for column in values]
     sizes = np.maximum(np.abs(raw).max(axis=0), 1e-300)
+    inverse = np.linalg.pinv(raw / sizes, rcond=1e-12)
     for place in [-1, *range(len(columns))]:
         if place >= 0:
             centred[place] = False
         scaled = Encoding(names, columns, fixed, tuple(centred)).rows(values, len(raw))[0]
-        solved, *_ = np.linalg.lstsq(raw / sizes, scaled, rcond=1e-12)
+        solved = inverse @ scaled
         if np.abs(raw / sizes @ solved - scaled).max() < 1e-8:
             solved[np.abs(solved) < 1e-9] = 0.0
             # x_scaled = B'x_raw, so x_scaled·θ = x_raw·Bθ.

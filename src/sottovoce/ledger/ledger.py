@@ -168,6 +168,11 @@ class Ledger:
         with self._store.transaction(write=False) as transaction:
             return queries.spent(transaction, budget.id)
 
+    def last_cost(self, budget: Budget) -> float | None:
+        """Return what the last entry that was not given up cost a budget; a whole is charged what its parts are."""
+        with self._store.transaction(write=False) as transaction:
+            return queries.last_cost(transaction, budget.id)
+
     def remaining(self, budget: Budget) -> Promise:
         """Return what is left of a budget, as a promise of its kind."""
         return what_is_left(budget, self.spent(budget))

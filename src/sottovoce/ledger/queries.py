@@ -16,6 +16,7 @@ __all__ = [
     "earlier_entry",
     "find_budget",
     "find_entry",
+    "last_cost",
     "lock_budget",
     "lock_entry",
     "noted",
@@ -46,6 +47,20 @@ def spent(transaction: Transaction, budget: int) -> Fraction:
     """Return exactly what was spent of a budget: each change of it carries the new total."""
     row = transaction.row(_SPENT, budget)
     return _total(budget, None if row is None else row[0])
+
+
+def last_cost(transaction: Transaction, budget: int) -> float | None:
+    """Return what the last entry that was not given up cost a budget, None where there is none."""
+    before = 2**62
+    query = "WHERE budget = ? AND spent IS NOT NULL AND sequence < ? ORDER BY sequence DESC LIMIT 1"
+    while (event := transaction.event(query, budget, before)) is not None:
+        before = event.sequence
+        number = event.sequence if event.kind == "reserve" else event.entry
+        if event.kind in ("reserve", "charge"):
+            closing = transaction.event(f"WHERE {_CLOSING}", number)
+            if closing is None or closing.kind != "void":
+                return float(json.loads(event.body)["cost"])
+    return None
 
 
 def lock_budget(transaction: Transaction, budget: int) -> Fraction:

@@ -9,8 +9,9 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
@@ -92,7 +93,14 @@ class Promise(ABC):
         """Return how far a profile is over the promise, in the promise's own number; <= 0 keeps it."""
 
     def __str__(self) -> str:
-        numbers = ",".join(format(getattr(self, name), "g") for name in self.numbers())
+        return self._written(_rounded)
+
+    def exact(self) -> str:
+        """Return the promise as `parse_promise` reads it back without loss; `str` rounds towards less privacy."""
+        return self._written(lambda _, value: repr(value))
+
+    def _written(self, shown: Callable[[str, float], str]) -> str:
+        numbers = ",".join(shown(name, getattr(self, name)) for name in self.numbers())
         return f"{self.word}:{numbers}" + ("" if self.relation == REPLACE_ONE else f" {self.relation}")
 
     def to_dict(self) -> dict[str, Any]:
@@ -267,6 +275,19 @@ class MaxSuccess(Promise):
         from sottovoce.privacy.risk import success  # noqa: PLC0415 - risks are told of profiles
 
         return success(profile, self.baseline) - self.success
+
+
+_TIGHTER = ("order", "baseline")
+"""The larger these are, the more is promised; of all other numbers, the less."""
+
+
+def _rounded(name: str, value: float) -> str:
+    """Return a number in six digits, rounded towards less privacy where they do not say it exactly."""
+    short = format(value, "g")
+    if float(short) == value:
+        return short
+    context = Context(prec=6, rounding=ROUND_FLOOR if name in _TIGHTER else ROUND_CEILING)
+    return format(float(context.create_decimal(Decimal(value))), "g")
 
 
 def _names() -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.facts import Facts
 from sottovoce.facts.columns import Category, Column
-from sottovoce.facts.conditions import columns_of, parse_predicate
+from sottovoce.facts.conditions import check_columns
 from sottovoce.facts.encodings import Encoding
 from sottovoce.facts.formulas import ParsedFormula, parse_formula
 from sottovoce.privacy.errors import InvalidValue
@@ -73,7 +73,7 @@ class Formula:
 
     def __post_init__(self) -> None:
         parsed = parse_formula(self.text, self.facts)
-        conditions = [] if self.where is None else list(columns_of(parse_predicate(self.where)))
+        conditions = check_columns(self.where, self.facts)
         named = dict.fromkeys([*parsed.encoding.names, parsed.response, *conditions])
         object.__setattr__(self, "facts", self.facts.about(named))
         if self.facts.person in named:

@@ -17,7 +17,7 @@ from sottovoce.mechanisms import Mechanism, Release, TemperedPosterior
 from sottovoce.mechanisms.choices import build_mechanism, usual_name
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue, SottovoceError
-from sottovoce.privacy.promises import Promise, parse_promise
+from sottovoce.privacy.promises import Promise, PureDP, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.server.answers import answering
 from sottovoce.server.config import DatasetConfig
@@ -66,7 +66,7 @@ class Question:
     target
         The promise that this one answer must keep.
     mechanism
-        By its short name, such as diffused or gaussian; the usual one where None.
+        By its short name, such as diffused or gaussian; where None, a whole posterior if the system has one.
     column, where, missing
         What to read, as in `Curator.release`.
     query
@@ -90,7 +90,7 @@ class Question:
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
         del curator
-        made = build(self, config, part.n, most_draws)
+        made = build(self, config, part.n, most_draws, part.promise)
         return Order(
             made.mechanism,
             made.columns,
@@ -125,10 +125,10 @@ class Prepared:
     query: Query | None
 
 
-def build(question: Question, dataset: DatasetConfig, n: int | None, most_draws: int) -> Prepared:
+def build(question: Question, dataset: DatasetConfig, n: int | None, most_draws: int, budget: Promise) -> Prepared:
     """Return the mechanism and the query of a question, or raise what is wrong with it."""
     model = model_of(question.system, question.column, question.where, dataset)
-    name = mechanism_name(question, model.system, dataset)
+    name = mechanism_name(question, model.system, dataset, budget)
     if isinstance(question.draws, bool) or not 1 <= question.draws <= most_draws:
         raise InvalidValue(f"draws must be a whole number from 1 to {most_draws}. Got {question.draws!r}")
     query = _query(question.query, model.system)
@@ -138,12 +138,18 @@ def build(question: Question, dataset: DatasetConfig, n: int | None, most_draws:
     return Prepared(mechanism, model.columns, query)
 
 
-def mechanism_name(question: Question, system: Any, dataset: DatasetConfig) -> str:
-    """Return the mechanism that a question is to be answered by: the one it names, or the usual one."""
+def mechanism_name(question: Question, system: Any, dataset: DatasetConfig, budget: Promise) -> str:
+    """Return the mechanism that a question is to be answered by: the one it names, or the usual one.
+
+    That is a whole posterior that knows of its noise, of the kind that the budget counts best, where the system has
+    one; who wants several draws names another.
+    """
     allowed = dataset.names_for(system)
     if question.mechanism is None and allowed:
-        usual = usual_name(system)
-        return usual if usual in allowed else allowed[0]
+        pure = any(isinstance(promise, PureDP) for promise in (budget, target_of(question.target)))
+        whole = ("laplace", "gaussian") if pure else ("gaussian", "laplace")
+        usual = (*(whole if question.draws == 1 else ()), usual_name(system))
+        return next((name for name in usual if name in allowed), allowed[0])
     if question.mechanism not in allowed:
         raise InvalidValue(f"mechanism must be one of {', '.join(allowed) or 'none'}. Got {question.mechanism!r}")
     return question.mechanism

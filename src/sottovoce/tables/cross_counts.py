@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,7 +92,7 @@ def _codes(asked: Asked, reading: CrossCounts) -> dict[str, Any]:
     lists = list(zip(asked.names, reading.columns, reading.others, strict=False))
     values = [asked.value(name, categories, cut=False) for name, categories, _ in lists]
     return {
-        f"c{i}": category_code(value, categories, other)
+        f"c{i}": category_code(asked.engine, value, categories, other)
         for i, (value, (_, categories, other)) in enumerate(zip(values, lists, strict=True))
     }
 
@@ -138,9 +139,20 @@ def _whole(value: int) -> Any:
     return ibis.literal(value).cast("int64")
 
 
-def category_code(value: Any, categories: tuple[Any, ...], other: int) -> Any:
-    """Return the position of a value among its categories."""
+def category_code(engine: Engine, value: Any, categories: tuple[Any, ...], other: int | None) -> Any:
+    """Return the position of a value among its categories, `other` (or null) of what is none of them."""
     if len(set(categories)) < len(categories) or not categories:
         raise InvalidValue("categories must be a list of different values")
     value, literals = category_literals(value, categories)
-    return ibis.cases(*((value == literal, i) for i, literal in enumerate(literals)), else_=other)
+    if engine.searches and value.type().is_string():
+        place = list_position(ibis.array(list(literals)), value).cast("int64").nullif(0) - 1
+        return place if other is None else place.fill_null(other)
+    missing = ibis.null("int64") if other is None else ibis.literal(other).cast("int64")
+    if value.type().is_integer() and tuple(categories) == tuple(range(len(categories))):
+        return ibis.cases((value.between(0, len(categories) - 1), value.cast("int64")), else_=missing)
+    return ibis.cases(*((value == literal, i) for i, literal in enumerate(literals)), else_=missing)
+
+
+@ibis.udf.scalar.builtin
+def list_position(values: dt.Array[dt.String], value: str) -> dt.Int32:  # type: ignore[empty-body]
+    """Return the place of a value in a list, from 1 on; 0 or null where it is not in it."""

@@ -41,6 +41,10 @@ class Engine:
     unnests
         The planner copies a nested expression into every place that uses it, which a limit on the nested
         query stops.
+    searches
+        Finding a text in a list is far quicker than comparing it with one after the other.
+    underflows
+        A product too small for a double is an error.
     untyped
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
@@ -49,13 +53,15 @@ class Engine:
     rounds: bool = False
     widens: bool = False
     unnests: bool = False
+    searches: bool = False
+    underflows: bool = True
     untyped: frozenset[str] = frozenset()
 
-    def integer(self, value: Any) -> Any:
+    def integer(self, value: Any, kind: str = "int64") -> Any:
         """Return the integer nearest to a double of size up to 2⁵¹."""
         if not self.rounds:
             value = (value + number(ROUNDER)) - number(ROUNDER)
-        return value.cast("int64")
+        return value.cast(kind)
 
     def total(self, steps: Any) -> Any:
         """Return the exact sum of integers as text, which no driver can round."""
@@ -73,7 +79,7 @@ class Engine:
 
 
 ENGINES = {
-    "duckdb": Engine(rounds=True, widens=True),
+    "duckdb": Engine(rounds=True, widens=True, searches=True, underflows=False),
     "postgres": Engine(rounds=True, widens=True, unnests=True),
 }
 

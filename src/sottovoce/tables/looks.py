@@ -69,7 +69,7 @@ def contributions(asked: Asked, reading: Look, **carried: Any) -> Any:
 def _value(asked: Asked, name: str, column: Any) -> Any:
     """Return a column as doubles, null where missing: of categories the place of each."""
     if isinstance(column, Category):
-        code = category_code(asked.value(name, column.categories, cut=False), column.categories, -1)
+        code = category_code(asked.engine, asked.value(name, column.categories, cut=False), column.categories, -1)
         return code.nullif(-1).cast("float64")
     value = asked.value(name, cut=False).cast("float64")
     # NaN goes first, for engines order it differently; what is infinite is cut to the bounds.

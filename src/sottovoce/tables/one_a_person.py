@@ -123,7 +123,9 @@ def _columns(facts: Facts) -> dict[str, Column]:
 def _held(asked: Asked, name: str, column: Column) -> Any:
     """Return what a column holds in the same whole numbers, or text, on every engine; what is missing alike."""
     if isinstance(column, Category):
-        return category_code(asked.value(name, column.categories, cut=False), column.categories, -1).cast("int64")
+        return category_code(asked.engine, asked.value(name, column.categories, cut=False), column.categories, -1).cast(
+            "int64"
+        )
     if isinstance(column, Flag):
         value = asked.value(name, cut=False).cast("float64")
         return ibis.cases((value.isnull(), -1), (value.isnan(), -1), (value != number(0.0), 1), else_=0).cast("int64")

@@ -95,7 +95,7 @@ def question_of(form: Mapping[str, str], purse: PrivacyFilter | None, most_draws
         raise InvalidValue(f"draws must be a whole number from 1 to {most_draws}. Got {draws:g}")
     return Question(
         system=settings,
-        target=str(_target(form, purse)),
+        target=_target(form, purse).exact(),
         mechanism=form.get("mechanism") or None,
         column=column,
         where=form.get("where", "").strip() or None,

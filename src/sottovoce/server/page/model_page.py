@@ -10,6 +10,7 @@ from typing import Any
 
 from sottovoce.mechanisms.choices import known_names
 from sottovoce.privacy.errors import BudgetExceeded, LedgerCorrupt, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.promises import Promise
 from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
 from sottovoce.server.page.forms import (
     first_values,
@@ -90,13 +91,8 @@ class ModelPage(DatasetPage):
         if asked.mechanism is not None:
             return asked
         system = model_of(asked.system, asked.column, asked.where, self._config).system
-        return replace(asked, mechanism=self._quietest(asked, system, pure=(own or remaining["whole"])["budget"]))
-
-    def _quietest(self, asked: Question, system: Any, pure: Mapping[str, Any]) -> str:
-        """Return a mechanism that releases a whole posterior, with noise of the kind that the budget counts best."""
-        names, laplace = self._config.names_for(system), pure["promise"] == "pure"
-        wanted = ("laplace", "gaussian") if laplace else ("gaussian", "laplace")
-        return next((name for name in wanted if name in names), None) or mechanism_name(asked, system, self._config)
+        budget = Promise.from_dict((own or remaining["whole"])["budget"])
+        return replace(asked, mechanism=mechanism_name(asked, system, self._config, budget))
 
     async def ask(self, values: Mapping[str, str]) -> tuple[dict[str, Any], int]:
         """Ask what the form says; return the answer or the refusal as the page shows it, and the status."""
