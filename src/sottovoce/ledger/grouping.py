@@ -102,7 +102,11 @@ class Group:
                     _change_each(transaction, jobs)
         except BaseException as error:
             for job in jobs:
-                job.error = copy.copy(error) if isinstance(error, Exception) else self._unavailable("its writer was interrupted")
+                job.error = (
+                    copy.copy(error)
+                    if isinstance(error, Exception)
+                    else self._unavailable("its writer was interrupted")
+                )
             if not isinstance(error, Exception):
                 raise
             jobs[0].error = error
