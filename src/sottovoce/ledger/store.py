@@ -259,8 +259,8 @@ class Store:
             )
         if found is not None and found.st_nlink > 1:
             raise LedgerUnavailable(
-                f"the ledger {self.name} has {found.st_nlink} names (hard links), and SQLite keeps a log under each: what is "
-                "spent under one is not seen under another. Remove all names but one"
+                f"the ledger {self.name} has {found.st_nlink} names (hard links), and SQLite keeps a log under each: "
+                "what is spent under one is not seen under another. Remove all names but one"
             )
 
     def _swap(self, connection: Any, found: _Place | None) -> str | None:

@@ -1,0 +1,177 @@
+"""Group commit: what several threads want at once is one durable transaction, and each is told only of its own."""
+
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.ledger import Ledger, Reservation
+from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.store import Store
+from sottovoce.privacy.errors import BudgetExceeded, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.promises import RenyiDP
+
+COST = 0.125**2  # at order 2, of a Gaussian profile with this μ
+PROFILE = GaussianProfile(0.125)
+
+
+def together(ledger: Ledger, works: list[Callable[[], Any]], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Run works in threads of their own, all of which wait while the first of them writes; return what each got."""
+    got: list[Any] = [None] * len(works)
+    begun, go = threading.Event(), threading.Event()
+    honest = Store._check_files
+
+    def held(store: Store, connection: Any) -> None:
+        if not begun.is_set():
+            begun.set()
+            go.wait(30)
+        honest(store, connection)
+
+    def run(i: int) -> None:
+        try:
+            got[i] = works[i]()
+        except SottovoceError as error:
+            got[i] = error
+
+    monkeypatch.setattr(Store, "_check_files", held)
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(works))]
+    threads[0].start()
+    assert begun.wait(30)
+    for i, thread in enumerate(threads[1:], 1):
+        thread.start()
+        while len(ledger._group._waiting) < i:
+            threading.Event().wait(0.001)
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    monkeypatch.setattr(Store, "_check_files", honest)
+    return got
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How far the ledger had come after each durable transaction, by the anchor beside it."""
+    noted: list[int] = []
+    honest = Anchor.write
+
+    def write(anchor: Anchor, head: Any) -> None:
+        honest(anchor, head)
+        noted.append(head.count)
+
+    monkeypatch.setattr(Anchor, "write", write)
+    return noted
+
+
+def opened(url: str | Path, covers: int) -> tuple[Ledger, Any]:
+    ledger = Ledger(url, create=True, timeout=30)
+    return ledger, ledger.open_budget("patients", RenyiDP(2, covers * COST), n=100, schema={})
+
+
+def test_those_who_wait_share_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: list[int]
+) -> None:
+    ledger, budget = opened(tmp_path / "a.ledger", 10)
+    with ledger:
+        commits.clear()
+        rights = together(ledger, [lambda: ledger.reserve(budget, PROFILE, {})] * 9, monkeypatch)
+        assert commits == [3, 11]  # one alone, then eight at once
+        assert sorted(right.entry for right in rights) == list(range(3, 12))
+        assert ledger.spent(budget) == 9 * Fraction(COST)
+        assert ledger.verify().count == 11
+
+
+def test_a_refusal_among_others_leaves_no_trace(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, whole = opened(url, 4)
+    with ledger:
+        part = ledger.open_budget("patients of ada", RenyiDP(2, 9 * COST), n=100, schema={}, whole=whole)
+        got = together(ledger, [lambda: ledger.reserve(part, PROFILE, {})] * 7, monkeypatch)
+        granted = [one for one in got if isinstance(one, Reservation)]
+        # The part covers all seven and the whole only four: the rest is refused after the part was charged.
+        assert len(granted) == 4
+        assert [type(one) for one in got if one not in granted] == [BudgetExceeded] * 3
+        assert ledger.spent(whole) == ledger.spent(part) == 4 * Fraction(COST)
+        assert len(ledger.entries()) == 4
+        assert ledger.verify().count == 3 + 2 * 4
+
+
+def test_a_change_that_cannot_be_written_harms_no_other(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, budget = opened(url, 10)
+    with ledger:
+        strange: list[Any] = []
+
+        def odd() -> None:
+            with pytest.raises(TypeError):
+                ledger.reserve(budget, PROFILE, {"odd": object()})
+            strange.append("refused")
+
+        good = lambda: ledger.reserve(budget, PROFILE, {})  # noqa: E731
+        got = together(ledger, [good, good, odd, good], monkeypatch)
+        assert strange == ["refused"]
+        assert [isinstance(one, Reservation) for one in got] == [True, True, False, True]
+        assert ledger.spent(budget) == 3 * Fraction(COST)
+        ledger.verify()
+
+
+def test_nobody_is_told_where_the_transaction_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, budget = opened(tmp_path / "a.ledger", 10)
+    with ledger:
+        right = ledger.reserve(budget, PROFILE, {})
+        assert isinstance(right, Reservation)
+        honest = ledger._writing
+
+        def failing() -> Any:
+            monkeypatch.setattr(ledger._group, "_writing", unavailable)  # from the second transaction on
+            return honest()
+
+        def unavailable() -> Any:
+            raise LedgerUnavailable("the disk is full")
+
+        monkeypatch.setattr(ledger._group, "_writing", failing)
+        works = [lambda: ledger.reserve(budget, PROFILE, {})] * 4 + [lambda: ledger.commit(right, {"value": 1})]
+        got = together(ledger, works, monkeypatch)
+        assert isinstance(got[0], Reservation)
+        assert [str(one) for one in got[1:]] == ["the disk is full"] * 4
+        assert len({id(one) for one in got[1:]}) == 4  # an exception each: threads add their own traces to it
+        monkeypatch.setattr(ledger._group, "_writing", honest)
+        assert ledger.spent(budget) == 2 * Fraction(COST)
+        assert ledger.find_entry(budget, right.entry).state == "pending"  # type: ignore[union-attr]
+        ledger.commit(right, {"value": 1})
+
+
+def test_whoever_waited_too_long_spent_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, budget = opened(tmp_path / "a.ledger", 10)
+    with ledger:
+        monkeypatch.setattr(ledger._group, "_timeout", 0.05)
+        begun, go = threading.Event(), threading.Event()
+
+        def slow(transaction: Any) -> None:
+            transaction.lock_head()
+            begun.set()
+            go.wait(30)
+
+        thread = threading.Thread(target=lambda: ledger._group.run(slow))
+        thread.start()
+        assert begun.wait(30)
+        with pytest.raises(LedgerUnavailable, match="other threads are writing"):
+            ledger.reserve(budget, PROFILE, {})
+        go.set()
+        thread.join(30)
+        assert ledger.spent(budget) == 0
+        assert isinstance(ledger.reserve(budget, PROFILE, {}), Reservation)
+
+
+def test_an_interrupt_stops_its_own_thread_and_not_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, budget = opened(tmp_path / "a.ledger", 10)
+    with ledger:
+
+        def interrupted(transaction: Any) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            ledger._group.run(interrupted)
+        assert isinstance(ledger.reserve(budget, PROFILE, {}), Reservation)
+        assert ledger.verify().count == 3
