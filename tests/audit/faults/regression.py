@@ -13,7 +13,17 @@ from sottovoce.amplification.sgd import NoisyProjectedSGD
 from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.readings import ClippedRows, rows
-from sottovoce.regression import best_of, certificate, filtered, langevin, noisy_moments, posterior, refined, sums
+from sottovoce.regression import (
+    best_of,
+    certificate,
+    exact_sums,
+    filtered,
+    langevin,
+    noisy_moments,
+    posterior,
+    refined,
+    sums,
+)
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.posterior import DiffusedRegression
@@ -202,7 +212,8 @@ def _diffusion_unrounded(patch: Patch) -> None:
 
 @fault("mapped rows added in doubles", "refined regression", ADDED)
 def _added_in_doubles(patch: Patch) -> None:
-    patch.setattr(refined, "exact_moments", lambda X, y, largest: (X.T @ X, X.T @ y, X.sum(axis=0)))
+    for room in (exact_sums, refined):
+        patch.setattr(room, "exact_moments", lambda X, y, largest: (X.T @ X, X.T @ y, X.sum(axis=0)))
 
 
 LOOKS, LOOK_NOISE = "no record moves a look by more than one", "looks carry the noise they are charged for"
