@@ -56,3 +56,34 @@ def test_discrete_noise_has_no_low_bits():
     mechanism = NoisyStatistics(BetaBernoulli(1, 1), 4, "laplace", 1.0)
     noisy = [mechanism.noisy_totals(Statistics(4, np.array([s])), seeded_rng(6), 500) for s in (0.0, 1.0)]
     assert min(lowest_bit(values).min() for values in noisy) >= 0
+
+
+def test_the_attack_sees_textbook_noise_and_nothing_in_ours():
+    """The attack of the benchmark, on fewer draws: normals, moments, a mean that diffuses, whole numbers, states."""
+    pytest.importorskip("jax")
+    from benchmarks.low_bits import CONTROL, look, told
+
+    sizes = {CONTROL: 8000, "noisy moments": 60_000, "Ornstein-Uhlenbeck diffusion": 60_000}
+    sizes |= {"noisy statistics": 4000, "direct posterior": 500, "tempered hidden Markov chain": 60}
+    found = {name: told(look((name, size, float("inf")))) for name, size in sizes.items()}
+    assert found[CONTROL]["found"]
+    assert [name for name, one in found.items() if one["found"]] == [CONTROL]
+    assert all(one["bits"] == "secure" for one in found.values())
+
+
+def test_the_attack_sees_all_bits_of_a_sum_in_doubles(monkeypatch):
+    """A number with normal noise in doubles and no cells: near zero, one that came from there has more bits."""
+    pytest.importorskip("jax")
+    from benchmarks import low_bits
+    from sottovoce.audit.subject import Subject
+    from sottovoce.privacy.gaussian import GaussianProfile
+
+    def doubles(side, count, rng):
+        return (side + rng.standard_normal(count))[:, None]  # really 1-GDP, were these real numbers
+
+    leaky = Subject("in doubles", doubles, GaussianProfile(1.0))
+    monkeypatch.setattr(low_bits, "subject", lambda word: leaky)
+    monkeypatch.setattr(low_bits, "source", lambda word: (seeded_rng(1), "seeded"))
+    low_bits.eye.cache_clear()
+    assert low_bits.told(low_bits.look(("in doubles", 4000, float("inf"))))["found"]
+    low_bits.eye.cache_clear()

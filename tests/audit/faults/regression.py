@@ -16,6 +16,7 @@ from sottovoce.readings import ClippedRows, rows
 from sottovoce.regression import (
     best_of,
     certificate,
+    exact_sums,
     filtered,
     langevin,
     noisy_moments,
@@ -212,7 +213,8 @@ def _diffusion_unrounded(patch: Patch) -> None:
 
 @fault("mapped rows added in doubles", "refined regression", ADDED)
 def _added_in_doubles(patch: Patch) -> None:
-    patch.setattr(refined, "exact_moments", lambda X, y, largest: (X.T @ X, X.T @ y, X.sum(axis=0)))
+    for room in (exact_sums, refined):
+        patch.setattr(room, "exact_moments", lambda X, y, largest: (X.T @ X, X.T @ y, X.sum(axis=0)))
 
 
 LOOKS, LOOK_NOISE = "no record moves a look by more than one", "looks carry the noise they are charged for"

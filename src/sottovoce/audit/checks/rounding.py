@@ -13,13 +13,13 @@ from sottovoce.amplification.sgd import NoisyProjectedSGD, drift
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import ClippedSum
-from sottovoce.regression import posterior, refined
+from sottovoce.regression import exact_sums, posterior
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Huber, Logistic
 from sottovoce.regression.noisy_moments import NoisyMoments
 from sottovoce.regression.row_maps import Flattening
 
-__all__ = ["exact_sums", "rounding_claimed"]
+__all__ = ["mapped_rows", "rounding_claimed"]
 
 _N = 100_000
 _STEEP = Design(Huber(largest=1e4, threshold=1.0), 3, 1.0, 5.0)
@@ -79,21 +79,21 @@ def _chain_step() -> tuple[float, float]:
 
 
 @check("mapped rows are added exactly")
-def exact_sums() -> tuple[bool, str]:
+def mapped_rows() -> tuple[bool, str]:
     """The statistics of mapped rows are the same in any order, and one row adds the same whatever the others are."""
     rng = seeded_rng(4)
     X = rng.standard_normal((5000, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(rng.random(5000) < 0.5, 1.0, -1.0)
     problems = []
-    base = refined.exact_moments(X, y, 1.0)
+    base = exact_sums.exact_moments(X, y, 1.0)
     for order in (np.arange(5000)[::-1], rng.permutation(5000)):
         if not all(
-            np.array_equal(a, b) for a, b in zip(base, refined.exact_moments(X[order], y[order], 1.0), strict=True)
+            np.array_equal(a, b) for a, b in zip(base, exact_sums.exact_moments(X[order], y[order], 1.0), strict=True)
         ):
             problems.append("another order of the rows gives another sum")
-    lone = refined.exact_moments(np.vstack([X[:1], np.zeros((4999, 3))]), y, 1.0)
-    rest = refined.exact_moments(np.vstack([np.zeros((1, 3)), X[1:]]), y, 1.0)
+    lone = exact_sums.exact_moments(np.vstack([X[:1], np.zeros((4999, 3))]), y, 1.0)
+    rest = exact_sums.exact_moments(np.vstack([np.zeros((1, 3)), X[1:]]), y, 1.0)
     if not all(np.array_equal(a, b + c) for a, b, c in zip(base, lone, rest, strict=True)):
         problems.append("a row adds more or less to others than to none")
     return verdict(problems, "5,000 rows in three orders, and one of them apart, to the last bit")
