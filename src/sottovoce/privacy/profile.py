@@ -37,6 +37,7 @@ PROFILES = Registry(
         "best-of": "sottovoce.privacy.best_of:BestOfProfile",
         "subsampled": "sottovoce.privacy.subsampled:SubsampledProfile",
         "slack": "sottovoce.privacy.slack:SlackProfile",
+        "least": "sottovoce.privacy.least:LeastProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },
