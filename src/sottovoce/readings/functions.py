@@ -129,7 +129,8 @@ class FunctionReading(Reading):
         """Return an answer in steps above the first one within the bounds, rounded down: what moves by a step there
         moves by a step here. The grid is absolute and its step a power of two, so that the division is exact.
         """
-        return np.clip(np.floor(answer / self.grid) - self._first, 0, self._width).astype(np.int64)
+        steps: Integers = np.clip(np.floor(answer / self.grid) - self._first, 0, self._width).astype(np.int64)
+        return steps
 
     @property
     def _first(self) -> int:
@@ -414,9 +415,9 @@ def _tamed(column: Column, values: Floats) -> list[Any]:
     if isinstance(column, Category):
         return [column.categories[int(place)] for place in values]
     if isinstance(column, Flag):
-        return (fill(values, float(bool(column.missing))) != 0).tolist()
+        return [bool(value) for value in fill(values, float(bool(column.missing)))]
     tame = inside(column, values)
-    return [int(value) for value in np.floor(tame)] if isinstance(column, Count) else tame.tolist()
+    return [int(value) for value in np.floor(tame)] if isinstance(column, Count) else list(map(float, tame))
 
 
 def _cut(column: Column, values: Floats, kept: Any) -> Floats:
