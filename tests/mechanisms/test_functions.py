@@ -89,6 +89,19 @@ def test_noise_on_a_function_costs_no_more_than_its_profile_by_enumeration(noise
     assert np.all(claimed >= worst * (1 - 1e-12))
 
 
+def test_many_queries_at_once_are_charged_together():
+    """Three queries that one record moves together: a Gaussian of √3 times the shift, by its own formula."""
+    reading = FunctionSum(lambda x: [x, x, x], (sv.Flag(),), 0, 1, entries=3)
+    mech = NoisyStatistics(FunctionOf(reading), 2, "gaussian", 3.0)
+    mu = math.sqrt(3) / 3
+    for epsilon in (0.1, 0.5, 0.9):
+        phi = [0.5 * math.erfc(-x / math.sqrt(2)) for x in (mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu)]
+        assert mech.profile.delta(epsilon) >= phi[0] - math.exp(epsilon) * phi[1]
+    calibrated = NoisyStatistics.calibrate(FunctionOf(reading), 2, ApproxDP(1.0, 1e-6))
+    assert calibrated.profile.satisfies(ApproxDP(1.0, 1e-6))
+    assert NoisyStatistics(FunctionOf(reading), 2, "laplace", 3.0).profile.pure() == pytest.approx(1.0)
+
+
 def test_an_interval_holds_the_value_as_often_as_it_says():
     reading = FunctionValue(_share, COINS, 0, 1, sensitivity=1 / 20)
     records = [0] * 13 + [2] * 7

@@ -82,7 +82,7 @@ def normal_mean_metric(
     >>> f"{privacy.delta:.2g}"
     '7.6e-09'
     """
-    if system.radius is not None:
+    if system.radius is not None or system.bounds is None:
         raise InvalidValue("distances of records are those of numbers here; give a NormalMean with bounds")
     eps, top = real("epsilon", epsilon, above=0.0), real("largest", largest, above=0.0)
     width = system.bounds[1] - system.bounds[0]
@@ -118,8 +118,8 @@ def profile_within(
         return PureProfile(0.0)
     match system:
         case NormalMean():
-            width = 2 * system.radius if system.radius is not None else system.bounds[1] - system.bounds[0]
-            share = min(step / width, 1.0)
+            low, high = (0.0, 2 * system.radius) if system.radius is not None else system.bounds or (0.0, 0.0)
+            share = min(step / (high - low), 1.0)
             return GaussianProfile(system.profile(n, data_weight, prior_weight).gdp() * share * (1 + 1e-15))
         case GammaPoisson() if step >= 1:
             return replace(system, high=min(system.high, math.floor(step))).profile(n, data_weight, prior_weight)
