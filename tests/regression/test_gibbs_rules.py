@@ -1,4 +1,4 @@
-"""Gibbs posteriors of hinge and other losses on a line, by quadrature; PAC-Bayes bounds by simulation and brute force."""
+"""Gibbs posteriors of hinge and other losses on a line, by quadrature; PAC-Bayes bounds by simulation."""
 
 from __future__ import annotations
 

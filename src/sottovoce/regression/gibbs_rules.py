@@ -47,7 +47,7 @@ def gibbs_profile(
     m = real("prior_convexity", prior_convexity) + whole("n", n, 1) * b * real("loss_convexity", loss_convexity)
     if not m > 0:
         raise InvalidValue(
-            "the prior or the loss must be strongly convex; without it an exact sample may cost anything"
+            "the prior or the loss must be strongly convex; else an exact sample may cost anything"
         )
     return GaussianProfile(2 * b * L / math.sqrt(m) * (1 + 1e-15))
 
@@ -133,7 +133,7 @@ def joint_temperature(
 ) -> float:
     r"""Return the β that keeps a promise and, among those, has the least slack (f(nβ, n) + KL + 1)/(nβ) of risk.
 
-    Example 19 chooses one β for both, and prints the least of ε√(λn)/(2r√(1+2 log 1/δ)) and 2n√λ/r; the first counts the
+    Example 19 chooses one β for both, the least of ε√(λn)/(2r√(1+2 log 1/δ)) and 2n√λ/r; the first counts the
     summed loss and the second the mean, which is n times as much. Here both count the sum.
 
     Parameters
