@@ -81,3 +81,27 @@ def test_the_table_of_figure_six_two():
         assert kernel.ultra_mixing == pytest.approx(1 - math.exp(-level), rel=1e-9)
         assert kernel.doeblin == pytest.approx(blanket, rel=1e-9, abs=1e-12)
         assert kernel.doeblin <= kernel.ultra_mixing + 1e-12  # ε-LDP gives a blanket of weight e^(-ε) at least
+
+
+@pytest.mark.parametrize("variance", [0.1, 1.0])
+def test_for_logistic_regression_the_bound_is_tight_in_its_order_and_four_times_the_truth(variance):
+    """One row x = 1 with y = ±1: the losses differ by w, a slope of 1 where the bound has 2c. R/(2λσ²) → 1/4."""
+    w = np.linspace(-400, 400, 400_001)
+    prior = -(w**2) / (2 * variance)
+    first, second = prior - np.logaddexp(0, -w), prior - np.logaddexp(0, w)
+
+    def log_sum(logs):
+        return special.logsumexp(logs)
+
+    shares = []
+    for order in (2.0, 8.0, 32.0, 128.0):
+        mixed = log_sum(order * first + (1 - order) * second)
+        truth = (mixed - order * log_sum(first)) / (order - 1) + log_sum(second)
+        assert truth <= order * variance / 2 * (1 + 1e-9)  # the Gaussian bound with the true slope
+        # Lemma 3 with its middle term halved, divided by the evidences' common factor: a sum of exponentials.
+        if order == 8.0:
+            terms = [(-1) ** (7 - i) * math.exp(i * i * variance / 2) for i in range(8)]
+            assert math.log(2 * (sum(terms) - terms[0] / 2)) / 7 == pytest.approx(truth, rel=1e-6)
+        shares.append(truth / (2 * order * variance))
+    assert np.all(np.diff(shares) > 0) or shares[0] == pytest.approx(0.25, rel=0.05)
+    assert shares[-1] == pytest.approx(0.25, rel=0.03)

@@ -76,6 +76,18 @@ def test_minamis_rule_is_implied_and_ours_allows_more(epsilon, delta):
     assert gibbs_profile(ours, 2.0, 3.0).delta(epsilon) == pytest.approx(delta, rel=1e-6)
 
 
+def test_example_seventeen():
+    """A coin by its logit, prior variance 1: their rule, ours, and ours where only the label can change."""
+    promise = ApproxDP(0.1, 0.001)
+    assert minami_temperature(0.1, 0.001, 1.0, 1.0) == pytest.approx(0.01299, abs=1e-5)
+    assert largest_temperature(promise, 1.0, 1.0) == pytest.approx(0.0287, abs=1e-4)
+    # −xθ + log(1 + e^θ) for x = 0 and 1 differ by θ: a slope of 1, not of 2L.
+    beta = largest_temperature(promise, 0.5, 1.0)
+    assert beta == pytest.approx(0.0575, abs=1e-4)
+    p, q = (_law(_logit, (1.0, 0.0, x), beta, 1.0) for x in (0.0, 1.0))
+    assert np.maximum(p - math.exp(0.1) * q, 0).sum() <= 0.001
+
+
 def test_the_gibbs_posterior_minimises_its_bound():
     """(C.4): among many laws none has a smaller E R_n + KL/b than exp(−b·R_n)·π."""
     rng, data, b = np.random.default_rng(1), (0.3, -0.5, 1.0), 4.0

@@ -46,9 +46,7 @@ def gibbs_profile(
     b, L = real("beta", beta), real("lipschitz", lipschitz)
     m = real("prior_convexity", prior_convexity) + whole("n", n, 1) * b * real("loss_convexity", loss_convexity)
     if not m > 0:
-        raise InvalidValue(
-            "the prior or the loss must be strongly convex; else an exact sample may cost anything"
-        )
+        raise InvalidValue("the prior or the loss must be strongly convex; else an exact sample may cost anything")
     return GaussianProfile(2 * b * L / math.sqrt(m) * (1 + 1e-15))
 
 
