@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -256,6 +257,13 @@ def test_the_choice_is_drawn_exactly():
     for start, cell in edges:
         if start % quarter:  # strictly inside, so that balls can decide; an edge itself never ends
             assert choose(zero, Fixed(start), base) == cell
+    # Nearer to an edge than doubles can tell: the weights e^(1/3) and 1, the edge in 40 digits.
+    with mp.workdps(60):
+        edge = int(mp.floor(mp.mpf(2) ** 128 / (1 + mp.exp(mp.mpf(1) / 3))))
+    for offset, cell in ((-(2**40), 0), (2**40, 1)):
+        bits = Fixed((edge + offset) >> 64)
+        bits.left.append((edge + offset) & (2**64 - 1))
+        assert choose([Fraction(0), Fraction(1, 3)], bits) == cell
     log_weights = [Fraction(0), Fraction(1, 3), Fraction(-50)]
     draws = [choose(log_weights, seeded_rng(k)) for k in range(2000)]
     assert np.mean(np.equal(draws, 1)) == pytest.approx(math.exp(1 / 3) / (1 + math.exp(1 / 3)), abs=0.035)

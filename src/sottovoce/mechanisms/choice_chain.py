@@ -116,8 +116,8 @@ class ChoiceChain(Mechanism):
 
     @classmethod
     def example(cls) -> Self:
-        """Return four annealed Metropolis steps, each on two of four records."""
-        return cls(Outcomes((0, 1, 2), FunctionRows.example()), 4, (0.5, 1.0, 2.0, 2.0), part=2, candidates=1)
+        """Return two annealed Metropolis steps, each on two of four records."""
+        return cls(Outcomes((0, 1, 2), FunctionRows.example()), 4, (1.0, 2.0), part=2, candidates=1)
 
     @classmethod
     def calibrate(
