@@ -8,13 +8,12 @@ but 5 % of its start, which concerns accuracy alone.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
 from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.regression.certificate import Chain, mixing_steps
+from sottovoce.regression.convergence import demanded_steps
 
 __all__ = ["demanded_steps"]
 
@@ -25,13 +24,6 @@ FLOPS = 1e15
 
 _FOREVER = 2**53
 """By then μ has long stopped moving in double precision."""
-
-
-def demanded_steps(gamma: float, dimension: int, convexity: float, smoothness: float) -> int:
-    """Return T = S/h of Theorem 21; h simplifies to 1/(Mα)."""
-    horizon = (4 * math.log(1 / gamma) + dimension * math.log(smoothness / convexity)) / (2 * convexity)
-    alpha = (1 + smoothness * dimension * horizon / gamma**2) / 2
-    return math.ceil(horizon * smoothness * alpha)
 
 
 @experiment(

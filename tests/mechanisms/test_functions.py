@@ -6,6 +6,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -87,6 +88,19 @@ def test_noise_on_a_function_costs_no_more_than_its_profile_by_enumeration(noise
     claimed = mech.profile.delta(np.array([0.0, 0.3, 0.7, 1.1]))
     np.testing.assert_allclose(claimed, worst, rtol=1e-9, atol=1e-12)  # sensitivity 2 is reached: exact
     assert np.all(claimed >= worst * (1 - 1e-12))
+
+
+def test_many_queries_at_once_are_charged_together():
+    """Three queries that one record moves together: a Gaussian of √3 times the shift, by its own formula."""
+    reading = FunctionSum(lambda x: [x, x, x], (sv.Flag(),), 0, 1, entries=3)
+    mech = NoisyStatistics(FunctionOf(reading), 2, "gaussian", 3.0)
+    mu = math.sqrt(3) / 3
+    for epsilon in (0.1, 0.5, 0.9):
+        phi = [0.5 * math.erfc(-x / math.sqrt(2)) for x in (mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu)]
+        assert mech.profile.delta(epsilon) >= phi[0] - math.exp(epsilon) * phi[1]
+    calibrated = NoisyStatistics.calibrate(FunctionOf(reading), 2, ApproxDP(1.0, 1e-6))
+    assert calibrated.profile.satisfies(ApproxDP(1.0, 1e-6))
+    assert NoisyStatistics(FunctionOf(reading), 2, "laplace", 3.0).profile.pure() == pytest.approx(1.0)
 
 
 def test_an_interval_holds_the_value_as_often_as_it_says():
@@ -243,6 +257,13 @@ def test_the_choice_is_drawn_exactly():
     for start, cell in edges:
         if start % quarter:  # strictly inside, so that balls can decide; an edge itself never ends
             assert choose(zero, Fixed(start), base) == cell
+    # Nearer to an edge than doubles can tell: the weights e^(1/3) and 1, the edge in 40 digits.
+    with mp.workdps(60):
+        edge = int(mp.floor(mp.mpf(2) ** 128 / (1 + mp.exp(mp.mpf(1) / 3))))
+    for offset, cell in ((-(2**40), 0), (2**40, 1)):
+        bits = Fixed((edge + offset) >> 64)
+        bits.left.append((edge + offset) & (2**64 - 1))
+        assert choose([Fraction(0), Fraction(1, 3)], bits) == cell
     log_weights = [Fraction(0), Fraction(1, 3), Fraction(-50)]
     draws = [choose(log_weights, seeded_rng(k)) for k in range(2000)]
     assert np.mean(np.equal(draws, 1)) == pytest.approx(math.exp(1 / 3) / (1 + math.exp(1 / 3)), abs=0.035)

@@ -116,8 +116,8 @@ class ChoiceChain(Mechanism):
 
     @classmethod
     def example(cls) -> Self:
-        """Return four annealed Metropolis steps, each on two of four records."""
-        return cls(Outcomes((0, 1, 2), FunctionRows.example()), 4, (0.5, 1.0, 2.0, 2.0), part=2, candidates=1)
+        """Return two annealed Metropolis steps, each on two of four records."""
+        return cls(Outcomes((0, 1, 2), FunctionRows.example()), 4, (1.0, 2.0), part=2, candidates=1)
 
     @classmethod
     def calibrate(
@@ -132,12 +132,12 @@ class ChoiceChain(Mechanism):
         start: int = 0,
     ) -> Self:
         """Return a chain of equal windows, the widest that keep the promise."""
-        count = whole("steps", steps, 1, _MOST_STEPS)
+        count, rest = whole("steps", steps, 1, _MOST_STEPS), (part, candidates, start)
 
-        def made(window: float) -> Self:
-            return cls(system, n, (window,) * count, part, candidates, start)
+        def profile(window: float) -> Profile:
+            return cls(system, n, (window,) * count, *rest).profile
 
-        return made(largest_keeping(lambda window: made(window).profile, target, high=100.0, name="window"))
+        return cls(system, n, (largest_keeping(profile, target, high=100.0, name="window"),) * count, *rest)
 
     def see(self, records: Any) -> Any:
         """Return the scores of the records, within their bounds."""

@@ -50,6 +50,7 @@ MECHANISMS = Registry(
         "adaptive looks": "sottovoce.regression.adaptive_looks:AdaptiveLooks",
         "noisy projected SGD": "sottovoce.amplification.sgd:NoisyProjectedSGD",
         "Ornstein-Uhlenbeck diffusion": "sottovoce.amplification.diffusion:OrnsteinUhlenbeck",
+        "minibatch SGD": "sottovoce.amplification.minibatch:MinibatchSGD",
         "exponential choice": "sottovoce.mechanisms.exponential_choice:ExponentialChoice",
         "chain of choices": "sottovoce.mechanisms.choice_chain:ChoiceChain",
         "approximate sample": "sottovoce.mechanisms.approximate:ApproximateSample",

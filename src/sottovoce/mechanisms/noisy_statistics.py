@@ -368,7 +368,7 @@ def _one_noise(noise: IntegerNoise, movement: Movement) -> tuple[Profile, int]:
         if movement.cells:
             return DiscreteLaplaceProfile(noise.scale, movement.width), movement.cells
         return PureProfile(float(movement.total or 0) / noise.scale), 1
-    if movement.cells and noise.scale <= DiscreteGaussianProfile.most:
+    if movement.cells in (1, 2) and noise.scale <= DiscreteGaussianProfile.most:
         return DiscreteGaussianProfile(noise.scale, movement.width, movement.cells), 1
     return ZeroConcentratedProfile(movement.squares / (2 * noise.scale**2)), 1
 

@@ -18,6 +18,7 @@ from sottovoce.privacy.errors import (
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile, LaplaceProfile
+from sottovoce.privacy.least import LeastProfile
 from sottovoce.privacy.pairs import BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile, Pairs
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import (
@@ -58,6 +59,7 @@ __all__ = [
     "InvalidPromise",
     "InvalidValue",
     "LaplaceProfile",
+    "LeastProfile",
     "LedgerCorrupt",
     "LedgerUnavailable",
     "LikelihoodRatioProfile",

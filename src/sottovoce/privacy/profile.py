@@ -39,6 +39,7 @@ PROFILES = Registry(
         "group-of-two": "sottovoce.privacy.group_of_two:GroupOfTwo",
         "subsampled": "sottovoce.privacy.subsampled:SubsampledProfile",
         "slack": "sottovoce.privacy.slack:SlackProfile",
+        "least": "sottovoce.privacy.least:LeastProfile",
         "amplified": "sottovoce.amplification.mixing:AmplifiedProfile",
         "iterated-laplace": "sottovoce.amplification.coupling:IteratedLaplaceProfile",
     },

@@ -74,7 +74,7 @@ class SubsampledProfile(Profile):
         near = np.log1p(np.expm1(small) / q)
         far = epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(epsilon, 30.0)))
         found = np.where(epsilon <= 30, near, far)
-        return np.maximum(np.maximum(found * (1 - 1e-15) - 1e-300, epsilon), 0.0)
+        return np.asarray(np.maximum(np.maximum(found * (1 - 1e-15) - 1e-300, epsilon), 0.0))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         if self.rate == 1:
@@ -112,7 +112,7 @@ class SubsampledProfile(Profile):
         found = np.array([self._by_losses(one) for one in flat.tolist()]).reshape(shape)
         best = np.fmin(convex, found)
         level = self.pure()
-        return np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best
+        return np.asarray(np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best)
 
     def _by_convexity(self, order: Floats) -> Floats:
         """Return log(1 + q(e^((λ-1)R) - 1))/(λ-1), at order 1 qR."""

@@ -126,15 +126,21 @@ class FunctionReading(Reading):
         return self.middle() if answer is None else answer
 
     def _in_steps(self, answer: Floats) -> Integers:
-        """Return an answer in steps above the low bound, rounded down: shifted by a step, it moves by a step."""
-        # Steps of an absolute grid, so that the division is exact; the low bound's own step is subtracted.
-        first = math.floor(self.low / self.grid)
-        return np.clip(np.floor(answer / self.grid) - first, 0, self._width).astype(np.int64)
+        """Return an answer in steps above the first one within the bounds, rounded down: what moves by a step there
+        moves by a step here. The grid is absolute and its step a power of two, so that the division is exact.
+        """
+        steps: Integers = np.clip(np.floor(answer / self.grid) - self._first, 0, self._width).astype(np.int64)
+        return steps
+
+    @property
+    def _first(self) -> int:
+        """The first step within the bounds: rounding takes nothing out of them."""
+        return math.ceil(self.low / self.grid)
 
     @property
     def _width(self) -> int:
         """How many steps the bounds lie apart."""
-        return math.floor((Fraction(self.high) - Fraction(self.low)) / Fraction(self.grid))
+        return math.floor(self.high / self.grid) - self._first
 
     @property
     @abstractmethod
@@ -153,7 +159,7 @@ class FunctionReading(Reading):
 
     def _start(self, n: int) -> float:
         """Return where steps are counted from."""
-        return math.floor(self.low / self.grid) * self.grid * self._times(n)
+        return self._first * self.grid * self._times(n)
 
     def _times(self, n: int) -> int:
         del n
@@ -409,9 +415,9 @@ def _tamed(column: Column, values: Floats) -> list[Any]:
     if isinstance(column, Category):
         return [column.categories[int(place)] for place in values]
     if isinstance(column, Flag):
-        return (fill(values, float(bool(column.missing))) != 0).tolist()
+        return [bool(value) for value in fill(values, float(bool(column.missing)))]
     tame = inside(column, values)
-    return [int(value) for value in np.floor(tame)] if isinstance(column, Count) else tame.tolist()
+    return [int(value) for value in np.floor(tame)] if isinstance(column, Count) else list(map(float, tame))
 
 
 def _cut(column: Column, values: Floats, kept: Any) -> Floats:

@@ -98,4 +98,6 @@ def _span(column: Any) -> tuple[float, float]:
 
 def _random(column: Any, rng: np.random.Generator) -> float:
     low, high = _span(column)
-    return float(rng.uniform(low, high)) if column.word == "number" else float(rng.integers(low, high, endpoint=True))
+    if column.word == "number":
+        return float(rng.uniform(low, high))
+    return float(rng.integers(int(low), int(high), endpoint=True))

@@ -16,6 +16,7 @@ from sottovoce.systems.distributions import (
     Tabulated,
     Truncated,
 )
+from sottovoce.systems.exponential_family import ExponentialFamily
 from sottovoce.systems.gamma_exponential import GammaExponential
 from sottovoce.systems.gamma_poisson import GammaPoisson
 from sottovoce.systems.normal_mean import NormalMean
@@ -30,6 +31,7 @@ __all__ = [
     "DirichletCategorical",
     "DirichletMixture",
     "Distribution",
+    "ExponentialFamily",
     "Gamma",
     "GammaExponential",
     "GammaPoisson",

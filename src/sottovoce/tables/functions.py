@@ -31,6 +31,7 @@ def function_reading(asked: Asked, reading: FunctionReading) -> Plan:
         parts = [[floats(batch.column(name)) for name in columns] for batch in batches]
         found = [np.concatenate(part) for part in zip(*parts, strict=True)] if parts else [np.zeros(0) for _ in columns]
         kept = None if asked.kept is None else found.pop() == 1
-        return reading.seen(found, kept)
+        seen: Seen = reading.seen(found, kept)
+        return seen
 
     return Plan(asked.records.select(**columns), decode, stream=True)

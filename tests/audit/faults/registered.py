@@ -10,7 +10,7 @@ from audit.faults import Patch, fault
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.posterior_sample import PosteriorSample
-from sottovoce.readings import BallSum, CategoryCounts, CrossCounts, Joint, Movement
+from sottovoce.readings import BallSum, CategoryCounts, CrossCounts, FunctionSum, Joint, Movement
 from sottovoce.readings import columns as cells
 
 READINGS = "every registered reading does what all must"
@@ -37,6 +37,17 @@ def _first_parts(patch: Patch) -> None:
         return (*found[:-1], replace(found[-1], movement=replace(found[-1].movement, width=1, squares=1.0)))
 
     patch.setattr(Joint, "blocks", blocks)
+
+
+@fault("half the width of a function's sum", "functions of one record", READINGS)
+def _half_width(patch: Patch) -> None:
+    honest = FunctionSum.movement
+
+    def movement(self, n):
+        found = honest(self, n)
+        return replace(found, width=found.width // 2, squares=found.squares / 4)
+
+    patch.setattr(FunctionSum, "movement", movement)
 
 
 @fault("an unknown category left out of n", "category counts", READINGS)

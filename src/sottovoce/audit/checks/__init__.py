@@ -14,7 +14,7 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 _IDEAS = (
     *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
     *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains"),
-    *("looks", "predictions", "tables", "rounding", "relations", "secrets_kept", "persons"),
+    *("looks", "predictions", "tables", "rounding", "relations", "secrets_kept", "persons", "enumerated"),
 )
 _NEEDS = {
     "chains": ("jax", "sklearn"),

@@ -1,0 +1,79 @@
+"""Minibatch SGD: what it draws against plain NumPy, and what it claims against dp-accounting and an attack."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.amplification.minibatch import MinibatchSGD
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.promises import ApproxDP, RenyiDP
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.regression.design import Design
+from sottovoce.regression.losses import Logistic
+
+DESIGN = Design(Logistic(), dimension=2, data_norm=1.0)
+
+
+def test_it_steps_as_it_says():
+    """The same parts and noise, by the formula, in NumPy."""
+    sgd = MinibatchSGD(DESIGN, 6, noise=0.3, batch=3, steps=5, learning_rate=0.7, regularisation=0.1)
+    data = np.random.default_rng(1)
+    X = data.normal(size=(6, 2))
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+    y = np.where(data.random(6) < 0.5, -1.0, 1.0)
+    rng = seeded_rng(3)
+    parts = [rng.permutation(6)[:3] for _ in range(5)]
+    noise = rng.standard_normal((5, 2))
+    w = np.zeros(2)
+    for part, kick in zip(parts, noise, strict=True):
+        slopes = -y[part] / (1 + np.exp(y[part] * (X[part] @ w)))
+        w = w - 0.7 * (slopes @ X[part] / 3 + 0.1 * w + 0.3 * kick)
+    found = sgd.release((X, y), seeded_rng(3)).value
+    np.testing.assert_allclose(np.ravel(found), w, atol=1e-4)
+
+
+def test_the_claim_against_dp_accounting():
+    dp = pytest.importorskip("dp_accounting")
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
+    sgd = MinibatchSGD(DESIGN, 1000, noise=0.1, batch=20, steps=50)
+    assert sgd.mu == pytest.approx(2 / (20 * 0.1))
+    accountant = rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
+    accountant.compose(dp.SampledWithoutReplacementDpEvent(1000, 20, dp.GaussianDpEvent(1 / sgd.mu)), 50)
+    assert sgd.profile.epsilon(1e-5) <= accountant.get_epsilon(1e-5)
+    every = MinibatchSGD(DESIGN, 20, noise=0.1, batch=20, steps=50)
+    assert every.profile.gdp() == pytest.approx(every.mu * math.sqrt(50))
+
+
+def test_calibration_keeps_the_promise_and_small_batches_help():
+    promise = ApproxDP(1.0, 1e-5)
+    small = MinibatchSGD.calibrate(DESIGN, 10_000, promise, batch=100, steps=50)
+    assert small.profile.satisfies(promise)
+    whole = MinibatchSGD.calibrate(DESIGN, 10_000, promise, batch=10_000, steps=50)
+    assert small.noise * 100 < 0.2 * whole.noise * 10_000
+    chain = MinibatchSGD.langevin(DESIGN, 1000, step=1e-4, precision=2.0, batch=50, steps=10)
+    assert chain.learning_rate * chain.noise == pytest.approx(math.sqrt(2e-4))
+    assert chain.learning_rate * chain.regularisation == pytest.approx(2e-4)
+    assert math.isfinite(chain.profile.renyi(2.0))
+    assert chain.profile.satisfies(RenyiDP(2.0, float(chain.profile.renyi(2.0))))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"noise": 0.0, "batch": 2, "steps": 3},
+        {"noise": 1.0, "batch": 5, "steps": 3},
+        {"noise": 1.0, "batch": 0, "steps": 3},
+        {"noise": 1.0, "batch": 2, "steps": 0},
+        {"noise": 1.0, "batch": 2, "steps": 2, "learning_rate": -1.0},
+        {"noise": 1.0, "batch": 2, "steps": 2, "regularisation": math.nan},
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong):
+    with pytest.raises(SottovoceError):
+        MinibatchSGD(DESIGN, 4, **wrong)
+    with pytest.raises(InvalidValue):
+        MinibatchSGD.langevin(DESIGN, 4, step=0.0, precision=1.0, batch=2, steps=2)

@@ -1,0 +1,62 @@
+"""Faults of choices, chains, subsampling, slacks, families and declared sensitivities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from audit.faults import Patch, fault
+from sottovoce.mechanisms import ChoiceChain, ExponentialChoice
+from sottovoce.privacy.slack import SlackProfile
+from sottovoce.privacy.subsampled import SubsampledProfile
+from sottovoce.readings import functions
+from sottovoce.systems.exponential_family import ExponentialFamily
+
+PARTS = "a part of the records costs its curve"
+
+
+@fault("a window for the score alone, not for both ways", "exponential choice", "finite choices keep their window")
+def _one_way(patch: Patch) -> None:
+    honest = ExponentialChoice.log_weights
+    patch.setattr(ExponentialChoice, "log_weights", lambda self, seen: [2 * w for w in honest(self, seen)])
+
+
+@fault("subsampling by the linear rule", "subsampled profiles", PARTS)
+def _linear(patch: Patch) -> None:
+    patch.setattr(SubsampledProfile, "_before", lambda self, epsilon: epsilon / self.rate)
+    patch.setattr(SubsampledProfile, "pure", lambda self: self.rate * self.one.pure())
+
+
+@fault("a part taken for half of what it is", "chain of choices", PARTS)
+def _half_a_part(patch: Patch) -> None:
+    honest = ChoiceChain._step
+    smaller = property(lambda self: self.part / 2)
+    patch.setattr(
+        ChoiceChain, "_step", lambda self, window: replace(honest(self, window), rate=smaller.fget(self) / self.n)
+    )
+
+
+@fault("a slack charged to one of two laws", "approximate samplers", "a slack is charged to both laws")
+def _one_slack(patch: Patch) -> None:
+    def once(self, epsilon):
+        return np.logaddexp(self.one._log_delta(epsilon), math.log(self.slack) + epsilon)
+
+    patch.setattr(SlackProfile, "_sum", once)
+
+
+@fault("the other records forgotten", "exponential families", "a proven search is never below brute force")
+def _no_others(patch: Patch) -> None:
+    honest = ExponentialFamily._search
+
+    def search(self, n, data_weight, prior_weight):
+        found = honest(self, n, data_weight, prior_weight)
+        return replace(found, low=found.high)
+
+    patch.setattr(ExponentialFamily, "_search", search)
+
+
+@fault("declared sensitivities taken at their word", "functions of a table", "declared sensitivities are tried")
+def _untried(patch: Patch) -> None:
+    patch.setattr(functions, "spot_check", lambda reading, n: None)

@@ -1,0 +1,106 @@
+"""(ε, δ) under a metric, near neighbours, and Le Cam for sets: against brute force over distances, data and weights."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sottovoce.metric.approximate import ApproximateMetricDP, normal_mean_metric, profile_within
+from sottovoce.metric.distinguishability import guess_error
+from sottovoce.metric.le_cam import guess_error_of_sets
+from sottovoce.metric.metric import absolute_distance
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import ApproxDP
+from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+
+NORMAL = NormalMean(variance=2.0, prior_variance=3.0, bounds=(-5, 5))
+
+
+@pytest.mark.parametrize(("n", "epsilon", "weight"), [(10, 0.5, 1.0), (50, 0.2, 1.0), (10, 1e-3, 0.1), (3, 3.0, 1.0)])
+def test_a_normal_mean_keeps_definition_two_at_every_distance(n, epsilon, weight):
+    privacy = normal_mean_metric(NORMAL, n, epsilon, largest=12.0, data_weight=weight)
+    precision = 1 / 3.0 + weight * n / 2.0
+    worst = 0.0
+    for rho in np.concatenate([np.geomspace(1e-9, 1e-3, 30), np.linspace(0.01, 12.0, 400)]):
+        mu = weight * rho / 2.0 / math.sqrt(precision)
+        truth = stats.norm.cdf(mu / 2 - epsilon * rho / mu) - math.exp(epsilon * rho) * stats.norm.cdf(
+            -mu / 2 - epsilon * rho / mu
+        )
+        assert truth <= privacy.delta * rho * (1 + 1e-6) + 1e-16
+        worst = max(worst, truth / rho)
+    assert privacy.delta <= worst * 1.01  # and no more than it takes
+
+
+def test_a_promise_between_two_data_sets():
+    privacy = ApproximateMetricDP(0.5, 1e-6, absolute_distance, largest=3.0)
+    found = privacy.between([0.0, 1.0], [2.0, 1.0])
+    assert found.epsilon == pytest.approx(1.0)
+    assert found.delta == pytest.approx(2e-6)
+    assert privacy.within(0.0) == ApproxDP(0.0, 0.0)
+    with pytest.raises(InvalidValue, match="up to a distance"):
+        privacy.within(3.5)
+    with pytest.raises(InvalidValue, match="nothing is promised"):
+        ApproximateMetricDP(0.5, 0.6).within(2.0)
+    for wrong in ({"epsilon": -1.0, "delta": 0.0}, {"epsilon": 1.0, "delta": math.nan}):
+        with pytest.raises(InvalidValue):
+            ApproximateMetricDP(**wrong)
+    with pytest.raises(InvalidValue, match="largest"):
+        ApproximateMetricDP(1.0, 0.1, largest=0.0)
+    with pytest.raises(InvalidValue, match="bounds"):
+        normal_mean_metric(NormalMean(1.0, 1.0, radius=1.0, dimension=2), 5, 0.5, 1.0)
+
+
+@pytest.mark.parametrize("distance", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("system", [GammaExponential(shape=3.0, rate=6.0, high=4.0), GammaPoisson(9.0, 2.0, 4), NORMAL])
+def test_near_neighbours_by_brute_force(system, distance):
+    n, order = 3, 1.4
+    reading = system.reading
+    values = np.arange(5.0) if isinstance(system, GammaPoisson) else np.linspace(reading.low, reading.high, 9)
+    worst = 0.0
+    for rest in itertools.combinations_with_replacement(values[:: len(values) - 1], n - 1):
+        for x, y in itertools.product(values, repeat=2):
+            if abs(x - y) > distance + 1e-12:
+                continue
+            p, q = (system.posterior(system.statistics([*rest, z])) for z in (x, y))
+            worst = max(worst, float(p.renyi(q, order)))
+    claimed = profile_within(system, n, distance).renyi(order)
+    assert claimed >= worst * (1 - 1e-9)
+    assert claimed <= system.profile(n).renyi(order) * (1 + 1e-12)
+    if distance == 1.0 and not isinstance(system, NormalMean):
+        assert claimed == pytest.approx(worst, rel=1e-6)
+
+
+def test_categories_are_near_or_not():
+    for system in (BetaBernoulli(2, 2), DirichletCategorical([1.0, 2.0, 3.0])):
+        assert profile_within(system, 5, 0.5).pure() == 0.0
+        assert profile_within(system, 5, 1.0).delta(0.5) == system.profile(5).delta(0.5)
+    assert profile_within(NormalMean(1.0, 1.0, radius=2.0, dimension=3), 5, 1.0).gdp() == pytest.approx(
+        NormalMean(1.0, 1.0, radius=2.0, dimension=3).profile(5).gdp() / 4
+    )
+    with pytest.raises(InvalidValue, match="nobody has worked out"):
+        profile_within(BetaBernoulli(2, 2, whole=False), 5, 0.5)
+
+
+def test_hulls_are_nearer_than_points_and_no_adversary_does_better():
+    rng = np.random.default_rng(3)
+    first, second = rng.dirichlet(np.ones(5), 3), rng.dirichlet(np.ones(5), 4)
+    bound, hulls = guess_error_of_sets(2.0, first, second)
+    for p, q in itertools.product(first, second):
+        assert bound >= guess_error(2.0, float(np.abs(p - q).sum() / 2)) - 1e-9
+    for _ in range(2000):  # brute force over mixtures
+        p, q = rng.dirichlet(np.ones(3)) @ first, rng.dirichlet(np.ones(4)) @ second
+        assert np.abs(p - q).sum() / 2 >= hulls.total_variation - 1e-9
+    # Every guess, between any point of the one and any of the other set, by enumeration of deterministic guesses.
+    least = min(
+        max(*(float(law @ np.array(guess)) for law in first), *(float(law @ (1 - np.array(guess))) for law in second))
+        for guess in itertools.product((0.0, 1.0), repeat=5)
+    )
+    assert bound <= 2.0 * least + 1e-9
+    assert guess_error_of_sets(1.0, [[1.0, 0.0]], [[0.0, 1.0]])[0] == 0.0
+    for wrong in ([[0.5, 0.6]], [[0.2, 0.3, 0.5]], [[-0.5, 1.5]]):
+        with pytest.raises(InvalidValue):
+            guess_error_of_sets(1.0, wrong, [[0.5, 0.5]])
