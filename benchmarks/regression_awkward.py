@@ -155,7 +155,7 @@ def command(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--seconds", type=float, default=100.0)
     given = parser.parse_args(words)
-    lot = min(25, given.fits)
+    lot = min(10, given.fits)
     jobs = [
         (table, family, n, seed, lot)
         for seed, n, table, family in itertools.product(
