@@ -1,4 +1,4 @@
-"""Adaptive looks: a regression from two or three noisy looks, each where the one before it says the answer lies."""
+"""Adaptive looks: a regression from three or four noisy looks, each where the one before it says the answer lies."""
 
 from __future__ import annotations
 
@@ -39,14 +39,16 @@ _PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
         (0.60, {"score": 0.75, "information": 0.17, "meat": 0.08}),
     ),
     False: (
-        (0.15, {"score": 0.5, "information": 0.35, "meat": 0.15}),
-        (0.25, {"score": 0.65, "information": 0.22, "meat": 0.13}),
-        (0.60, {"score": 0.72, "information": 0.2, "meat": 0.08}),
+        (0.10, {"score": 0.45, "information": 0.3, "meat": 0.25}),
+        (0.12, {"score": 0.55, "information": 0.2, "meat": 0.25}),
+        (0.20, {"score": 0.65, "information": 0.15, "meat": 0.2}),
+        (0.58, {"score": 0.75, "information": 0.17, "meat": 0.08}),
     ),
 }
 """For a mean that bends, and for one that does not: each look's share of ρ, and of it the share of each part.
 
-A linear regression measures at every look how far its residuals go, and cuts those of the next one there.
+A linear regression measures at every look how far its residuals go, and cuts those of the next one there. Bounds of its
+response that are far wider than its residuals cost it one look more.
 """
 _FAR = 3.5
 """Residuals are cut at so many standard deviations."""
