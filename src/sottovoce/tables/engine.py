@@ -41,6 +41,9 @@ class Engine:
     unnests
         The planner copies a nested expression into every place that uses it, which a limit on the nested
         query stops.
+    adds
+        A sum of doubles adds them as they are, so that whole numbers below 2⁵³ in all are added exactly; it is several
+        times as fast as a sum of integers.
     untyped
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
@@ -49,6 +52,7 @@ class Engine:
     rounds: bool = False
     widens: bool = False
     unnests: bool = False
+    adds: bool = False
     untyped: frozenset[str] = frozenset()
 
     def integer(self, value: Any) -> Any:
@@ -56,6 +60,14 @@ class Engine:
         if not self.rounds:
             value = (value + number(ROUNDER)) - number(ROUNDER)
         return value.cast("int64")
+
+    def step(self, value: Any) -> Any:
+        """Return the whole number nearest to a double, of the kind that `grand` adds fastest."""
+        return (value + number(ROUNDER)) - number(ROUNDER) if self.adds else self.integer(value)
+
+    def grand(self, steps: Any) -> Any:
+        """Return the exact sum, below 2⁵³ in size at every point of it, of what `step` makes or of its products."""
+        return steps.sum().cast("int64").cast("string") if self.adds else self.total(steps)
 
     def total(self, steps: Any) -> Any:
         """Return the exact sum of integers as text, which no driver can round."""
@@ -69,7 +81,7 @@ class Engine:
 
 
 ENGINES = {
-    "duckdb": Engine(rounds=True, widens=True),
+    "duckdb": Engine(rounds=True, widens=True, adds=True),
     "postgres": Engine(rounds=True, widens=True, unnests=True),
 }
 

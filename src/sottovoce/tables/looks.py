@@ -50,7 +50,7 @@ def look(asked: Asked, reading: Look) -> Plan:
     rows = engine.stage(rows.mutate(v=c / ibis.greatest(squares, c), **t))
     rows = _weighed(engine, rows, reading)
     sums = _sums(rows, reading)
-    totals = {f"s{k}": engine.total(value) for k, value in enumerate(sums)}
+    totals = {f"s{k}": engine.grand(value) for k, value in enumerate(sums)}
     query = rows.aggregate(n=rows.count().cast("string"), **totals)
     return Plan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
 
@@ -152,9 +152,9 @@ def _weighed(engine: Any, rows: Any, reading: Look) -> Any:
             fu=lean * (rows.v * slope).sqrt(),
         )
     )
-    steps = {f"w{i}": engine.integer(rows[f"z{i}"] * rows.fw) for i in range(d)}
+    steps = {f"w{i}": engine.step(rows[f"z{i}"] * rows.fw) for i in range(d)}
     if "information" in reading.parts:
-        steps |= {f"u0_{i}": engine.integer(rows[f"z{i}"] * rows.fu) for i in range(d)}
+        steps |= {f"u0_{i}": engine.step(rows[f"z{i}"] * rows.fu) for i in range(d)}
     return engine.stage(rows.select(**steps))
 
 
@@ -182,12 +182,12 @@ def _several(engine: Any, rows: Any, reading: Look) -> Any:
     def hit(k: int) -> Any:
         return ibis.cases((rows.y == number(float(k + 1)), number(1.0)), else_=number(0.0)) - rows[f"p{k + 1}"]
 
-    steps = {f"w{k * d + i}": engine.integer(hit(k) * (rows[f"z{i}"] * rows.fw)) for k in range(K) for i in range(d)}
+    steps = {f"w{k * d + i}": engine.step(hit(k) * (rows[f"z{i}"] * rows.fw)) for k in range(K) for i in range(d)}
     if "information" in reading.parts:
         for m in range(K + 1):
             for k in range(K):
                 off = number(1.0 if m == k + 1 else 0.0) - rows[f"p{k + 1}"]
-                steps |= {f"u{m}_{k * d + i}": engine.integer(off * (rows[f"z{i}"] * rows[f"f{m}"])) for i in range(d)}
+                steps |= {f"u{m}_{k * d + i}": engine.step(off * (rows[f"z{i}"] * rows[f"f{m}"])) for i in range(d)}
     return engine.stage(rows.select(**steps))
 
 
