@@ -35,6 +35,8 @@ ROWS = ("light", "heavy")
 """Normal, independent columns; or t3 tails, columns that share half of their variance, and an intercept far from 0."""
 DELTA = 1e-5
 _SIDE = 1.959964
+_BARE = 1
+"""Of how many data sets of a lot the fit without privacy is made, to compare widths with."""
 _HIGH = {"light": 8.0, "heavy": 40.0}
 """The bounds of the response of a linear regression: hardly any is cut, whose mean would then be no line."""
 _FIELDS = (
@@ -168,7 +170,7 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         x, y, truth = imagine(family, n, d, rows, rng)
         scale = 6.0 if rows == "light" else 20.0
         encoded = np.column_stack([np.ones(n), x / scale])
-        bare = plain_sd(asked, encoded, y)
+        bare = plain_sd(asked, encoded, y) if k < _BARE else np.full(len(truth), np.nan)
         for epsilon, mechanism in targets.items():
             started = time.perf_counter()
             posterior = fit(mechanism, encoded, y, rng)
@@ -202,17 +204,17 @@ def command(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=280.0)
     given = parser.parse_args(words)
     sizes, families = [int(n) for n in given.sizes.split(",")], given.families.split(",")
-    lot = 10 if max(sizes) > 20_000 else 25
-    kinds = list(itertools.product(sizes, families, DIMENSIONS, ROWS))
-    jobs = [
-        (family, n, d, rows, 1000 + lot_no, min(lot, given.fits - lot * lot_no), EPSILONS)
-        for lot_no in range(-(-given.fits // lot))
-        for n, family, d, rows in kinds
-    ]
+    jobs = []
+    for n, family, d, rows in itertools.product(sizes, families, DIMENSIONS, ROWS):
+        lot = 3 if n > 20_000 else 10
+        for number, first in enumerate(range(0, given.fits, lot)):
+            late = first * (3 if n > 20_000 else 1)  # where time is short, fewer of the large ones
+            jobs.append((late, (family, n, d, rows, 1000 + number, min(lot, given.fits - first), EPSILONS)))
+    jobs.sort(key=lambda job: job[0])
     cells: dict[Any, list[Any]] = {}
     started = time.time()
     with multiprocessing.Pool(given.processes) as pool:
-        for done, batch in enumerate(pool.imap_unordered(some_fits, jobs), 1):
+        for done, batch in enumerate(pool.imap_unordered(some_fits, [job for _, job in jobs]), 1):
             for key, *rest in batch:
                 cells.setdefault(key, []).append(rest)
             late = time.time() - started > given.seconds
@@ -232,8 +234,8 @@ def write(path: Path, cells: dict[Any, list[Any]]) -> None:
         for key in sorted(cells):
             z, ideal, bare, seconds = (np.array(part) for part in zip(*cells[key], strict=True))
             hit = np.abs(z) < _SIDE
-            numbers = (hit.mean(), hit.mean(axis=0).min(), math.sqrt((z**2).mean()), np.abs(z.mean(axis=0)).max())
-            more = (np.median(bare), np.median(ideal), np.median(bare[:, 1:]), seconds.mean())
+            numbers = (hit.mean(), hit.mean(axis=0).min(), math.sqrt((z**2).mean()), np.abs(np.median(z, axis=0)).max())
+            more = (np.nanmedian(bare), np.nanmedian(ideal), np.nanmedian(bare[:, 1:]), seconds.mean())
             writer.writerow([*key, len(z), *(f"{number:.4f}" for number in (*numbers, *more))])
 
 

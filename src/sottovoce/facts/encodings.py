@@ -102,6 +102,20 @@ class Encoding:
         """The entries of a row."""
         return len(self.entries)
 
+    @property
+    def empty(self) -> Floats:
+        """Combinations of entries that are zero in every row, one a row: all levels of a column add up to one."""
+        wholes = [[i] for i, entry in enumerate(self.entries) if not entry]
+        for place, column in enumerate(self.columns):
+            levels = levels_of(column) or ()
+            alone = [((place, level),) for level in range(len(levels))]
+            if levels and set(alone) <= set(self.entries):
+                wholes.append([self.entries.index(entry) for entry in alone])
+        ones = np.zeros((len(wholes), self.size))
+        for row, whole in zip(ones, wholes, strict=True):
+            row[whole] = 1.0
+        return ones[1:] - ones[:1] if len(ones) > 1 else np.zeros((0, self.size))
+
     def scale(self, place: int) -> Scale:
         """Return how a number is scaled."""
         return scale_of(self.columns[place], centred=self.centred[place])

@@ -94,6 +94,10 @@ class Family(ABC):
         default = self.default
         return found if default is None else np.where(np.isnan(found), default, found)
 
+    def uncut(self, values: Floats) -> Floats:
+        """Return what the response counts as before any cap of a look."""
+        return self.outcome(values)
+
     @abstractmethod
     def mean(self, t: Floats) -> Floats:
         """Return the mean of the outcome at each linear predictor."""
@@ -299,9 +303,14 @@ class PoissonFamily(Family):
         """Beyond this t hardly any count lies below K, and t is cut."""
         return math.log(4.0 * self.most + 8.0)
 
+    def uncut(self, values: Floats) -> Floats:
+        """Return the count, cut at what the column's facts allow and at what is looked at of any count."""
+        most = min(int(self.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
+        return np.floor(np.clip(super().outcome(values), 0.0, most))
+
     def outcome(self, values: Floats) -> Floats:
         """Return the count, cut at K."""
-        return np.floor(np.clip(super().outcome(values), 0.0, self.most))
+        return np.minimum(self.uncut(values), self.most)
 
     def mean(self, t: Floats) -> Floats:
         """Return the mean of min(y, K)."""

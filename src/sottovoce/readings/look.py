@@ -30,7 +30,7 @@ from sottovoce.readings.base import MOST_RECORDS, Block, Looks, Movement, Readin
 from sottovoce.readings.columns import as_codes, as_numbers
 from sottovoce.readings.families import Family, family_of
 
-__all__ = ["PARTS", "HeldRecords", "Look", "fine_bits"]
+__all__ = ["PARTS", "HeldRecords", "Look", "as_columns", "fine_bits"]
 
 PARTS = ("score", "information", "meat")
 _CHUNK = 1 << 14
@@ -232,22 +232,12 @@ class Look(Reading):
         del public
         if missing is not None:
             raise InvalidValue("each column says itself what a missing value counts as")
-        values = self._values(records)
+        values = as_columns(self, records)
         n, total = len(values[0]), np.zeros(self.size)
         for start in range(0, n, _CHUNK):
             some = [column[start : start + _CHUNK] for column in values]
             total = total + self.of_rows(*self.encoding.rows(some[:-1], len(some[-1])), self.model.outcome(some[-1]))
         return Statistics(n, total)
-
-    def _values(self, records: Any) -> list[Floats]:
-        """Return a list of columns as doubles, NaN or -1 where missing."""
-        wanted = len(self.columns)
-        if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != wanted:
-            raise InvalidData(f"this reading takes a list of {wanted} columns, in order")
-        values = [_numbers(column, given) for column, given in zip(self.columns, records, strict=True)]
-        if len({len(column) for column in values}) > 1:
-            raise InvalidData("every column must have one value a record; these have different lengths")
-        return values
 
     def of_rows(self, rows: Floats, known: NDArray[np.bool_], y: Floats) -> Floats:
         """Return the sum over encoded rows and outcomes, NaN where missing."""
@@ -491,6 +481,17 @@ def _combined(columns: Sequence[Floats], weights: Sequence[Any]) -> Floats:
 def _outer(left: Floats, right: Floats) -> Floats:
     """Return left ⊗ right of each record, flat."""
     return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(right), -1))
+
+
+def as_columns(look: Look, records: Any) -> list[Floats]:
+    """Return the columns of a look as numbers, categories as their places; or raise `InvalidData`."""
+    wanted = len(look.columns)
+    if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != wanted:
+        raise InvalidData(f"this reading takes a list of {wanted} columns, in order")
+    values = [_numbers(column, given) for column, given in zip(look.columns, records, strict=True)]
+    if len({len(column) for column in values}) > 1:
+        raise InvalidData("every column must have one value a record; these have different lengths")
+    return values
 
 
 def _numbers(column: Column, given: Any) -> Floats:

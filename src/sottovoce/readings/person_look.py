@@ -19,7 +19,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import Statistics
-from sottovoce.readings.look import _CHUNK, _SLACK, HeldRecords, Look
+from sottovoce.readings.look import _CHUNK, _SLACK, HeldRecords, Look, as_columns
 from sottovoce.readings.persons import averages, split_person, whose
 
 __all__ = ["PersonLook"]
@@ -51,7 +51,7 @@ class PersonLook(Look):
         if missing is not None:
             raise InvalidValue("each column says itself what a missing value counts as")
         others, person, names = split_person(records, len(self.columns) + 1)
-        values = self._values(others)
+        values = as_columns(self, others)
         n, D = len(names), self.dimension
         rows, scores, informations = np.zeros(n, np.int64), np.zeros((n, D), np.int64), np.zeros((n, D, D), np.int64)
         for start in range(0, person.size, _CHUNK):

@@ -13,6 +13,7 @@ from sottovoce.regression.choose import choose
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.custom_loss import CustomLoss
 from sottovoce.regression.design import Design
+from sottovoce.regression.device_looks import DeviceRecords
 from sottovoce.regression.filtered import FilteredRegression
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
@@ -45,6 +46,7 @@ __all__ = [
     "ConcentratedRegression",
     "CustomLoss",
     "Design",
+    "DeviceRecords",
     "DiffusedRegression",
     "FilteredRegression",
     "Formula",

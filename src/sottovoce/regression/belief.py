@@ -29,6 +29,8 @@ _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""
+_UNSURE = 0.5
+"""How far the score's variation altogether may differ from what the model says, where noise hides it."""
 _PLAIN = 0.25
 """How far, as a standard deviation, the score's variation may differ by direction from what the model says."""
 
@@ -150,16 +152,30 @@ def _times(matrices: Floats, rows: Floats) -> Floats:
 def _varies(glance: Glance, values: Floats, vectors: Floats, meat: Glance | None) -> Floats:
     """Return the score's own variation: as the model has it, corrected by what was measured, as far as noise allows."""
     family = glance.look.model
+    model = 0.63 if family.word == "probit" else 1.0
     if meat is None or meat.meat is None:
-        return np.asarray((vectors * values) @ vectors.T * (0.63 if family.word == "probit" else 1.0))
+        return np.asarray((vectors * values) @ vectors.T * model)
     root = np.sqrt(values)
     ratio = (vectors.T @ meat.meat @ vectors) / np.outer(root, root)
     noise = meat.tau_meat**2 / np.outer(values, values) * np.where(np.eye(len(values)) == 1, 1.0, 0.5)
     # One factor for all directions first, the more certain ones counting more; then each, shrunk towards it.
-    weight = 1 / (np.diag(noise) + _PLAIN**2)
-    factor = max(float(weight @ np.diag(ratio) / weight.sum()), 0.02)
+    factor = _factor(np.diag(ratio), np.diag(noise), None if family.word == "linear" else model)
     far = (_PLAIN * factor) ** 2
     shrunk = factor * np.eye(len(values)) + far / (far + noise) * (ratio - factor * np.eye(len(values)))
     found, axes = np.linalg.eigh(shrunk)
     shrunk = (axes * np.maximum(found, 0.05 * factor)) @ axes.T
     return np.asarray(vectors @ (shrunk * np.outer(root, root)) @ vectors.T)
+
+
+def _factor(ratios: Floats, noises: Floats, model: float | None) -> float:
+    """Return the score's variation beside the information; where noise hides it, what the model says if it says."""
+    middle = float((ratios / noises).sum() / (1 / noises).sum())
+    for _ in range(2):  # directions differ by a part of the factor itself
+        weights = 1 / (noises + (_PLAIN * middle) ** 2)
+        middle, sd = float(weights @ ratios / weights.sum()), float(1 / np.sqrt((1 / noises).sum()))
+        middle = max(middle, sd)
+    if model is None:
+        return middle
+    told = 1 / (_UNSURE * model) ** 2
+    seen = float(weights @ ratios / weights.sum())
+    return max((told * model + seen / sd**2) / (told + 1 / sd**2), 0.05 * model)

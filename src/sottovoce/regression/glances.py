@@ -63,7 +63,13 @@ class Glance:
     def known(self) -> Floats:
         """The information, freed of its noise as far as can be."""
         assert self.information is not None
-        return denoised(self.information, self.tau, self.apart)
+        found = denoised(self.information, self.tau, self.apart)
+        empty = np.linalg.solve(self.look.matrix.T, self.look.encoding.empty.T)
+        if not empty.size:
+            return found
+        across, _ = np.linalg.qr(empty)
+        kept = np.kron(np.eye(self.look.model.outputs), np.eye(len(across)) - across @ across.T)
+        return np.asarray(kept @ found @ kept)
 
     @property
     def dispersion(self) -> float:

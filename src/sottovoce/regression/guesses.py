@@ -12,6 +12,7 @@ from its spread (`Formula.prior_sd`), so that of a column that may be narrow is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,11 +81,22 @@ class Guesses:
 
 
 def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
-    """Say which columns have, apart from what the others explain of them, little information beside its noise."""
-    assert glance.information is not None
-    g = glance.look.matrix
+    """Say which columns have little information beside its noise.
+
+    Of a number counts what the other columns do not explain of it. Of a level, which its column's other levels may
+    explain altogether, counts how it varies.
+    """
+    g, entries = glance.look.matrix, glance.look.encoding.entries
     seen, noise = _along(g, _left(glance, average), _own(g, average), glance.noise)
-    return (seen < _CERTAIN * noise) & np.array([bool(entry) for entry in glance.look.encoding.entries])
+    hidden = seen < _CERTAIN * noise
+    centred = np.linalg.inv(g)
+    if glance.constant is not None:
+        one = centred[glance.constant]
+        centred = centred - np.outer(centred @ average @ one / max(float(one @ average @ one), 1e-300), one)
+    shown = glance.averaged(np.asarray(glance.information))
+    varies = np.einsum("ia,ab,ib->i", centred, shown, centred) < _CERTAIN * glance.noise * (centred**2).sum(axis=1)
+    numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
+    return np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries])
 
 
 def _left(glance: Glance, average: Floats) -> Floats:
@@ -144,37 +156,59 @@ class _Veil:
         left = _left(self.glance, self.average)
         inverse = np.linalg.pinv(basis)
         _, turn = np.linalg.eigh(inverse @ (left + (noise + noise.T) / 2) @ inverse.T)
-        return self._stretch(basis @ turn, np.eye(len(left)), places, np.full(len(places), 1.0))
+        axes = basis @ turn
+        solved = _own(axes, self.average)
+        seen, spread = _along(axes, left, solved, self.glance.noise)
+        logs = np.linspace(2 * math.log(NARROWEST), 0.0, _FINE)
+        drawn = [
+            _drawn(place, logs, -(((np.exp(logs) - one) / noise) ** 2) / 2)
+            for place, one, noise in zip(places, np.minimum(seen, 1.0), spread, strict=True)
+        ]
+        return np.eye(len(left)) + (axes * (np.sqrt(drawn) - 1)) @ solved.T
 
     def _alone(self, stretch: Floats, places: Floats, around: Floats) -> Floats:
-        """Stretch each hidden column, and move its mean."""
+        """Stretch each hidden column about its mean, and move that mean."""
         g = self.glance.look.matrix[:, self.hidden]
-        back = np.linalg.inv(self.glance.look.matrix)
-        spread = _spreads((stretch @ self.average @ stretch.T)[None], back, self.glance)[0][self.hidden]
-        whole = self._stretch(g, stretch, places, spread)
-        if self.glance.constant is None:
-            return whole
-        one, average = back[self.glance.constant], whole @ self.average @ whole.T
+        back, constant = np.linalg.inv(self.glance.look.matrix), self.glance.constant
+        average = stretch @ self.average @ stretch.T
+        spread = _spreads(average[None], back, self.glance)[0][self.hidden]
+        centred = back[self.hidden]
+        if constant is not None:
+            middle = average @ back[constant]
+            centred = centred - np.outer(centred @ middle / max(float(middle @ back[constant]), 1e-300), back[constant])
+        lean, left = average @ centred.T, _left(self.glance, average)
+        whole = np.eye(len(average))
+        for i, place in enumerate(places):
+            logs = np.linspace(math.log(NARROWEST), 0.0, _FINE) - math.log(max(spread[i], NARROWEST))
+            fits = _fits(np.expm1(logs), g[:, i], lean[:, i], float(centred[i] @ lean[:, i]), left)
+            drawn = _drawn(place, 2 * logs, -fits / (2 * self.glance.noise**2))
+            whole = whole + (math.sqrt(drawn) - 1) * np.outer(g[:, i], centred[i])
+        whole = whole @ stretch
+        if constant is None:
+            return np.asarray(whole)
+        one, average = back[constant], whole @ self.average @ whole.T
         middle = average @ one
-        across = (g * g).sum(axis=0) * (middle @ middle) + (middle @ g) ** 2
-        left = g.T @ _left(self.glance, average) @ middle
-        shifts = left / across + self.glance.noise / np.sqrt(2 * across) * around
-        return np.asarray((np.eye(len(one)) + np.outer(g @ shifts, one)) @ whole)
-
-    def _stretch(self, g: Floats, so_far: Floats, places: Floats, spread: Floats) -> Floats:
-        average = so_far @ self.average @ so_far.T
-        solved = _own(g, average)
-        kappa = 1 / np.maximum(np.einsum("ai,ai->i", g, solved), 1e-300)
-        seen, noise = _along(g, _left(self.glance, average), solved, self.glance.noise)
-        drawn = [_drawn(*each) for each in zip(seen, noise, spread, places, strict=True)]
-        return np.asarray((np.eye(len(average)) + (g * (np.sqrt(drawn) - 1) * kappa) @ solved.T) @ so_far)
+        across = np.maximum((g * g).sum(axis=0) * (middle @ middle) + (middle @ g) ** 2, 1e-300)
+        shifts = g.T @ _left(self.glance, average) @ middle / across
+        shifts = shifts + self.glance.noise / np.sqrt(2 * across) * around
+        return np.asarray((np.eye(len(one)) + np.outer(g @ np.clip(shifts, -1.0, 1.0), one)) @ whole)
 
 
-def _drawn(seen: float, noise: float, spread: float, place: float) -> float:
-    """Return what a column's own information may be, at a place of the law of that."""
-    high = min(1.0 / max(spread, NARROWEST) ** 2, max(seen, 0.0) + 6 * noise)
-    logs = np.linspace(np.log(NARROWEST**2 / max(spread, NARROWEST) ** 2), np.log(max(high, 1e-12)), _FINE)
-    weights = np.exp(_POWER / 2 * (logs - logs[-1]) - ((np.exp(logs) - min(seen, high)) / noise) ** 2 / 2)
+def _fits(b: Floats, g: Floats, u: Floats, c: float, left: Floats) -> Floats:
+    """Return ‖R − b(gu' + ug') − b²c·gg'‖², but for what does not depend on b: how badly a column fits that is longer
+    by b about its mean.
+    """
+    along, both = float(g @ g), float(g @ u)
+    squares = 2 * along * float(u @ u) + 2 * both**2 - 2 * c * float(g @ left @ g)
+    return np.asarray(
+        b * (-4 * float(g @ left @ u) + b * (squares + b * (4 * c * along * both + b * (c * along) ** 2)))
+    )
+
+
+def _drawn(place: float, logs: Floats, fits: Floats) -> float:
+    """Return a column's information at a place of its law, by its logs and how well each fits what was seen."""
+    weights = _POWER / 2 * (logs - logs[-1]) + np.clip(fits, -1e300, 1e300)
+    weights = np.exp(weights - weights.max())
     steps = np.concatenate([[0.0], np.cumsum((weights[1:] + weights[:-1]) / 2)])
     return float(np.exp(np.interp(place * steps[-1], steps, logs)))
 

@@ -45,6 +45,9 @@ class Engine:
         Finding a text in a list is far quicker than comparing it with one after the other.
     underflows
         A product too small for a double is an error.
+    adds
+        A sum of doubles adds them as they are, so that whole numbers below 2⁵³ in all are added exactly; it is several
+        times as fast as a sum of integers.
     untyped
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
@@ -55,6 +58,7 @@ class Engine:
     unnests: bool = False
     searches: bool = False
     underflows: bool = True
+    adds: bool = False
     untyped: frozenset[str] = frozenset()
 
     def integer(self, value: Any, kind: str = "int64") -> Any:
@@ -62,6 +66,14 @@ class Engine:
         if not self.rounds:
             value = (value + number(ROUNDER)) - number(ROUNDER)
         return value.cast(kind)
+
+    def step(self, value: Any) -> Any:
+        """Return the whole number nearest to a double, of the kind that `grand` adds fastest."""
+        return (value + number(ROUNDER)) - number(ROUNDER) if self.adds else self.integer(value)
+
+    def grand(self, steps: Any) -> Any:
+        """Return the exact sum, below 2⁵³ in size at every point of it, of what `step` makes or of its products."""
+        return steps.sum().cast("int64").cast("string") if self.adds else self.total(steps)
 
     def total(self, steps: Any) -> Any:
         """Return the exact sum of integers as text, which no driver can round."""
@@ -79,7 +91,7 @@ class Engine:
 
 
 ENGINES = {
-    "duckdb": Engine(rounds=True, widens=True, searches=True, underflows=False),
+    "duckdb": Engine(rounds=True, widens=True, searches=True, underflows=False, adds=True),
     "postgres": Engine(rounds=True, widens=True, unnests=True),
 }
 

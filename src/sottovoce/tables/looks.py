@@ -28,12 +28,12 @@ def look(asked: Asked, reading: Look) -> Plan:
     """Plan n and the sums of a look; a record outside of `kept`, or with a missing value, adds nothing but its n."""
     asked.take(len(reading.columns))
     rows = contributions(asked, reading)
-    return looked(asked.engine, rows, sums_of(rows, reading))
+    return looked(rows, sums_of(rows, reading), asked.engine.grand)
 
 
-def looked(engine: Any, rows: Any, sums: Sequence[Any]) -> Plan:
+def looked(rows: Any, sums: Sequence[Any], add: Callable[[Any], Any]) -> Plan:
     """Plan n and the sums of what each record gives."""
-    totals = {f"s{k}": engine.total(value) for k, value in enumerate(sums)}
+    totals = {f"s{k}": add(value) for k, value in enumerate(sums)}
     query = rows.aggregate(n=rows.count().cast("string"), **totals)
     return Plan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
 
@@ -163,9 +163,9 @@ def _weighed(engine: Any, rows: Any, reading: Look, along: tuple[str, ...]) -> A
             fu=lean * (rows.v * slope).sqrt(),
         )
     )
-    steps = {f"w{i}": engine.integer(rows[f"z{i}"] * rows.fw) for i in range(d)}
+    steps = {f"w{i}": engine.step(rows[f"z{i}"] * rows.fw) for i in range(d)}
     if "information" in reading.parts:
-        steps |= {f"u0_{i}": engine.integer(rows[f"z{i}"] * rows.fu) for i in range(d)}
+        steps |= {f"u0_{i}": engine.step(rows[f"z{i}"] * rows.fu) for i in range(d)}
     return engine.stage(rows.select(**steps, **{name: rows[name] for name in along}))
 
 
@@ -193,12 +193,12 @@ def _several(engine: Any, rows: Any, reading: Look, along: tuple[str, ...]) -> A
     def hit(k: int) -> Any:
         return ibis.cases((rows.y == number(float(k + 1)), number(1.0)), else_=number(0.0)) - rows[f"p{k + 1}"]
 
-    steps = {f"w{k * d + i}": engine.integer(hit(k) * (rows[f"z{i}"] * rows.fw)) for k in range(K) for i in range(d)}
+    steps = {f"w{k * d + i}": engine.step(hit(k) * (rows[f"z{i}"] * rows.fw)) for k in range(K) for i in range(d)}
     if "information" in reading.parts:
         for m in range(K + 1):
             for k in range(K):
                 off = number(1.0 if m == k + 1 else 0.0) - rows[f"p{k + 1}"]
-                steps |= {f"u{m}_{k * d + i}": engine.integer(off * (rows[f"z{i}"] * rows[f"f{m}"])) for i in range(d)}
+                steps |= {f"u{m}_{k * d + i}": engine.step(off * (rows[f"z{i}"] * rows[f"f{m}"])) for i in range(d)}
     return engine.stage(rows.select(**steps, **{name: rows[name] for name in along}))
 
 

@@ -131,7 +131,7 @@ def person_look(asked: Asked, reading: PersonLook) -> Plan:
     )
     below = ibis.greatest(summed["rows"], number(1.0))
     each = engine.stage(summed.select(**{name: engine.integer(summed[name] / below) for name in parts}))
-    return looked(engine, each, sums_of(each, reading, lambda i, j: each[f"h{i}_{j}"]))
+    return looked(each, sums_of(each, reading, lambda i, j: each[f"h{i}_{j}"]), engine.total)
 
 
 def _averages(asked: Asked, steps: list[Any], person: Any) -> Any:

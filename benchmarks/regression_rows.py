@@ -1,0 +1,133 @@
+"""A whole regression in DuckDB, beside the same sums written by hand: time and memory, each in a process of its own.
+
+python -m benchmarks.regression_rows --n 50000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+import sottovoce as sv
+from benchmarks.timing import show
+from sottovoce.regression import Formula
+
+D = 20
+NAMES = [f"x{i}" for i in range(1, D + 1)]
+_FIELDS = ("what", "n", "columns", "CPU seconds", "memory, MB")
+
+
+def make(n: int, path: Path) -> None:
+    """Write n records of twenty numbers and a flag."""
+    numbers = ", ".join(f"(hash(i * 31 + {k}) % 1000003) / 1000003.0 * 2 - 1 AS x{k}" for k in range(1, D + 1))
+    with duckdb.connect() as connection:
+        connection.execute("SET memory_limit = '1GB'; SET preserve_insertion_order = false")
+        flag = "(hash(i * 31 + 77) % 1000003) / 1000003.0 < 0.4 AS y"
+        connection.execute(f"COPY (SELECT {numbers}, {flag} FROM range({n}) t(i)) TO '{path}' (FORMAT parquet)")
+
+
+def facts() -> sv.Facts:
+    return sv.Facts({name: sv.Number(-1, 1) for name in NAMES} | {"y": sv.Flag()})
+
+
+def ours(n: int, path: Path) -> None:
+    """Ask for the regression."""
+    del n
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sv.Curator(path, Path(folder) / "l", sv.ApproxDP(3.0, 1e-6), facts=facts(), dataset="rows") as curator,
+    ):
+        curator.regress("y ~ " + " + ".join(NAMES), family="logistic", spend=0.3)
+
+
+def by_hand(n: int, path: Path) -> None:
+    """Add up what three looks add up, in plain doubles."""
+    formula, rng = Formula("y ~ " + " + ".join(NAMES), facts(), "logistic"), np.random.default_rng(0)
+    size = D + 1
+    dense = np.eye(size) + 0.01 * rng.normal(size=(size, size))
+    looks = [
+        formula.look(n),
+        formula.look_at(n, 0.1 * rng.normal(size=size), dense, 4.0, ("score", "information")),
+        formula.look_at(n, 0.1 * rng.normal(size=size), dense, 4.0, ("score", "information", "meat")),
+    ]
+    with duckdb.connect() as connection:
+        connection.execute("SET memory_limit = '400MB'; SET preserve_insertion_order = false")
+        connection.execute(f"SELECT count(*) FROM '{path}'").fetchone()
+        for look in looks:
+            x = ["1.0", *NAMES]
+            z = [
+                " + ".join(f"{weight:.17g} * {column}" for weight, column in zip(row, x, strict=True))
+                for row in look.matrix
+            ]
+            t = " + ".join(f"{weight:.17g} * z{i}" for i, weight in enumerate(look.predictors[0]))
+            squares = " + ".join(f"z{i} * z{i}" for i in range(size))
+            pull, lean = look.factors
+            whole = ", ".join(f"z{i} * fw AS w{i}, z{i} * fu AS u{i}" for i in range(size))
+            sums = [f"sum(w{i})" for i in range(size)]
+            pairs = [(i, j) for i in range(size) for j in range(i, size)]
+            sums += [f"sum(u{i} * u{j})" for i, j in pairs]
+            sums += [f"sum(w{i} * w{j})" for i, j in pairs] if "meat" in look.parts else []
+            turned = ", ".join(f"{one} AS z{i}" for i, one in enumerate(z))
+            connection.execute(f"""
+                WITH rows AS (SELECT {turned}, y::DOUBLE AS y FROM '{path}'),
+                    turned AS (SELECT *, {look.norm**2:.17g} / greatest({squares}, {look.norm**2:.17g}) AS v,
+                        1 / (1 + exp(-({t}))) AS p FROM rows),
+                    weighed AS (SELECT *, {pull:.17g} * v * (y - p) AS fw, {lean:.17g} * sqrt(v * p * (1 - p)) AS fu
+                        FROM turned),
+                    steps AS (SELECT {whole} FROM weighed)
+                SELECT {", ".join(sums)} FROM steps""").fetchone()
+
+
+def measured(what: str, n: int, path: Path) -> tuple[float, float]:
+    """Return the processor seconds and the megabytes of one way, in a process of its own."""
+    words = [sys.executable, "-m", "benchmarks.regression_rows", "--n", str(n), "--what", what, "--path", str(path)]
+    told = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    return told["seconds"], told["memory"]
+
+
+def main(quick: bool = False) -> None:
+    """Compare a regression in DuckDB with its sums by hand."""
+    compare(100_000 if quick else 2_000_000)
+
+
+def compare(n: int) -> None:
+    """Make the records, measure both ways, and show them."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        make(n, path)
+        found = {what: measured(what, n, path) for what in ("by hand", "ours")}
+    for what, (seconds, memory) in found.items():
+        rows.append([what, f"{n:,}", str(D), f"{seconds:.1f}", f"{memory:.0f}"])
+    rows.append(["ratio", f"{n:,}", str(D), f"{found['ours'][0] / found['by hand'][0]:.2f}", ""])
+    show("A regression where its records are", _FIELDS, rows)
+
+
+def command(words: Sequence[str] | None = None) -> None:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=50_000_000)
+    parser.add_argument("--what", choices=("by hand", "ours"))
+    parser.add_argument("--path", type=Path)
+    given = parser.parse_args(words)
+    if given.what is None:
+        compare(given.n)
+        return
+    started = time.process_time()
+    (ours if given.what == "ours" else by_hand)(given.n, given.path)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+    print(json.dumps({"seconds": time.process_time() - started, "memory": memory}))
+
+
+if __name__ == "__main__":
+    command()
