@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
+from benchmarks.peers.environment import PeerUnavailable, pins_of
 from benchmarks.racing import sets
+from benchmarks.racing.apart import PEER, join, times
 from benchmarks.racing.family import FAMILY, name_of, pick
 from benchmarks.racing.measure import DELTA, Found, jobs, line_jobs, measure
-from benchmarks.racing.rivals import CLASSIFIERS, LINES
+from benchmarks.racing.rivals import LINES
 from benchmarks.timing import show
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.rules import CLASSES
@@ -22,6 +20,12 @@ from sottovoce.regression.rules import CLASSES
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 SURE = 0.01
 """A difference is told of where a paired test of the cuts gives it a smaller p than this."""
+
+
+def rivals_of(found: Found, name: str, epsilon: float) -> list[str]:
+    """Return the rivals that were fitted to a set."""
+    methods = [method.partition("|")[0] for method in found["classes", name, epsilon] if "|" in method]
+    return [rival for rival in dict.fromkeys(methods) if rival != "ours"]
 
 
 def worths(found: Found, names: Sequence[str], epsilons: Sequence[float]) -> dict[str, dict[str, float]]:
@@ -63,11 +67,12 @@ def rule_table(rules: dict[str, str]) -> None:
 def held_table(found: Found, tuned: Sequence[str], epsilons: Sequence[float], by: int) -> None:
     """Show the sets on which nothing was tuned, the rivals with the settings that were best on the others."""
     rows, losses = [], []
-    for method in ["ours", *CLASSIFIERS, "majority", "not private"]:
+    rivals = rivals_of(found, sets.HELD[0], epsilons[0])
+    for method in ["ours", *rivals, "majority", "not private"]:
         row = [method]
         for epsilon in epsilons:
             setting = method
-            if method in CLASSIFIERS:
+            if method in rivals:
                 settings = [one for one in found["classes", tuned[0], epsilon] if one.startswith(f"{method}|")]
 
                 def worth(one: str, epsilon: float = epsilon) -> float:
@@ -119,7 +124,7 @@ def worse_on(ours: dict[str, Floats], theirs: dict[str, Floats]) -> list[str]:
 
 def mean_table(found: Found, names: Sequence[str], epsilons: Sequence[float], by: int, note: str) -> None:
     """Show the mean over the sets of every method at every ε, and where ours loses."""
-    methods = ["ours", *CLASSIFIERS, "majority", "not private"]
+    methods = ["ours", *rivals_of(found, names[0], epsilons[0]), "majority", "not private"]
     rows, losses = [], []
     for method in methods:
         row = [method]
@@ -144,7 +149,8 @@ def set_table(found: Found, names: Sequence[str], epsilons: Sequence[float], by:
         row = [name]
         for epsilon in epsilons:
             ours = np.mean(np.array(found["classes", name, epsilon]["ours"])[:, by])
-            rivals = [np.mean(chosen(found, "classes", names, epsilon, rival, by)[name]) for rival in CLASSIFIERS]
+            known = rivals_of(found, name, epsilon)
+            rivals = [np.mean(chosen(found, "classes", names, epsilon, rival, by)[name]) for rival in known]
             row.append(f"{ours:.3f} / {min(rivals):.3f}")
         rows.append(row)
     title = f"{('Error', 'Log loss')[by]}, ours / the best of the rivals on that very set"
@@ -173,21 +179,17 @@ def many_table(found: Found, epsilons: Sequence[float]) -> None:
     show("Ten classes (digits): error / log loss", ["", *(f"ε = {e:g}" for e in epsilons)], rows)
 
 
-def peer_table(names: Sequence[str], epsilons: Sequence[float], repeats: int) -> None:
-    """Show diffprivlib's errors, which runs apart; or say why not."""
-    rows, note = [], f"diffprivlib ({pins_of('diffprivlib')}) keeps the stricter pure ε; the first cut, {repeats} fits."
+def time_table(name: str, epsilon: float, repeats: int) -> None:
+    """Show how long a fit takes beside diffprivlib's, in one run; or say why not."""
+    note = "Processor seconds of the fastest fit, ours with noise of the secure source; diffprivlib keeps the pure ε."
     try:
-        for name in names:
-            X, y, X_test, y_test = sets.split(sets.load(name), 0)
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "data.npz"
-                np.savez(path, X=X, y=y, X_test=X_test, y_test=y_test)
-                question: dict[str, Any] = {"model": "logistic regression", "path": str(path)}
-                peer = ask("diffprivlib", {"classifiers": question | {"epsilons": epsilons, "repeats": repeats}})
-            rows.append([name, *(f"{peer[str(epsilon)][0]:.3f}" for epsilon in epsilons)])
+        (error, ours), (other, theirs) = times(name, epsilon, repeats)
     except PeerUnavailable as reason:
-        note = f"Without diffprivlib: {reason}."
-    show("Error of diffprivlib", ["", *(f"ε = {epsilon:g}" for epsilon in epsilons)], rows, note)
+        show("Time of a fit", ["", "error", "seconds"], [], f"Without diffprivlib: {reason}.")
+        return
+    rows = [["ours", f"{error:.3f}", f"{ours:.2f}"], [PEER, f"{other:.3f}", f"{theirs:.2f}"]]
+    rows.append(["ratio", f"{error / other:.2f}", f"{ours / theirs:.2f}"])
+    show(f"Time of a fit ({name}, ε = {epsilon:g}, {repeats} fits)", ["", "error", "seconds"], rows, note)
 
 
 def tables(found: Found, names: Sequence[str], epsilons: Sequence[float], cuts: int) -> None:
@@ -195,7 +197,8 @@ def tables(found: Found, names: Sequence[str], epsilons: Sequence[float], cuts: 
     note = (
         f"Replace-one, (ε, {DELTA:g}); {cuts} cuts into two thirds and one third, a third as many of the two largest "
         "sets. Rivals' settings are those best, by the very figure shown at that ε, on the other sets; ours is one "
-        "rule for all ε and both figures, best by their sum on the other sets."
+        "rule for all ε and both figures, best by their sum on the other sets. diffprivlib keeps the stricter pure ε, "
+        f"in an environment of its own ({pins_of(PEER)})."
     )
     rule_table(settle(found, names, epsilons))
     for by in (0, 1):
@@ -215,8 +218,13 @@ def main(quick: bool = False) -> None:
         *jobs(["digits"], epsilons, cuts, "many"),
         *line_jobs(epsilons, cuts),
     ]
-    tables(measure(work, 1 if quick else None), names, epsilons, cuts)
-    peer_table(names, epsilons, 2 if quick else 5)
+    found = measure(work, 1 if quick else None)
+    try:
+        join(found, [*names, *sets.HELD], epsilons, cuts)
+    except PeerUnavailable as reason:
+        print(f"without {PEER}: {reason}")
+    tables(found, names, epsilons, cuts)
+    time_table("pima" if quick else "adult", 3.0, 2 if quick else 5)
 
 
 if __name__ == "__main__":

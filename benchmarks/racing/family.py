@@ -11,19 +11,16 @@ from sottovoce.regression.rules import Rule
 
 __all__ = ["FAMILY", "name_of", "pick"]
 
-_PRIORS = ((0.3, True), (0.3, False), (1.0, False))
-
 
 def name_of(rule: Rule) -> str:
     """Return a rule in a few words."""
-    prior = f"prior {rule.prior:g}{' by √(15/d)' if rule.slack else ''}"
-    return f"reach {rule.reach:g}, keep {rule.keep:g}, room {rule.room:g}, {prior}"
+    return f"reach {rule.reach:g}, room {rule.room:g}, prior {rule.prior:g}, stretch {rule.stretch:g}"
 
 
 FAMILY: Mapping[str, Rule] = {
     name_of(rule): rule
-    for reach, keep, room, (prior, slack) in product((8.0, 12.0), (0.3, 0.5), (0.9, 1.1), _PRIORS)
-    for rule in [Rule(reach, keep, room, prior, slack)]
+    for reach, room, prior, stretch in product((6.0, 8.0, 12.0), (0.7, 0.9), (0.3, 1.0), (0.0, 0.12))
+    for rule in [Rule(reach=reach, room=room, prior=prior, stretch=stretch)]
 }
 """Twenty-four rules by name."""
 

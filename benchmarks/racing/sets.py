@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 from papers.data import data_path
 from papers.regression_data import load_regression
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -18,7 +19,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["HELD", "LINEAR", "SETS", "RaceSet", "load", "load_linear", "split"]
+__all__ = ["HELD", "LINEAR", "SETS", "RaceSet", "load", "load_linear", "order_of", "split"]
 
 _MAGIC = ((0, 200), (0, 100), (2, 5), (0, 1), (0, 1), (-250, 250), (-250, 250), (-100, 100), (0, 90), (0, 400))
 _MAMMOGRAPHY = ((-3, 3),) * 6  # standardised measurements
@@ -171,9 +172,14 @@ def load_linear(name: str) -> RaceSet:
 LINEAR = ("wine", "housing")
 
 
+def order_of(data: RaceSet, seed: int) -> NDArray[np.intp]:
+    """Return the records in another order for each seed: two thirds to learn from, then a third to test on."""
+    return seeded_rng(10_000 + seed).permutation(len(data.y))
+
+
 def split(data: RaceSet, seed: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Return rows and labels to learn from, two thirds, and to test on: another cut for each seed."""
-    order = seeded_rng(10_000 + seed).permutation(len(data.y))
+    order = order_of(data, seed)
     cut = 2 * len(order) // 3
     train, test = order[:cut], order[cut:]
     return data.X[train], data.y[train], data.X[test], data.y[test]

@@ -5,6 +5,7 @@ import pytest
 from benchmarks.racing import sets
 from benchmarks.racing.family import FAMILY
 from benchmarks.racing.measure import jobs, line_jobs, measure
+from benchmarks.racing.rivals import CLASSIFIERS
 
 from benchmarks import race
 
@@ -12,7 +13,7 @@ from benchmarks import race
 def test_a_small_race_fits_every_method():
     found = measure([*jobs(["pima"], [1.0], 2), *line_jobs([1.0], 1)], processes=1)
     scores = found["classes", "pima", 1.0]
-    assert {name.partition("|")[0] for name in scores} == {"ours", "majority", "not private", *race.CLASSIFIERS}
+    assert {name.partition("|")[0] for name in scores} == {"ours", "majority", "not private", *CLASSIFIERS}
     assert {name.partition("|")[2] for name in scores if name.startswith("ours|")} == set(FAMILY)
     assert all(len(cuts) == 2 and np.all(np.isfinite(cuts)) for cuts in scores.values())
     assert {name.partition("|")[0] for name in found["line", "wine", 1.0]} == {

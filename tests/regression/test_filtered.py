@@ -142,7 +142,9 @@ def test_no_two_records_move_a_look_beyond_the_lemma():
 def test_it_keeps_its_promise_and_reads_back(target):
     mechanism = FilteredRegression.calibrate(DESIGNS["five classes"], 500, target)
     assert mechanism.profile.satisfies(target)
-    assert math.hypot(mechanism.mus[0], mechanism.mus[1], *[mechanism.mus[2]] * 8) == pytest.approx(mechanism.mu)
+    assert math.hypot(mechanism.mus[0], mechanism.mus[1], *[mechanism.mus[2]] * mechanism.looks) == pytest.approx(
+        mechanism.mu
+    )
     again = Mechanism.from_dict(json.loads(json.dumps(mechanism.to_dict())))
     assert again.to_dict() == mechanism.to_dict()
     X, y = records(DESIGNS["five classes"], 500, seeded_rng(1))
@@ -152,7 +154,7 @@ def test_it_keeps_its_promise_and_reads_back(target):
 
 def test_shares_are_by_public_numbers_and_shaping_starts_where_the_information_shows():
     rule = Rule()
-    none, few, many = (rule.shares(n, 10, mu, Classes(2)) for n, mu in ((300, 0.1), (1000, 0.04), (30_000, 0.5)))
+    none, few, many = (rule.shares(n, 10, mu, Classes(2)) for n, mu in ((200, 0.1), (1000, 0.04), (30_000, 0.5)))
     assert none["flatten"] == 0
     assert few["flatten"] == 0.4
     assert none["shape_room"] == few["shape_room"] == 0

@@ -234,7 +234,8 @@ class BestRegression(RegressionMechanism):
         first, second = order[out:], order[:out]
         value = self.candidates[which]._value(Rows(len(first), seen.X[first], seen.y[first]), rng, 1)
         rows, labels = self.design.clip(seen.X[second]), self.design.responses(seen.y[second])
-        scores = np.clip(scores_of(self.design, value, rows, labels, self.score), 0.0, 1.0)
+        found = scores_of(self.design, value, rows, labels, self.score)
+        scores = np.clip(np.nan_to_num(found, nan=0.0), 0.0, 1.0)  # a score whatever was released, and of whatever row
         steps, noise = self._score_noise
         total = float(noisy(np.rint(scores * steps).sum(keepdims=True), noise, rng)[0])
         return Chosen(which, total / steps / out, value)

@@ -146,7 +146,7 @@ class FilteredRegression(RegressionMechanism):
         if prior_scale is not None:
             positive("prior_scale", prior_scale)
         if prior_precision is None:
-            prior_precision = rule.precision(design.dimension)
+            prior_precision = rule.prior
             if prior_scale is not None:
                 prior_precision = design.dimension / (prior_scale * design.data_norm) ** 2
         elif prior_scale is not None:

@@ -263,6 +263,16 @@ def _half_a_look(patch: Patch) -> None:
     patch.setattr(sums, "noisy", lambda total, scale, rng: honest(total, scale / 2, rng))
 
 
+@fault("rounding of rows left out of a sum's reach", "filtered regression", LOOKS)
+def _free_rounding(patch: Patch) -> None:
+    patch.setattr(unit_rows.UnitRows, "_longest", lambda self, numbers: 1.0)
+
+
+@fault("noise of a look in doubles", "looks", LOOK_NOISE)
+def _between_steps(patch: Patch) -> None:
+    patch.setattr(sums, "noisy", lambda total, scale, rng: total + scale * rng.standard_normal(total.shape))
+
+
 @fault("choosing between tries charged nothing", "private search", TRIES)
 def _free_choice(patch: Patch) -> None:
     patch.setattr(BestOfProfile, "pure", lambda self: self.one.pure())
@@ -288,5 +298,4 @@ def _same_records(patch: Patch) -> None:
 
 @fault("no noise on a score", "private search", PARTS)
 def _bare_score(patch: Patch) -> None:
-    honest = best_of.BestRegression._try
-    patch.setattr(best_of.BestRegression, "_try", lambda self, seen, rng: honest(replace(self, mu=1e3), seen, rng))
+    patch.setattr(best_of, "noisy", lambda total, scale, rng: total)
