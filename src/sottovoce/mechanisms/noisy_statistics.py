@@ -160,7 +160,7 @@ class NoisyStatistics(Mechanism):
     def calibrate(
         cls,
         system: Any,
-        n: int,
+        n: int | None,
         target: Promise,
         noise: NoiseKind | None = None,
         shares: Mapping[str, float] | Sequence[float] | None = None,
