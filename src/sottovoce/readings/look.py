@@ -399,7 +399,7 @@ class Look(Reading):
 
     def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
         """Say whether two data sets, or what is seen of them, can differ by one record replaced, or added."""
-        first, second = (getattr(one, "records", one) for one in (first, second))  # however they are held
+        first, second = held(first), held(second)
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
             if relation.hides_n:
                 return _one_more(first, second) or _one_more(second, first)
@@ -461,6 +461,12 @@ class Look(Reading):
         state["encoding"] = Encoding.from_dict(state["encoding"])
         state["response"] = Column.from_dict(state["response"])
         return super()._from_state(state)
+
+
+def held(records: Any) -> Any:
+    """Return the records themselves where somebody holds them for a mechanism."""
+    inner = getattr(records, "records", None)
+    return inner if isinstance(inner, HeldRecords) else records
 
 
 def _one_more(longer: HeldRecords, shorter: HeldRecords) -> bool:

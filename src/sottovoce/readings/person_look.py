@@ -19,7 +19,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import Statistics
-from sottovoce.readings.look import _CHUNK, _SLACK, HeldRecords, Look, as_columns
+from sottovoce.readings.look import _CHUNK, _SLACK, HeldRecords, Look, as_columns, held
 from sottovoce.readings.persons import averages, split_person, whose
 
 __all__ = ["PersonLook"]
@@ -113,8 +113,9 @@ class PersonLook(Look):
 
     def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
         """Say whether two data sets, or what is seen of them, can differ by one person replaced, or added."""
+        first, second = held(first), held(second)
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
-            sizes = [len(whose(held.columns[-1])[1]) for held in (first, second)]
+            sizes = [len(whose(side.columns[-1])[1]) for side in (first, second)]
             return _persons_apart(first, second) <= 1 and abs(sizes[0] - sizes[1]) == relation.hides_n
         return super().neighbours(first, second, relation)
 
@@ -123,19 +124,14 @@ def _spread(rows: Any) -> Any:
     return rows[:, None, None]
 
 
-def _persons(held: HeldRecords) -> int:
-    """Return how many persons have rows."""
-    return len(whose(held.columns[-1])[1])
-
-
 def _persons_apart(first: HeldRecords, second: HeldRecords) -> int:
     """Return how many persons have other rows in one than in the other."""
     sides = []
-    for held in (first, second):
-        *_, last = held.columns
+    for side in (first, second):
+        *_, last = side.columns
         places, names = whose(last)
         rows: dict[str, list[str]] = {name: [] for name in names}
-        for place, row in zip(places.tolist(), zip(*held.columns[:-1], strict=True), strict=True):
+        for place, row in zip(places.tolist(), zip(*side.columns[:-1], strict=True), strict=True):
             if place >= 0:
                 rows[names[place]].append(repr(row))
         sides.append({name: sorted(found) for name, found in rows.items()})
