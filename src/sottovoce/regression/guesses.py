@@ -218,7 +218,10 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
     moment = back @ mean @ back.T
     constant = glance.constant
     if constant is None:  # n records at most, each of a weight of at most the steepest slope
-        squares = np.diagonal(moment, axis1=1, axis2=2) / (glance.n * glance.look.model.steepest)
+        squares = np.diagonal(moment, axis1=1, axis2=2)
+        # Where n is a secret, beside the entry that spreads most: no entry is longer than one.
+        most = squares.max(axis=1, keepdims=True) if glance.n is None else glance.n * glance.look.model.steepest
+        squares = squares / np.maximum(most, 1e-300)
         return np.sqrt(np.clip(squares, 0.0, 1.0))
     count = np.maximum(moment[:, constant, constant], 1e-300)[:, None]
     middle = moment[:, constant] / count

@@ -6,6 +6,7 @@ Whole numbers are added, divided once as doubles and rounded, so every engine fi
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +24,10 @@ from sottovoce.tables.looks import contributions, looked, places, product, sums_
 from sottovoce.tables.plans import Asked, Plan
 
 __all__ = ["first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
+
+
+_FEW = 64
+"""Of so many cells each is counted in a column of its own, in one pass."""
 
 
 @ibis.udf.scalar.builtin(name="md5", signature=(("string",), "string"))
@@ -68,20 +73,43 @@ def person_moments(asked: Asked, reading: PersonMoments) -> Plan:
 
 
 def person_cells(asked: Asked, reading: PersonCells) -> Plan:
-    """Plan rows of (cell, shares), and of cell -1 with the number of persons."""
+    """Plan the sums of persons' shares in every cell: of a few cells as one row, of many as rows of (cell, shares)."""
     engine, placed = asked.engine, _cells(asked, reading)
     placed = engine.stage(placed.filter(placed.p.notnull()))
+    if reading.cells <= _FEW:
+        names = [f"c{k}" for k in range(reading.cells)]
+        each = placed.group_by("p").aggregate(
+            whole=_number(placed.cell >= 0), **{name: _number(placed.cell == k) for k, name in enumerate(names)}
+        )
+        each = _shares(engine, each, names)
+        totals = {name: engine.total(each[name]) for name in names}
+        query = each.aggregate(n=each.count().cast("string"), **totals)
+        return Plan(query, lambda row: reading.gathered(row[0], row[1:], []))
     by = placed.group_by("p", "cell").aggregate(rows=placed.count().cast("int64"))
     inside = by.filter(by.cell >= 0)
-    whole = inside.group_by("p").aggregate(whole=inside["rows"].sum().cast("int64"))
-    each = engine.stage(inside.join(whole, "p").select("cell", "rows", "whole"))
-    parts = each["rows"] * STEPS
-    each = engine.stage(each.mutate(share=(parts.cast("float64") / each.whole.cast("float64")).floor().cast("int64")))
+    whole = inside["rows"].sum().over(ibis.window(group_by="p")).cast("int64")
+    each = _shares(engine, inside.mutate(whole=whole), ["rows"], "cell")
+    found = each.group_by("cell").aggregate(records=engine.total(each["rows"]))
+    return _with_persons(reading, found, by)
+
+
+def _number(holds: Any) -> Any:
+    """Return how many rows a condition holds for."""
+    return ibis.cases((holds, 1), else_=0).sum().cast("int64")
+
+
+def _shares(engine: Engine, each: Any, names: Sequence[str], *along: str) -> Any:
+    """Return numbers of rows as shares of the `whole`, in steps, rounded down."""
+    below = ibis.greatest(each.whole, 1).cast("float64")
+    share = {name: ((each[name] * STEPS).cast("float64") / below).floor().cast("int64") for name in names}
+    kept = {f"rows of {name}": each[name] for name in names} | {name: each[name] for name in ("whole", *along)}
+    each = engine.stage(each.select(**share, **kept))
     # The double may have been rounded up to the next whole number.
-    share = ibis.cases((each.share * each.whole > each["rows"] * STEPS, each.share - 1), else_=each.share)
-    each = engine.stage(each.select(cell=each.cell, share=share))
-    found = each.group_by("cell").aggregate(records=engine.total(each.share))
-    return _with_persons(reading, found, placed)
+    exact = {
+        name: ibis.cases((each[name] * each.whole > each[f"rows of {name}"] * STEPS, each[name] - 1), else_=each[name])
+        for name in names
+    }
+    return engine.stage(each.select(**exact, **{name: each[name] for name in along}))
 
 
 def person_rows(asked: Asked, reading: PersonRows) -> Plan:
@@ -157,23 +185,51 @@ def _averages(asked: Asked, steps: list[Any], person: Any) -> Any:
 def _commonest(engine: Engine, placed: Any, shape: Sequence[int], sums: int) -> Any:
     """Return one row a person: the cell that most of their rows are in, -1 for none, and the averages over those."""
     placed = engine.stage(placed.filter(placed.p.notnull()))
-    names = [f"t{i}" for i in range(sums)]
-    cells = 1
-    for size in shape:
-        cells *= size
-    by = placed.group_by("p", "cell").aggregate(
-        rows=placed.count().cast("int64"), **{name: engine.added(placed[name]) for name in names}
-    )
-    # Most rows first, then the first cell; no two cells of a person have the same rank.
-    rank = ibis.cases((by.cell >= 0, by["rows"] * (cells + 1) + (cells - by.cell)), else_=0)
-    by = engine.stage(by.mutate(rank=rank))
-    each = by.group_by("p").aggregate(
-        rows=by["rows"].argmax(by["rank"]).cast("float64"),
-        cell=by.cell.argmax(by["rank"]),
-        **{name: by[name].argmax(by["rank"]) for name in names},
-    )
+    names, cells = [f"t{i}" for i in range(sums)], math.prod(shape)
+    if cells * (1 + sums) <= _FEW:
+        each = _best_of_few(engine, placed, names, cells)
+    else:
+        by = placed.group_by("p", "cell").aggregate(
+            rows=placed.count().cast("int64"), **{name: engine.added(placed[name]) for name in names}
+        )
+        rank = ibis.cases((by.cell >= 0, _rank(by["rows"], by.cell, cells)), else_=0)
+        by = engine.stage(by.mutate(rank=rank))
+        each = by.group_by("p").aggregate(
+            rows=by["rows"].argmax(by["rank"]).cast("float64"),
+            cell=by.cell.argmax(by["rank"]),
+            **{name: by[name].argmax(by["rank"]) for name in names},
+        )
     below = ibis.greatest(each["rows"], number(1.0))
     return engine.stage(each.select(cell=each.cell, **{name: engine.integer(each[name] / below) for name in names}))
+
+
+def _rank(rows: Any, cell: Any, cells: int) -> Any:
+    """Return what is highest for the cell with most rows, and of several for the first; no two cells have the same."""
+    return rows * (cells + 1) + (cells - cell)
+
+
+def _best_of_few(engine: Engine, placed: Any, names: Sequence[str], cells: int) -> Any:
+    """Return the rows and sums of each person's commonest cell, every cell in columns of its own: one pass."""
+    zero = ibis.literal(0).cast("int64")
+    columns = {f"r{k}": _number(placed.cell == k) for k in range(cells)}
+    for name in names:
+        columns |= {
+            f"{name}_{k}": engine.added(ibis.cases((placed.cell == k, placed[name]), else_=zero)) for k in range(cells)
+        }
+    each = engine.stage(placed.group_by("p").aggregate(**columns))
+    each = engine.stage(each.mutate(**{f"k{k}": _rank(each[f"r{k}"], k, cells) for k in range(cells)}))
+    most = ibis.greatest(*(each[f"k{k}"] for k in range(cells))) if cells > 1 else each.k0
+    each = engine.stage(each.mutate(most=most))
+
+    def best(of: Any, other: Any) -> Any:
+        return ibis.cases(*((each.most == each[f"k{k}"], of(k)) for k in range(cells)), else_=other)
+
+    some = each.most > cells  # where no row is in a cell, all that is left of a rank is the cell
+    return each.select(
+        cell=ibis.cases((some, best(lambda k: ibis.literal(k).cast("int64"), -1)), else_=-1).cast("int64"),
+        rows=best(lambda k: each[f"r{k}"], 0).cast("float64"),
+        **{name: best(lambda k, name=name: each[f"{name}_{k}"], number(0.0)) for name in names},
+    )
 
 
 def first_rows(
