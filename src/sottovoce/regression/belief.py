@@ -99,7 +99,7 @@ def believe(
     shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
     imagined = Imagined.of(glance, guesses.mean) if look.model.curved else None
     eye = np.eye(D)
-    whole = np.broadcast_to(eye, H.shape)
+    whole, cut = np.broadcast_to(eye, H.shape), _cut(glance)
     centre = look.predictors.ravel()
     theta = np.tile(centre, (count, 1))
     J = J + glance.sigma**2 * eye if noisy else J
@@ -122,7 +122,7 @@ def believe(
             turned = vectors.transpose(0, 2, 1) @ (turn @ along)
             second = _times(vectors.transpose(0, 2, 1), ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
             V = J + (vectors * _times(shared, second)[:, None]) @ vectors.transpose(0, 2, 1)
-            bends = _BENT * _times(H, ahead - (means - centre))
+            bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
             V = V + bends[:, :, None] * bends[:, None] + (bends**2).mean(axis=1)[:, None, None] * eye
         move = (means - theta) / (1 if step < 3 else 2)
         if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
@@ -152,6 +152,16 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
 
 def _times(matrices: Floats, rows: Floats) -> Floats:
     return np.asarray((matrices @ rows[:, :, None])[:, :, 0])
+
+
+def _cut(glance: Glance) -> float:
+    """Return how little a linear regression's look is to be believed: 0, or up to 1 where its residuals fill its cap.
+
+    So many of them are then cut that the score hardly grows with the way to the truth.
+    """
+    if not glance.look.cap or glance.look.model.curved or glance.meat is None:
+        return 0.0
+    return float(np.clip((np.sqrt(glance.dispersion) / glance.look.cap - 0.35) / 0.25, 0.0, 1.0))
 
 
 def _varies(glance: Glance, values: Floats, vectors: Floats, meat: Glance | None) -> Floats:
