@@ -27,6 +27,8 @@ __all__ = ["Belief", "believe"]
 _STEPS = 14
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
+_BENT = 0.3
+"""How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""
 _UNSURE = 0.5
@@ -97,12 +99,13 @@ def believe(
     shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
     imagined = Imagined.of(glance, guesses.mean) if look.model.curved else None
     eye = np.eye(D)
+    whole, cut = np.broadcast_to(eye, H.shape), _cut(glance)
     centre = look.predictors.ravel()
     theta = np.tile(centre, (count, 1))
     J = J + glance.sigma**2 * eye if noisy else J
     V = J
     for step in range(_STEPS):
-        seems, turn = (theta - centre, eye) if imagined is None or step == 0 else imagined.way(theta)
+        seems, turn = (theta - centre, whole) if imagined is None or step == 0 else imagined.way(theta)
         G = H @ turn
         score = glance.score + _times(G, theta) - _times(H, seems)
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
@@ -114,11 +117,13 @@ def believe(
         evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
         evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
         if noisy:
-            gaps = means - centre
-            second = (_times(vectors.transpose(0, 2, 1), gaps)) ** 2
-            turned = vectors.transpose(0, 2, 1) @ along
-            second = second + ((turned @ left) * turned).sum(axis=2)
+            # What the noise of the information does, and how well imagined rows tell how the mean bends.
+            ahead = seems + _times(turn, means - theta)
+            turned = vectors.transpose(0, 2, 1) @ (turn @ along)
+            second = _times(vectors.transpose(0, 2, 1), ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
             V = J + (vectors * _times(shared, second)[:, None]) @ vectors.transpose(0, 2, 1)
+            bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
+            V = V + bends[:, :, None] * bends[:, None] + (bends**2).mean(axis=1)[:, None, None] * eye
         move = (means - theta) / (1 if step < 3 else 2)
         if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
@@ -147,6 +152,16 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
 
 def _times(matrices: Floats, rows: Floats) -> Floats:
     return np.asarray((matrices @ rows[:, :, None])[:, :, 0])
+
+
+def _cut(glance: Glance) -> float:
+    """Return how little a linear regression's look is to be believed: 0, or up to 1 where its residuals fill its cap.
+
+    So many of them are then cut that the score hardly grows with the way to the truth.
+    """
+    if not glance.look.cap or glance.look.model.curved or glance.meat is None:
+        return 0.0
+    return float(np.clip((np.sqrt(glance.dispersion) / glance.look.cap - 0.35) / 0.25, 0.0, 1.0))
 
 
 def _varies(glance: Glance, values: Floats, vectors: Floats, meat: Glance | None) -> Floats:

@@ -77,7 +77,10 @@ class Guesses:
         if glance.constant is not None:
             middle = mean @ back[glance.constant]
             middle = middle / np.maximum(middle @ back[glance.constant], 1e-300)[:, None]
-        return cls(whole, mean, middle, _spreads(mean, back, glance))
+        spread = _spreads(mean, back, glance)
+        if not several:  # what is not sure to be narrow is not taken for it
+            spread = np.sqrt(np.minimum(spread**2 + _blur(average, back, glance), 1.0))
+        return cls(whole, mean, middle, spread)
 
 
 def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
@@ -226,3 +229,10 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
     count = np.maximum(moment[:, constant, constant], 1e-300)[:, None]
     middle = moment[:, constant] / count
     return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / count - middle**2, 0.0, 1.0))
+
+
+def _blur(average: Floats, back: Floats, glance: Glance) -> Floats:
+    """Return by how much the variance of each entry may be larger than it seems, by noise."""
+    one = None if glance.constant is None else back[glance.constant]
+    count = glance.n * glance.look.model.steepest if one is None else max(float(one @ average @ one), 1e-300)
+    return np.asarray(glance.noise * (back**2).sum(axis=1) / count)
