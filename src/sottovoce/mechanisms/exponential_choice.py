@@ -32,7 +32,7 @@ from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.readings import FunctionSum, Reading, Statistics
-from sottovoce.readings.functions import FunctionReading
+from sottovoce.readings.function_reading import FunctionReading
 
 __all__ = ["ExponentialChoice", "Outcomes", "choose"]
 

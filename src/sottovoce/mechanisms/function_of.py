@@ -14,7 +14,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.plain import mapping
 from sottovoce.readings import Reading, Statistics
-from sottovoce.readings.functions import FunctionReading
+from sottovoce.readings.function_reading import FunctionReading
 
 __all__ = ["FunctionOf", "NoisyValue"]
 

@@ -12,7 +12,8 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
 if TYPE_CHECKING:
-    from sottovoce.readings.functions import FunctionReading, FunctionValue
+    from sottovoce.readings.function_reading import FunctionReading
+    from sottovoce.readings.functions import FunctionValue
 
 __all__ = ["spot_check"]
 

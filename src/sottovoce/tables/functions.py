@@ -9,7 +9,7 @@ import ibis
 import numpy as np
 
 from sottovoce.readings import Seen
-from sottovoce.readings.functions import FunctionReading
+from sottovoce.readings.function_reading import FunctionReading
 from sottovoce.tables.plans import Asked, Plan
 from sottovoce.tables.regressions import floats, raw
 
