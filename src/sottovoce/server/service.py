@@ -12,7 +12,7 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.optimize  # noqa: F401 - these two take a while to load,
+import scipy.optimize
 import scipy.signal  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.curator import Answer, Draft, Paid
