@@ -12,6 +12,8 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import scipy.optimize
+import scipy.signal  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.curator import Answer, Draft, Paid
 from sottovoce.facts import dummy_csv
