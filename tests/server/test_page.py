@@ -230,6 +230,16 @@ def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit
     page.get_by_role("link", name="see it again, free").click()
     assert page.locator("#result tbody").inner_text() == first
     assert visit.left() == pytest.approx(80, abs=0.1)
+    # Two groups beside each other, free.
+    page.get_by_label("Compare").select_option("S")
+    page.get_by_label("with").select_option("E")
+    page.get_by_role("button", name="Compare, free").click()
+    page.locator(".contrast").wait_for()
+    said = page.locator(".contrast").inner_text()
+    assert re.search(r"S less E: -?[\d.]+ \(95.% range: -?[\d.]+ to -?[\d.]+\)", said), said
+    assert page.locator("#result tbody").inner_text() == first
+    assert page.get_by_label("with").evaluate("e => e.selectedOptions[0].text") == "E"
+    assert visit.left() == pytest.approx(80, abs=0.1)
     # More than is left is refused, and what is left is offered.
     page.get_by_label("Share of your budget to pay, in %").fill("90")
     visit.ask()
@@ -253,6 +263,8 @@ def test_an_answer_is_not_cut_off_on_a_phone(browser: Any, own_office: Config, s
         for name in ("columns:smoker", "columns:ward"):
             page.locator(f"input[name='{name}']").check()
         visit.ask()
+        page.get_by_role("button", name="Compare, free").click()
+        page.locator(".contrast").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         cut = page.evaluate(
             """() => [...document.querySelectorAll('main *')].filter(e => !e.closest('.sr, [hidden], pre, details'))
@@ -262,7 +274,15 @@ def test_an_answer_is_not_cut_off_on_a_phone(browser: Any, own_office: Config, s
                      .map(e => e.outerHTML.slice(0, 120))"""
         )
         assert cut == []
-        for selector in ("h1", ".lead", ".answer td.range", ".answer .keys", ".answer p", "#history .small"):
+        for selector in (
+            "h1",
+            ".lead",
+            ".answer td.range",
+            ".answer .keys",
+            ".answer p",
+            ".contrast p",
+            "#history .small",
+        ):
             assert contrast(page, selector) >= 4.5, selector
         visit.close()
 

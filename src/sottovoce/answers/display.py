@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Drawn", "Scale", "drawn_rows", "formatted", "html_table", "plain_words", "scale_of", "shown"]
+__all__ = ["Drawn", "Scale", "drawn_rows", "formatted", "html_table", "picture", "plain_words", "scale_of", "shown"]
 
 _NUMBERS = ("estimate", "low", "high")
 
@@ -135,16 +135,23 @@ def drawn_rows(rows: Sequence[Mapping[str, Any]], *, counts: bool = False) -> tu
         (estimate, low, high), noise = formatted(row, counts=counts), row.get("privacy_share")
         share = "" if noise is None else f"{noise:.0%}".replace("%", " %")
         labels = tuple(shown(row[name]) for name in names)
-        found.append(Drawn(labels, estimate, low, high, share, _picture(row, scale, noise)))
+        found.append(Drawn(labels, estimate, low, high, share, picture(row, scale, noise)))
     return names, found, scale
 
 
-def _picture(row: Mapping[str, Any], scale: Scale, noise: float | None) -> str:
+def picture(row: Mapping[str, Any], scale: Scale, noise: float | None = None, mark: float | None = None) -> str:
+    """Return the interval of a row as a picture.
+
+    `noise` is the part of its width that privacy added, if known; at `mark` stands an upright line.
+    """
     numbers = [row[name] for name in _NUMBERS]
     if any(value is None or math.isnan(value) for value in numbers):
         return ""
     middle, low, high = (scale.place(float(value)) for value in numbers)
     parts = [_line("rest", low, high, 2.5)]
+    if mark is not None:
+        x = f"{scale.place(mark):.2f}%"
+        parts.append(f'<line class="nothing" x1="{x}" x2="{x}" y1="0" y2="22" stroke="currentColor"/>')
     if noise is not None and noise < 1:
         inner = [middle + (end - middle) * (1 - noise) for end in (low, high)]
         parts.append(_line("plain", inner[0], inner[1], 7))

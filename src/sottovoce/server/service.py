@@ -36,7 +36,7 @@ from sottovoce.server.plans import choice_of, priced, summary_of
 from sottovoce.server.questions import Question, model_of, target_of
 from sottovoce.server.receipts import Signer, receipt_of
 from sottovoce.server.tokens import Tokens
-from sottovoce.server.verbs import told_of
+from sottovoce.server.verbs import contrast_of, told_of
 
 __all__ = ["Caller", "Service"]
 
@@ -322,17 +322,23 @@ class Service:
             "receipt": self._signed(dataset, analyst, entry),
         }
 
-    async def again(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
-        """Return an answer by verb that was paid for before, the caller's own or, for an administrator, anyone's."""
-        return await self._on(self._tellers, self._again, caller, name, number)  # type: ignore[no-any-return]
+    async def again(
+        self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None = None
+    ) -> dict[str, Any]:
+        """Return an answer by verb that was paid for before, the caller's own or, for an administrator, anyone's.
 
-    def _again(self, caller: Caller, name: str, number: int) -> dict[str, Any]:
+        `rows` asks for two of its rows beside each other, as ``contrast``.
+        """
+        return await self._on(self._tellers, self._again, caller, name, number, rows)  # type: ignore[no-any-return]
+
+    def _again(self, caller: Caller, name: str, number: int, rows: tuple[int, int] | None) -> dict[str, Any]:
         dataset, owner, entry = self._committed(caller, name, number)
         if entry.release is None or "verb" not in entry.request:
             raise NotFound(f"answer {number} of {name} cannot be shown again; its entry is in the history")
         release = Release.from_json(entry.release)
         said = self._said(caller, dataset, entry, owner, release)
-        return said | told_of(release, entry, dataset.parts[owner])
+        said |= told_of(release, entry, dataset.parts[owner])
+        return said if rows is None else said | {"contrast": contrast_of(release, *rows)}
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run a method that blocks for a moment on a thread of its own."""

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sottovoce.answers.answer import Answer
 from sottovoce.answers.catalogue import CATALOGUE, Verb, spend_of
+from sottovoce.answers.cells_posterior import CellsPosterior
+from sottovoce.answers.contrast import contrast
 from sottovoce.answers.intervals import checked_level
 from sottovoce.curator import Curator
 from sottovoce.facts import Category, Facts, Flag
@@ -20,7 +23,7 @@ from sottovoce.server.config import DatasetConfig
 from sottovoce.server.orders import Order
 from sottovoce.server.questions import check_condition, target_of
 
-__all__ = ["VerbQuestion", "rows_of", "told_of", "verbs_of"]
+__all__ = ["VerbQuestion", "contrast_of", "rows_of", "told_of", "verbs_of"]
 
 _MOST_GROUPS = 2000
 """The most combinations of values that one answer may have a row for."""
@@ -80,6 +83,16 @@ def told_of(release: Release, entry: Entry, part: Budget, *, level: float = 0.95
     answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, share, level)
     said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
     return said | {"share": share, "table": rows_of(answer) if table else None}
+
+
+def contrast_of(release: Release, first: int, second: int) -> dict[str, Any]:
+    """Return two rows of an answer beside each other; it follows from the release, so it is free."""
+    if not isinstance(release.value, CellsPosterior):
+        raise InvalidValue("only rows of proportions, means, rates, counts and quantiles are compared")
+    said = contrast(Answer(release), first, second)
+    found = said.difference
+    row = {"estimate": found.estimate, "low": found.low, "high": found.high}
+    return {"first": first, "second": second, "row": row, "sentences": said.sentences()}
 
 
 def rows_of(answer: Any) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
@@ -15,7 +16,7 @@ from sottovoce.server.logs import log_failure
 from sottovoce.server.page.charts import count, percent
 from sottovoce.server.page.gate import LoggedOut
 
-__all__ = ["Rendering"]
+__all__ = ["Rendering", "unbroken"]
 
 _STATIC = {
     "page.css": "text/css; charset=utf-8",
@@ -34,6 +35,16 @@ _REFUSALS: tuple[tuple[type[SottovoceError], int, str], ...] = (
 )
 
 
+def unbroken(text: str) -> Markup:
+    """Return words whose first number stays on one line with its sign.
+
+    >>> str(unbroken("69.9 % left: about 2 more"))
+    '<span class="unbroken">69.9 %</span> left: about 2 more'
+    """
+    number, sign, rest = text.partition(" % ")
+    return Markup('<span class="unbroken">{} %</span> {}').format(number, rest) if sign else escape(text)
+
+
 class Rendering:
     """Turns values into pages; whatever is put into a template is escaped."""
 
@@ -45,7 +56,7 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"percent": percent, "count": count}
+        self._templates.filters |= {"percent": percent, "count": count, "unbroken": unbroken}
         self._templates.globals |= {"inf": math.inf, "office": office}
         folder = resources.files("sottovoce.server.page") / "static"
         self._files = {name: (folder / name).read_bytes() for name in _STATIC}

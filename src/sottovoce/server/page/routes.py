@@ -121,7 +121,9 @@ class _Page:
         caller, session = await self._gate.caller(request)
         page = VerbPage(self._service, caller, request.path_params["name"])
         number = request.query_params.get("answer")
-        outcome = None if number is None else await page.again(str(_entry(number, request)))
+        rows = [request.query_params.get(name, "") for name in ("first", "second")]
+        both = (_entry(rows[0], request), _entry(rows[1], request)) if any(rows) else None
+        outcome = None if number is None else await page.again(_entry(number, request), both)
         return await self._page(page, {}, self._head(caller, session), outcome)
 
     async def answer(self, request: Request) -> Response:

@@ -9,7 +9,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from sottovoce.answers.display import drawn_rows, plain_words
+from sottovoce.answers.display import drawn_rows, picture, plain_words, scale_of
+from sottovoce.answers.questions import VERBS
 from sottovoce.facts import Person
 from sottovoce.privacy.errors import BudgetExceeded, SottovoceError
 from sottovoce.server.page.charts import percent
@@ -17,6 +18,9 @@ from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, out
 from sottovoce.server.page.verb_forms import column_words, first_answers, form_fields, verb_question
 
 __all__ = ["VerbPage", "answer_csv"]
+
+_MOST = 400
+"""The most rows that a list to choose from is made of."""
 
 
 class VerbPage(DatasetPage):
@@ -53,9 +57,9 @@ class VerbPage(DatasetPage):
             return outcome_of(error)
         return {"answer": await self._service.run(self._view, answer)}, 200
 
-    async def again(self, number: str) -> dict[str, Any]:
-        """Return an answer that was paid for before, as the page shows it."""
-        answer = await self._service.again(self._caller, self._name, int(number))
+    async def again(self, number: int, rows: tuple[int, int] | None = None) -> dict[str, Any]:
+        """Return an answer that was paid for before, as the page shows it, two of its rows compared if asked for."""
+        answer = await self._service.again(self._caller, self._name, number, rows)
         return {"answer": await self._service.run(self._view, answer) | {"again": True}}
 
     async def table(self, number: int) -> str:
@@ -90,7 +94,22 @@ class VerbPage(DatasetPage):
             "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
             "share": answer["share"],
             "again": False,
+            "pairs": [" / ".join(row.labels) for row in found] if 1 < len(rows) <= _MOST and _compares(answer) else [],
+            "contrast": _contrast_view(answer.get("contrast")),
         }
+
+
+def _compares(answer: Mapping[str, Any]) -> bool:
+    return answer["verb"] in VERBS
+
+
+def _contrast_view(said: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return two rows beside each other as the page shows them: sentences, and the difference drawn on its scale."""
+    if said is None:
+        return None
+    row = said["row"]
+    scale = scale_of([row, {"estimate": 0.0, "low": 0.0, "high": 0.0}])
+    return {**said, "picture": picture(row, scale, mark=0.0), "axis": scale.axis()}
 
 
 def answer_csv(rows: list[dict[str, Any]]) -> str:

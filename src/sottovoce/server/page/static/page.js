@@ -184,7 +184,7 @@ if (asking) {
     if (slider) sayShare();
   });
   document.addEventListener("submit", async (event) => {
-    if (event.target === asking || !event.target.closest("#result")) return;
+    if (event.target === asking || event.target.method === "get" || !event.target.closest("#result")) return;
     event.preventDefault();
     await ask(event.target, event.target.action, event.submitter);
     sayLeft();

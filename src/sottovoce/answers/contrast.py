@@ -1,0 +1,91 @@
+"""Two rows of an answer beside each other, in words: how far apart they are, and which one is higher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.answers.answer import Answer, Comparison
+from sottovoce.answers.display import formatted, shown
+from sottovoce.privacy.errors import InvalidValue
+
+__all__ = ["Contrast", "contrast"]
+
+_MOST = 1000.0
+"""A factor beyond this tells only that the second row may be nothing."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What can be said of two rows of an answer, free of cost: it follows from what was released.
+
+    Attributes
+    ----------
+    first, second
+        What the rows are called.
+    difference
+        The first less the second.
+    factor
+        The first over the second; None where the second may be nothing, or either may be below it.
+    higher
+        How likely the first is higher.
+    """
+
+    first: str
+    second: str
+    difference: Comparison
+    factor: Comparison | None
+    higher: float
+
+    def sentences(self) -> list[str]:
+        """Return the comparison in words that need no statistics."""
+        level = f"{100 * self.difference.level:.3g}\u00a0% range"
+        said = [f"{self.first} less {self.second}: {_told(self.difference, level)}."]
+        if self.factor is not None:
+            said.append(f"{self.first} is {_told(self.factor, level)} times {self.second}.")
+        return [*said, self._which()]
+
+    def _which(self) -> str:
+        name, other, p = self.first, self.second, self.higher
+        if p < 0.5:
+            name, other, p = other, name, 1 - p
+        if p >= 0.995:
+            return f"It is practically certain that {name} is higher than {other}."
+        if p < 0.75:
+            return f"The answer does not tell which is higher: {_percent(p)} for {name}, {_percent(1 - p)} for {other}."
+        return f"With a probability of {_percent(p)}, {name} is higher than {other}."
+
+
+def contrast(answer: Answer, first: int, second: int) -> Contrast:
+    """Return what two rows of an answer, by their places in its table, say beside each other.
+
+    >>> from sottovoce.answers import NoisyCells, Question
+    >>> from sottovoce.facts import Category, Facts, Flag
+    >>> from sottovoce.privacy.randomness import seeded_rng
+    >>> question = Question("proportion", ("smoker",), Facts(smoker=Flag(), ward=Category(["A", "B"])), by=("ward",))
+    >>> records = {"smoker": [True] * 600 + [False] * 600, "ward": ["A"] * 500 + ["B"] * 700}
+    >>> release = NoisyCells(question, 1200, "gaussian", 3.0).release(records, seeded_rng(1))
+    >>> contrast(Answer(release), 0, 1).sentences()[-1]
+    'It is practically certain that A is higher than B.'
+    """
+    labels = answer.question.labels
+    if not (0 <= first < len(labels) and 0 <= second < len(labels)) or first == second:
+        raise InvalidValue(f"a comparison needs two different rows of the {len(labels)} that this answer has")
+    one, other = (labels[place] for place in (first, second))
+    names = [" / ".join(map(shown, label)) for label in (one, other)]
+    draws = [answer.draws(*label) for label in (one, other)]
+    factor = answer.ratio(one, other) if min(part.min() for part in draws) > 0 else None
+    if factor is not None and not factor.high <= _MOST:
+        factor = None
+    higher = float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
+    return Contrast(*names, answer.difference(one, other), factor, higher)
+
+
+def _percent(chance: float) -> str:
+    return f"{100 * chance:.0f}\u00a0%"
+
+
+def _told(one: Comparison, level: str) -> str:
+    estimate, low, high = formatted({"estimate": one.estimate, "low": one.low, "high": one.high})
+    return f"{estimate} ({level}: {low} to {high})"
