@@ -142,7 +142,9 @@ def test_no_two_records_move_a_look_beyond_the_lemma():
 def test_it_keeps_its_promise_and_reads_back(target):
     mechanism = FilteredRegression.calibrate(DESIGNS["five classes"], 500, target)
     assert mechanism.profile.satisfies(target)
-    assert math.hypot(mechanism.mus[0], mechanism.mus[1], *[mechanism.mus[2]] * mechanism.looks) == pytest.approx(mechanism.mu)
+    assert math.hypot(mechanism.mus[0], mechanism.mus[1], *[mechanism.mus[2]] * mechanism.looks) == pytest.approx(
+        mechanism.mu
+    )
     again = Mechanism.from_dict(json.loads(json.dumps(mechanism.to_dict())))
     assert again.to_dict() == mechanism.to_dict()
     X, y = records(DESIGNS["five classes"], 500, seeded_rng(1))
