@@ -42,9 +42,9 @@ def effective(matrix: Floats, values: Floats, noise: float, guess: float) -> Flo
     for all of them is best for their eigenvalues weighed by themselves, Σλ²/Σλ, not for their mean. Σλ² is the
     square of the matrix less that of its noise; `guess` is what is expected of it where nothing shows.
 
-    >>> rough = np.diag([100.0, 1.0, 2.0])
-    >>> effective(rough, denoised(rough, 60.0)[0], 60.0, 2000.0).round(0).tolist()
-    [28.0, 28.0, 28.0]
+    >>> rough = np.diag([80.0, 60.0, -50.0, 10.0])
+    >>> denoised(rough, 30.0)[0].tolist(), effective(rough, denoised(rough, 30.0)[0], 30.0, 9000.0).round().tolist()
+    ([25.0, 25.0, 25.0, 25.0], [56.0, 56.0, 56.0, 56.0])
     """
     d, edge = len(matrix), noise * math.sqrt(2 * len(matrix))
     hidden = values <= edge
