@@ -27,7 +27,7 @@ class Glance:
     """
 
     look: Look
-    n: int
+    n: int | None
     score: Floats | None
     information: Floats | None
     meat: Floats | None

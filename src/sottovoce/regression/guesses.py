@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,17 +223,23 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
     constant = glance.constant
     if constant is None:  # n records at most, each of a weight of at most the steepest slope
         squares = np.diagonal(moment, axis1=1, axis2=2)
-        # Where n is a secret, beside the entry that spreads most: no entry is longer than one.
-        most = squares.max(axis=1, keepdims=True) if glance.n is None else glance.n * glance.look.model.steepest
-        squares = squares / np.maximum(most, 1e-300)
+        squares = squares / np.maximum(_most(glance, squares.max(axis=1, keepdims=True)), 1e-300)
         return np.sqrt(np.clip(squares, 0.0, 1.0))
     count = np.maximum(moment[:, constant, constant], 1e-300)[:, None]
     middle = moment[:, constant] / count
     return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / count - middle**2, 0.0, 1.0))
 
 
+def _most(glance: Glance, seen: Any) -> Any:
+    """Return the most information that an entry can have; where n is a secret, what the entry with most has."""
+    return seen if glance.n is None else glance.n * glance.look.model.steepest
+
+
 def _blur(average: Floats, back: Floats, glance: Glance) -> Floats:
     """Return by how much the variance of each entry may be larger than it seems, by noise."""
     one = None if glance.constant is None else back[glance.constant]
-    count = glance.n * glance.look.model.steepest if one is None else max(float(one @ average @ one), 1e-300)
+    if one is None:
+        count = max(float(_most(glance, np.diagonal(back @ average @ back.T).max())), 1e-300)
+    else:
+        count = max(float(one @ average @ one), 1e-300)
     return np.asarray(glance.noise * (back**2).sum(axis=1) / count)
