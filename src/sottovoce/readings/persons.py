@@ -14,6 +14,7 @@ from sottovoce.privacy.errors import InvalidData
 __all__ = ["averages", "chosen", "commonest", "split_person", "whose"]
 
 Whole = NDArray[np.int64]
+_NUMBERS: Any = (bool, int, float, np.number, np.bool_)
 
 
 def whose(identifiers: Any) -> tuple[Whole, list[str]]:
@@ -45,10 +46,11 @@ def _place(one: Any, known: dict[Any, int]) -> int:
         if one is None or one != one:  # noqa: PLR0124 - NaN
             return -1
         kind = type(one).__name__
-        if isinstance(one, bool | int | float | np.number | np.bool_) and not isinstance(one, np.timedelta64):
-            if int(one) != one or (isinstance(one, float | np.floating) and abs(one) > 2.0**62):
+        if isinstance(one, _NUMBERS) and not isinstance(one, np.timedelta64):
+            number: Any = one
+            if int(number) != number or (isinstance(number, float | np.floating) and abs(number) > 2.0**62):
                 return -1
-            kind, one = "number", int(one)
+            kind, one = "number", int(number)
         return known.setdefault((kind, one), len(known))
     except Exception:  # what cannot be compared or hashed is nobody
         return -1
@@ -88,7 +90,7 @@ def commonest(person: Whole, cell: Whole, sums: Sequence[Whole]) -> tuple[Whole,
 
 def averages(sums: Any, rows: Any) -> Whole:
     """Return sums over how many they are of, to the nearest whole number; 0 of none."""
-    return np.rint(sums.astype(np.float64) / np.maximum(rows, 1)).astype(np.int64)
+    return np.asarray(np.rint(sums.astype(np.float64) / np.maximum(rows, 1)).astype(np.int64))
 
 
 def chosen(person: Whole, cell: Whole, names: Sequence[str], rows: int, key: str) -> Any:
