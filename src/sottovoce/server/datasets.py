@@ -27,7 +27,7 @@ class _Remembered:
     """A table whose statistics are read once and then known.
 
     The data of a server does not change while it runs. What was paid for once is read once: later answers to the
-    same question take no longer for a longer table.
+    same question take no longer for a longer table, and those who ask it at the same time wait for one read.
     """
 
     def __init__(self, table: Any) -> None:
@@ -38,6 +38,7 @@ class _Remembered:
         self._count: int = table.count()
         self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
         self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._read)
+        self._under_way: dict[Any, threading.Lock] = {}
 
     def count(self) -> int:
         return self._count
@@ -47,8 +48,13 @@ class _Remembered:
 
     def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Seen:
         asked = (getattr(reading, "reading", reading), _key(column), where, missing)
-        # Rows are as large as the table, and are let go after each answer.
-        return self._read(*asked) if isinstance(asked[0], ClippedRows) else self._known(*asked)
+        if isinstance(asked[0], ClippedRows):  # as large as the table, and let go after each answer
+            return self._read(*asked)
+        with self._under_way.setdefault(asked, threading.Lock()):
+            try:
+                return self._known(*asked)
+            finally:
+                self._under_way.pop(asked, None)  # whoever waits still holds it, whoever comes finds what is known
 
     def close(self) -> None:
         self._table.close()
