@@ -27,7 +27,7 @@ class _Remembered:
     """A table whose statistics are read once and then known.
 
     The data of a server does not change while it runs. What was paid for once is read once: later answers to the
-    same question take no longer for a longer table.
+    same question take no longer for a longer table, and those who ask it at the same time wait for one read.
     """
 
     def __init__(self, table: Any) -> None:
@@ -37,6 +37,7 @@ class _Remembered:
         self.origin = table.origin
         self._checked = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._check)
         self._known = functools.lru_cache(maxsize=_REMEMBERED, typed=True)(self._read)
+        self._under_way: dict[Any, threading.Lock] = {}
 
         self._persons: Any = None
         self.count = functools.lru_cache(self._count)
@@ -55,8 +56,13 @@ class _Remembered:
     ) -> Seen:
         self._persons = persons
         asked = (getattr(reading, "reading", reading), _key(column), where, missing)
-        # Rows are as large as the table, and are let go after each answer.
-        return self._read(*asked) if isinstance(asked[0], ClippedRows) else self._known(*asked)
+        if isinstance(asked[0], ClippedRows):  # as large as the table, and let go after each answer
+            return self._read(*asked)
+        with self._under_way.setdefault(asked, threading.Lock()):
+            try:
+                return self._known(*asked)
+            finally:
+                self._under_way.pop(asked, None)  # whoever waits still holds it, whoever comes finds what is known
 
     def close(self) -> None:
         self._table.close()

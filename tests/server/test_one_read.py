@@ -1,0 +1,61 @@
+"""The same question asked by many at once reads the records once; another question does not wait for it."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from sottovoce.readings import Statistics
+from sottovoce.server.datasets import _Remembered
+
+
+class Slow:
+    """A table that counts how often it is read, and fails where it is told to."""
+
+    origin = None
+
+    def __init__(self) -> None:
+        self.schema: dict[str, str] = {}
+        self.reads: list[str] = []
+        self.go = threading.Event()
+        self.broken = False
+
+    def count(self) -> int:
+        return 3
+
+    def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Statistics:
+        self.reads.append(column)
+        assert self.go.wait(30)
+        if self.broken:
+            raise OSError("gone")
+        return Statistics(3, [float(len(column))])
+
+
+def test_many_at_once_wait_for_one_read() -> None:
+    table = Slow()
+    remembered, got = _Remembered(table), []
+    threads = [threading.Thread(target=lambda: got.append(remembered.read("sum", "age"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    table.go.set()
+    for thread in threads:
+        thread.join(30)
+    assert table.reads == ["age"]
+    assert len(got) == 8
+    assert len({id(one) for one in got}) == 1
+    assert remembered.read("sum", "ward") is not got[0]
+    assert table.reads == ["age", "ward"]
+    assert remembered._under_way == {}
+
+
+def test_a_read_that_failed_is_tried_again() -> None:
+    table = Slow()
+    remembered = _Remembered(table)
+    table.go.set()
+    table.broken = True
+    with pytest.raises(OSError, match="gone"):
+        remembered.read("sum", "age")
+    table.broken = False
+    assert remembered.read("sum", "age").n == 3
+    assert table.reads == ["age", "age"]
+    assert remembered._under_way == {}
