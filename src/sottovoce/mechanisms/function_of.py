@@ -109,9 +109,9 @@ class NoisyValue:
         """Return an interval that holds each number of f(D) with this probability at least."""
         share = real("level", level, below=1.0)
         reach = self._reach(share)
-        # Rounding down to the grid hides up to one more step, unless the grid is that of the whole numbers.
-        more = 0.0 if self.grid == 1.0 else self.grid
-        low, high = self.values - reach * self.grid, self.values + reach * self.grid + more
+        # Rounding to the grid, within the bounds, hides up to one more step, unless it is the grid of whole numbers.
+        steps = (reach if self.grid == 1.0 else reach + 1) * self.grid
+        low, high = self.values - steps, self.values + steps
         return (float(low[0]), float(high[0])) if self.values.size == 1 else (low, high)
 
     def _reach(self, level: float) -> int:

@@ -89,7 +89,9 @@ def normal_mean_metric(
     c = system.profile(n, data_weight, prior_weight).gdp() / width * (1 + 1e-12)
     steps = math.ceil(math.log(1e6) / math.log(_RATIO))
     rho = top * _RATIO ** -np.arange(steps + 1.0)
-    values = np.array([float(GaussianProfile(c * r).delta(eps * r)) for r in rho])
+    # δ_G(ερ; cρ) = Φ(cρ/2 − ε/c) − e^(ερ)Φ(−cρ/2 − ε/c), and what the difference may lose, added back.
+    first, second = special.log_ndtr(c * rho / 2 - eps / c), eps * rho + special.log_ndtr(-c * rho / 2 - eps / c)
+    values = np.exp(first) - np.exp(second) + 1e-15 * np.exp(first) * (1 + np.abs(first))
     grid = float(np.max(values[:-1] / rho[1:]))
     # Below the grid: the slope φ(u)(c − ε·M(x)) with Mills' ratio M, each factor at its largest.
     last = float(rho[-1])

@@ -63,7 +63,7 @@ def _ends(reading: FunctionReading, rng: np.random.Generator) -> Iterator[list[f
     yield [high for _, high in spans]
     yield [(low + high) / 2 if isinstance(low, float) else low for low, high in spans]
     yield [float(rng.choice([low, high])) for low, high in spans]
-    yield [_random(column, rng) for column in reading.columns]
+    yield [float(_random(column, rng, 1)[0]) for column in reading.columns]
 
 
 def _bases(reading: FunctionReading, n: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
@@ -73,7 +73,7 @@ def _bases(reading: FunctionReading, n: int, rng: np.random.Generator) -> Iterat
     rounds = int(np.clip(_WORK // (12 * n), 2, 24))
     for k in range(rounds):
         if k % 2:
-            yield [np.array([_random(column, rng) for _ in range(n)]) for column in reading.columns]
+            yield [_random(column, rng, n) for column in reading.columns]
             continue
         # Two camps: a median, a mode or a range jumps where one record decides.
         split = n // 2 if k == 0 else int(rng.integers(0, n + 1))
@@ -97,8 +97,8 @@ def _span(column: Any) -> tuple[float, float]:
     return float(getattr(column, "low", 0.0)), float(getattr(column, "high", 1.0))
 
 
-def _random(column: Any, rng: np.random.Generator) -> float:
+def _random(column: Any, rng: np.random.Generator, n: int) -> Floats:
     low, high = _span(column)
     if column.word == "number":
-        return float(rng.uniform(low, high))
-    return float(rng.integers(int(low), int(high), endpoint=True))
+        return rng.uniform(low, high, n)
+    return rng.integers(int(low), int(high), n, endpoint=True).astype(np.float64)

@@ -95,6 +95,8 @@ class ExponentialFamily(Conjugate):
 
     orders: ClassVar[tuple[float, ...]] = (1.02, 1.1, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.5, 8.0, 12.0, 20.0, 40.0, 100.0)
     """The orders at which the search is made; between them the curve follows its chords."""
+    approach: ClassVar[tuple[float, ...]] = (0.02, 0.08, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95)
+    """The same where the curve has a pole: how far on the way from 1 to there."""
     bits: ClassVar[int] = 128
     """The precision of the search."""
     natural: ClassVar[tuple[float, float] | None] = None
@@ -192,8 +194,10 @@ class ExponentialFamily(Conjugate):
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         pole = self.lambda_star(n, data_weight, prior_weight)
+        if self._search(n, data_weight, prior_weight).bent():
+            raise InvalidValue(f"the normalizer of {self.word} is not convex, so it is none; check its formula")
         if math.isfinite(pole):
-            near = [1 + (pole - 1) * share for share in (0.02, 0.08, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95)]
+            near = [1 + (pole - 1) * share for share in self.approach]
             orders = sorted({*(o for o in self.orders if o < near[0]), *near})
         else:
             orders = list(self.orders)
@@ -269,6 +273,15 @@ class _Search:
         if end is not None:
             poles.append(_ratio(Fraction(end) - self.high - self.last, width))
         return 1 + min(poles)
+
+    def bent(self) -> bool:
+        """Say whether C visibly bends the wrong way somewhere: a log-normalizer is convex."""
+        start, width = self.low + self.first, self.high + self.last - self.low - self.first
+        if not width:
+            return False
+        points = [start + width * Fraction(k, 16) for k in range(17)]
+        values = [self._at(point) for point in points]
+        return any(bool(a + c - 2 * b < 0) for a, b, c in zip(values, values[1:], values[2:], strict=False))
 
     def worst(self, order: float) -> Worst:
         """Return the largest divergence of this order, both ways round."""
