@@ -186,5 +186,5 @@ def test_a_forecast_is_as_wide_as_intervals_become(size: int, n: int, scale: flo
 
 def test_statistics_of_more_records_than_n_are_refused() -> None:
     mech = NoisyStatistics(TABLES, n=2, noise="laplace", scale=1.0)
-    with pytest.raises(InvalidData, match="no 2 records"):
+    with pytest.raises(InvalidData, match="no records within the bounds"):
         mech.release(Statistics(2, np.array([2.0, 1.0, 1.0, 1.0, 0.0, 0.0])))

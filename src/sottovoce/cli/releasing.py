@@ -101,7 +101,8 @@ def release(
 
         first = _first_look(str(share), limit) if share is not None else parse_promise(promise)
         said = first if limit is None else parse_promise(limit)
-        hidden = option("n", n) is not None or said.relation.hides_n
+        secret = None if isinstance(told := option("n", n), int) else told  # a plan's file may say how many to plan for
+        hidden = secret is not None or said.relation.hides_n
         first = first.under(ADD_REMOVE) if hidden else first
         built = made_for(first, None if hidden else records.count())
         columns = built.columns if columns is None else columns
@@ -118,7 +119,7 @@ def release(
                 None if limit is None else parse_promise(limit),
                 facts=known,
                 dataset=option("dataset", dataset),
-                n=option("n", n),
+                n=secret,
                 who=option("who", who),
                 anchor=option("anchor", anchor),
             )
