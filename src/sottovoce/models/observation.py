@@ -63,8 +63,6 @@ class Observed:
         if counts.ndim != 1 or counts.size < 2 or not np.array_equal(counts, whole):
             raise InvalidValue(f"noisy counts are whole numbers, one a cell, two or more. Got {counts.shape}")
         object.__setattr__(self, "counts", whole)
-        if self.n is None:
-            raise InvalidValue("a model of counts must know how many records there are, and here that is a secret")
         if not isinstance(self.n, int | np.integer) or self.n < 0:
             raise InvalidValue(f"n must be a whole number of records. Got {self.n!r}")
         object.__setattr__(self, "n", int(self.n))
@@ -113,6 +111,8 @@ def observed(answer: Any) -> Observed:
             f"a model is fitted to noisy counts of cells: curator.counts(sv.Cells(facts, ...), spend=...). Got {got}"
         )
     counts = posterior.reading.split(posterior.cells)[0]
+    if posterior.n is None:
+        raise InvalidValue("a model of counts must know how many records there are, and here that is a secret")
     everyone = question.cells is not None and question.cells.everyone and question.where is None
     return Observed(
         counts[:-1],
