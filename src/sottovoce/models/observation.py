@@ -110,6 +110,8 @@ def observed(answer: Any) -> Observed:
         raise InvalidValue(
             f"a model is fitted to noisy counts of cells: curator.counts(sv.Cells(facts, ...), spend=...). Got {got}"
         )
+    if posterior.n is None:
+        raise InvalidValue("a model of counts must know how many records there are, and here that is a secret")
     if posterior.reading.measures:
         raise InvalidValue("these are averages of persons, no counts; ask for counts of the same columns")
     if question.rows > 1:
