@@ -196,6 +196,8 @@ class Ledger:
         if not dataset.strip():
             raise InvalidValue("a data set needs a name that is not empty")
         privacy_filter = PrivacyFilter(promise, order)
+        if whole is not None:
+            check_same(promise.relation, whole.promise.relation, "a part is about the same neighbours as its whole")
         check_n(n, promise)
         facts: dict[str, Any] = {
             "promise": promise.to_dict(),
@@ -207,7 +209,6 @@ class Ledger:
             self._check_known(whole)
             if whole.whole is not None:
                 raise InvalidValue(f"{whole.dataset!r} is a part itself, and a part has no parts")
-            check_same(promise.relation, whole.promise.relation, "a part is about the same neighbours as its whole")
             facts["whole"] = whole.id
         with self._writing() as transaction:
             transaction.lock_head()

@@ -29,7 +29,7 @@ from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
-from sottovoce.readings.base import Movement, checked_n
+from sottovoce.readings.base import Movement
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.system import ClippedSystem
@@ -160,7 +160,7 @@ class NoisyStatistics(Mechanism):
     def calibrate(
         cls,
         system: Any,
-        n: int,
+        n: int | None,
         target: Promise,
         noise: NoiseKind | None = None,
         shares: Mapping[str, float] | Sequence[float] | None = None,
@@ -183,7 +183,7 @@ class NoisyStatistics(Mechanism):
         price
             What a budget charges for a profile: with it, the kind that has less noise at an equal price is taken.
         """
-        blocks = system.reading.blocks(checked_n(n))
+        blocks = system.reading.blocks(cls.checked_n(n))
         parts = _shares(len(blocks), getattr(system, "block_names", ()), shares)
         if noise is not None:
             return cls(system, n, noise, _least_scales(noise, blocks, parts, target))

@@ -63,6 +63,8 @@ class Observed:
         if counts.ndim != 1 or counts.size < 2 or not np.array_equal(counts, whole):
             raise InvalidValue(f"noisy counts are whole numbers, one a cell, two or more. Got {counts.shape}")
         object.__setattr__(self, "counts", whole)
+        if self.n is None:
+            raise InvalidValue("a model of counts must know how many records there are, and here that is a secret")
         if not isinstance(self.n, int | np.integer) or self.n < 0:
             raise InvalidValue(f"n must be a whole number of records. Got {self.n!r}")
         object.__setattr__(self, "n", int(self.n))

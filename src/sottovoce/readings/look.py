@@ -409,6 +409,7 @@ class Look(Reading):
 
     def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
         """Say whether two data sets, or what is seen of them, can differ by one record replaced, or added."""
+        first, second = (getattr(one, "records", one) for one in (first, second))  # however they are held
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
             if relation.hides_n:
                 return _one_more(first, second) or _one_more(second, first)

@@ -142,7 +142,7 @@ class DatasetBody(BaseModel):
     name: str
     title: str
     description: str
-    n: int
+    n: int | None
     budget: dict[str, Any]
     mechanisms: list[str]
     conditions: bool
@@ -177,7 +177,7 @@ class PlanAnswer(BaseModel):
     """What each mechanism would promise, cost and tell, best forecast first."""
 
     dataset: str
-    n: int
+    n: int | None
     system: dict[str, Any]
     target: dict[str, Any]
     mean: Any

@@ -57,12 +57,14 @@ def _said(ask: Callable[[], Any]) -> str:
 def _shown(n: int) -> dict[str, str]:
     """Return what a curator lets anyone see of a table, but for what it releases and when."""
     heard, out, root = _Heard(), io.StringIO(), logging.getLogger()
-    level, found = root.level, {}
+    level = root.level
+    found: dict[str, str] = {}
     root.addHandler(heard)
     root.setLevel(logging.DEBUG)
     try:
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(out), redirect_stderr(out):
-            place, options = Path(folder) / "l", {"facts": _FACTS, "dataset": "p", "who": "ada", "time_grid": 1e-3}
+            place = Path(folder) / "l"
+            options: dict[str, Any] = {"facts": _FACTS, "dataset": "p", "who": "ada", "time_grid": 1e-3}
             with Curator(_table(n), place, ApproxDP(1.0, 1e-6), n="private", **options) as curator:
                 found |= _asked(curator)
             with Curator(_table(n), place, **options) as curator:
@@ -76,7 +78,7 @@ def _shown(n: int) -> dict[str, str]:
 
 def _asked(curator: Curator) -> dict[str, str]:
     """Return what one can read of a curator before, between and after some releases."""
-    share = curator.promise(0.05)
+    share, n = curator.share(0.05), curator.budget.n
     sample = DirectPosterior(BetaBernoulli(90, 90), None)
     found = {
         "repr": repr(curator),
@@ -86,14 +88,13 @@ def _asked(curator: Curator) -> dict[str, str]:
         "a plan of a mean": json.dumps(curator.mechanism_for(curator.question("mean", "stay")).to_dict()),
         "an accuracy": _said(lambda: curator.share_for("mean of stay", 1.0)),
         "a mechanism for an n": _said(lambda: curator.release(DirectPosterior(BetaBernoulli(90, 90), 41), "smoker")),
-        "noisy statistics": _said(lambda: NoisyStatistics.calibrate(BetaBernoulli(1, 1), curator.budget.n, share)),
+        "noisy statistics": _said(lambda: NoisyStatistics.calibrate(BetaBernoulli(1, 1), n, share)),
         "an odd question": _said(lambda: curator.mean("ward")),
         "an odd column": _said(lambda: curator.release(sample, "nobody")),
         "too much": _said(lambda: curator.proportion("smoker", spend=ApproxDP(9.0, 1e-6))),
     }
-    for ask in (lambda: curator.proportion("smoker", by="ward"), lambda: curator.mean("stay"), curator.quantiles):
-        kind = _said(lambda ask=ask: type(ask("stay") if ask == curator.quantiles else ask()).__name__)  # type: ignore[misc]
-        found[f"answer {len(found)}"] = kind
+    answers = (curator.proportion("smoker", by="ward"), curator.mean("stay"), curator.quantiles("stay"))
+    found["answers"] = ", ".join(f"{len(one.rows)} rows at {one.cost}" for one in answers)
     curator.release(sample, "smoker")
     found["entries"] = json.dumps([{"request": dict(e.request), "cost": e.cost} for e in curator.history()])
     content = card(curator, made="now").content
