@@ -1,0 +1,91 @@
+"""Persons at the command line and behind a server: who is protected is said, and answers are about persons."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import application
+from sottovoce.ledger import Ledger
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.server.config import read_config
+from sottovoce.server.datasets import Dataset
+
+FACTS = """
+[sbp]
+kind = "number"
+low = 60
+high = 250
+[smoker]
+kind = "flag"
+[patient]
+kind = "person"
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    patient = np.repeat(np.arange(300), rng.integers(1, 9, 300))
+    path = tmp_path / "visits.parquet"
+    rows = {"patient": patient, "sbp": rng.normal(131, 18, patient.size), "smoker": rng.random(patient.size) < 0.4}
+    pq.write_table(pa.table(rows), path)
+    path.with_suffix(".facts.toml").write_text(FACTS, encoding="utf-8")
+    return path
+
+
+def run(command: str, *arguments: str) -> str:
+    return CliRunner().invoke(application(command), [command, *arguments], catch_exceptions=False).stdout
+
+
+def test_ask_and_regress_say_who_is_protected(data):
+    said = run("ask", str(data), "mean of sbp", "--budget", "approx:4,1e-6")
+    assert "Protected is a person, with all rows of theirs." in " ".join(said.split())
+    found = json.loads(run("regress", str(data), "smoker ~ sbp", "--json"))
+    assert found["protects"] == "Protected is a person, with all rows of theirs"
+    with pytest.raises(InvalidValue, match="opened for persons"):
+        run("ask", str(data), "mean of sbp", "--protect", "rows")
+    rows = ["--protect", "rows", "--ledger", str(data.with_suffix(".rows")), "--budget", "approx:4,1e-6"]
+    assert "Protected is a row, not a person." in " ".join(run("ask", str(data), "mean of sbp", *rows).split())
+
+
+CONFIG = """
+[server]
+ledger = "sqlite:///server.ledger"
+[datasets.visits]
+source = "visits.parquet"
+budget = "approx:4,1e-6"
+facts = "visits.facts.toml"
+{more}
+"""
+
+
+def opened(data: Path, more: str) -> Dataset:
+    place = data.parent / "server.toml"
+    place.write_text(CONFIG.format(more=more), encoding="utf-8")
+    config = read_config(place)
+    (dataset,) = config.datasets.values() if hasattr(config.datasets, "values") else config.datasets
+    return Dataset(dataset, Ledger(str(data.parent / f"{len(more)}.ledger"), create=True), [])
+
+
+@pytest.mark.parametrize(("more", "unit", "n"), [("", "person", 300), ('protect = "rows"', "record", None)])
+def test_a_server_says_person_or_row(data, more, unit, n):
+    dataset = opened(data, more)
+    facts = dataset.facts()
+    assert facts["unit"] == unit
+    assert facts["n"] == (pq.read_table(data).num_rows if n is None else n)
+    assert facts["rows_of_persons"] == bool(more)
+    answer = dataset.curator.proportion("smoker", spend=0.2)
+    assert answer.release.profile.relation.unit == unit
+    again = dataset.curator.proportion("smoker", spend=0.2)  # what was read once is known
+    assert again.entry == answer.entry + 1 or again.entry > answer.entry
+    dataset.close()
+
+
+def test_a_server_refuses_another_word(data):
+    with pytest.raises(InvalidValue, match="protect"):
+        opened(data, 'protect = "everyone"')
