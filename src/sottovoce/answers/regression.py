@@ -151,7 +151,8 @@ class Regression:
         """Return what holds for every row, in one line."""
         paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
         entry = "" if self.entry is None else f", entry {self.entry}"
-        return f"{self.level:.0%} intervals, privacy noise included{paid}{entry}"
+        which = f"positive where {self.question.modelled} is likelier; " if self.question.modelled else ""
+        return f"{which}{self.level:.0%} intervals, privacy noise included{paid}{entry}"
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"

@@ -214,6 +214,12 @@ class Formula:
         """Refuse: a regression looks at its records more than once."""
         raise InvalidValue("a regression by formula looks at its records itself; give them to the mechanism's release")
 
+    @property
+    def modelled(self) -> str:
+        """Which of two values the coefficients speak of, where the response is a column of categories; else nothing."""
+        two = isinstance(self.response, Category) and self.model.outputs == 1
+        return f"{self.parsed.response} = {self.response.categories[1]!r}" if two else ""  # type: ignore[attr-defined]
+
     def describe(self) -> str:
         """Return the regression in one line."""
         return f"{self.family} regression {self.text.strip()}" + ("" if self.where is None else f" where {self.where}")
