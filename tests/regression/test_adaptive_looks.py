@@ -168,17 +168,47 @@ def test_intervals_hold_the_truth_as_often_as_they_say(family: str, rows: str) -
     assert hit.mean() >= 0.905
 
 
-def test_information_that_noise_hides_is_not_taken_for_known() -> None:
-    names = [f"x{i}" for i in range(8)]
-    facts = Facts({"y": Flag()} | {name: Number(-100, 100) for name in names})
-    formula = Formula("y ~ " + " + ".join(names), facts)
-    mechanism = AdaptiveLooks.calibrate(formula, 500, ApproxDP(0.3, 1e-5))
+def held(mechanism: AdaptiveLooks, columns: dict, truth: list[float], fits: int) -> np.ndarray:
+    """Return how often the intervals of each coefficient hold the truth, and how wide they are on average."""
+    rng, found = np.random.default_rng(9), []
+    for _ in range(fits):
+        t = truth[0] + sum(
+            slope * columns[name] for name, slope in zip(mechanism.system.columns, truth[1:], strict=False)
+        )
+        y = rng.random(len(t)) < special.expit(t)
+        low, high = mechanism.release(columns | {"y": y}, rng).value.interval().T
+        found.append([(low <= truth) & (truth <= high), high - low])
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize(("wide", "middle"), [(40.0, 0.0), (1000.0, 0.0), (1000.0, 300.0)])
+def test_columns_that_are_narrow_in_their_bounds_have_wide_slopes(wide: float, middle: float) -> None:
+    """Of unit spread in bounds of ± 1,000; with one prior for all columns such intervals held one truth in six."""
+    facts = Facts(y=Flag(), a=Number(-wide, wide), b=Number(-6, 6))
+    mechanism = AdaptiveLooks.calibrate(Formula("y ~ a + b", facts), 3000, ApproxDP(1.0, 1e-5))
     rng = np.random.default_rng(5)
-    columns = {name: rng.uniform(-8, 8, 500) for name in names}
-    columns["y"] = rng.random(500) < 0.5
-    prior = 5 / np.sqrt(8) / 0.05 / 100  # of a slope, where nothing is known but that columns spread no less
-    found = np.mean([mechanism.release(columns, seeded_rng(seed)).value.sd[1:] for seed in range(4)])
-    assert 0.8 < found / prior < 1.05
+    columns = {"a": rng.normal(middle, 1, 3000), "b": rng.normal(0, 1, 3000).clip(-6, 6)}
+    share, _ = held(mechanism, columns, [0.2 - 0.7 * middle, 0.7, -0.4], 12)
+    assert share.min() >= 0.75 and share.mean() >= 0.88
+
+
+def test_a_constant_column_and_two_that_are_one_leave_their_slopes_open() -> None:
+    facts = Facts(y=Flag(), a=Number(-4, 4), b=Number(-4, 4))
+    mechanism = AdaptiveLooks.calibrate(Formula("y ~ a + b", facts), 4000, ApproxDP(2.0, 1e-5))
+    a = np.random.default_rng(5).normal(0, 1, 4000).clip(-4, 4)
+    for b in (np.full(4000, 1.5), a):
+        share, width = held(mechanism, {"a": a, "b": b}, [0.2, 0.6, -0.4], 8)
+        assert share.min() >= 0.75
+        assert width[2] > 1.0  # beside some 0.2 where it can be told
+
+
+def test_levels_that_add_up_to_one_leave_an_intercept_to_its_prior() -> None:
+    mechanism = AdaptiveLooks(Formula("y ~ (1 | g)", FACTS), 20_000, 5.0)
+    rng = np.random.default_rng(5)
+    g = rng.integers(6, size=20_000)
+    y = rng.random(20_000) < special.expit(np.array([-1.2, -0.6, 0.0, 0.3, 0.6, 1.2])[g])
+    found = mechanism.release({"g": np.array(list("pqrstu"))[g], "y": y}, seeded_rng(2)).value
+    assert found.combined(np.array([1.0, *[1 / 6] * 6]))[1] < 0.05 and 0.1 < found.sd[0] < 1.0
 
 
 def test_a_condition_is_not_passed_over_in_memory() -> None:
