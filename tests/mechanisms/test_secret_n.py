@@ -208,7 +208,7 @@ def test_a_look_is_claimed_by_one_record_s_own_length(family: str) -> None:
             record = [[values[rng.integers(len(values))]] for values in options]
             worst = max(worst, float(np.sum((look.read(record).total / noise) ** 2)) / 2)
         assert worst <= looks.rho * share * (1 + 1e-9)
-        assert worst >= 0.15 * looks.rho * share  # in reach of typical records; of three classes the claim is the loosest
+        assert worst >= 0.15 * looks.rho * share  # in reach of typical records; loosest for three classes
     assert looks.profile.relation == ADD_REMOVE
 
 
