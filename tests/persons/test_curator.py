@@ -111,6 +111,10 @@ def test_verbs_regressions_fits_and_posterior_samples_take_persons(opened):
     regression = curator.regress("smoker ~ age + C(ward)", spend=0.1)
     assert list(regression.table.term) == ["Intercept", "age", "C(ward)[T.B]"]
     assert regression.release.profile.relation == REPLACE_ONE.of_person()
+
+
+def test_estimators_and_posterior_samples_take_one_record_a_person(opened):
+    curator = opened()
     bayes = curator.fit(sv.NaiveBayes(), ["ward", "age"], "smoker", spend=0.1)
     assert bayes.profile_.relation == REPLACE_ONE.of_person()
     system = BetaBernoulli(2, 2, whole=False)

@@ -172,10 +172,10 @@ class Question:
             plain = self._grouped([*self.by, *self.columns_asked])
             return self._counted((False,) * len(plain.groups), plain.groups, plain.others)
         if self.shares_of_yes:
-            asked = self.columns_asked[0]
-            fillers = (_filler(self.facts[asked]),)
-            counted = bool(self.by) or self.where is not None or None in fillers
-            return self._grouped(list(self.by), measures=((0.0, 1.0),), fillers=fillers, squared=True, counted=counted)
+            filler = _filler(self.facts[self.columns_asked[0]])
+            counted = bool(self.by) or self.where is not None or filler is None
+            bounds = ((0.0, 1.0),)
+            return self._grouped(list(self.by), measures=bounds, fillers=(filler,), squared=True, counted=counted)
         if self.verb in ("proportion", "counts"):
             return self._grouped([*self.by, *self.columns_asked])
         if self.verb == "quantiles":

@@ -58,10 +58,7 @@ class PersonMoments(GroupMoments):
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return the number of persons and the sums of a list of columns: groups, numbers, the person last."""
         others, person, names = split_person(records, self.columns)
-        if not others:  # nothing but persons
-            inside, codes, numbers = np.ones(person.size, dtype=bool), [], []
-        else:
-            inside, codes, numbers = self.placed(others, missing, public=public)
+        inside, codes, numbers = self.placed(others, missing, public=public)
         own = person[inside] >= 0
         steps = [scale.steps(column)[own] for scale, column in zip(self.averaged, numbers, strict=True)]
         shape = tuple(map(len, self.groups))

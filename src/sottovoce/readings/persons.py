@@ -15,6 +15,8 @@ __all__ = ["averages", "chosen", "commonest", "split_person", "whose"]
 
 Whole = NDArray[np.int64]
 _NUMBERS: Any = (bool, int, float, np.number, np.bool_)
+_FRACTIONS: Any = (float, np.floating)
+_LARGEST = 2.0**62
 
 
 def whose(identifiers: Any) -> tuple[Whole, list[str]]:
@@ -47,10 +49,9 @@ def _place(one: Any, known: dict[Any, int]) -> int:
             return -1
         kind = type(one).__name__
         if isinstance(one, _NUMBERS) and not isinstance(one, np.timedelta64):
-            number: Any = one
-            if int(number) != number or (isinstance(number, float | np.floating) and abs(number) > 2.0**62):
+            if int(one) != one or (isinstance(one, _FRACTIONS) and not -_LARGEST <= one <= _LARGEST):
                 return -1
-            kind, one = "number", int(number)
+            kind, one = "number", int(one)
         return known.setdefault((kind, one), len(known))
     except Exception:  # what cannot be compared or hashed is nobody
         return -1
