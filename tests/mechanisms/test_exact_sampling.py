@@ -271,3 +271,14 @@ def test_public_cells_are_the_same_for_neighbours():
         for pair in mechanism.system.worst_data(mechanism.n):
             laws = [mechanism.law(mechanism.see(seen)) for seen in pair]
             assert cells_of(laws[0]) == cells_of(laws[1])
+
+
+@pytest.mark.parametrize("floor", ["1/20", "1/4000"])
+def test_the_same_cells_whichever_category_is_largest(floor):
+    """Were the rest rounded off in the largest category, its last bits would tell where the records are."""
+    for powers in itertools.permutations(map(Fraction, ("9", "1/2", "3/2"))):
+        law = DirichletLaw(powers, Fraction(floor))
+        for _ in range(15):
+            *shares, last = draw(law, secure_rng()).tolist()
+            assert shares == UnitCells().round(np.array(shares)).tolist()
+            assert last == pytest.approx(1 - sum(shares), abs=1e-15)

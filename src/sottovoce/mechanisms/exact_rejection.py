@@ -124,14 +124,35 @@ def _keep(proposals: Proposals, m: int, others: list[LazyReal], source: BitSourc
 
 
 def floored_dirichlet(law: DirichletLaw, source: BitSource, cells: Cells) -> list[float]:
-    """Return θ, all but one of its entries the middle of its cell, that one the rest."""
+    """Return θ, all but the last of its entries the middle of its cell, the last one the rest.
+
+    Which category took the rest of the proposals depends on the records; which takes the rest of what leaves must not.
+    """
     proposals = Proposals(law)
     while True:
         m = _pick(proposals, source) if proposals.flat else proposals.home
         others = [LazyReal(tail, source) for k, tail in enumerate(proposals.tails) if k != m]
         if _keep(proposals, m, others, source):
             break
-    # Cells of fewer bits are made of whole cells of more, so that the lower end says which cell it is.
-    values = [cells.middle(cells.index(x.low)) for x in others]
-    values.insert(m, 1 - sum(values, Fraction(0)))
-    return [float(value) for value in values]
+    values = _rounded(others, m, cells)
+    return [float(value) for value in (*values, 1 - sum(values, Fraction(0)))]
+
+
+def _rounded(others: list[LazyReal], m: int, cells: Cells) -> list[Fraction]:
+    """Return the middles of the cells of all entries but the last, m among them as what the others leave."""
+    while True:
+        ends = [(x.low, x.high) for x in others]
+        ends.insert(m, (1 - sum((x.high for x in others), Fraction(0)), 1 - sum((x.low for x in others), Fraction(0))))
+        found = [_cell(low, high, cells) for low, high in ends[:-1]]
+        if None not in found:
+            return [cells.middle(k) for k in found if k is not None]
+        for x in others:
+            x.refine()
+
+
+def _cell(low: Fraction, high: Fraction, cells: Cells) -> int | None:
+    """Return the one cell between two ends, or None where there may be two."""
+    first = cells.index(low)
+    return next(
+        (k for k in (first, first + 1) if exact(cells.edge(k)) <= low and high <= exact(cells.edge(k + 1))), None
+    )

@@ -250,6 +250,18 @@ def _loose_fit(patch: Patch) -> None:
     patch.setattr(tempered_hidden_markov, "whole_misfits", loose)
 
 
+@fault("the rest rounded off in the category with most records", "exact sampling", "cells are the same for all records")
+def _rest_by_records(patch: Patch) -> None:
+    from sottovoce.mechanisms import exact_rejection
+
+    def rounded(others, m, cells):
+        values = [cells.middle(cells.index(x.low)) for x in others]
+        values.insert(m, 1 - sum(values))
+        return values[:-1]
+
+    patch.setattr(exact_rejection, "_rounded", rounded)
+
+
 @fault("a cell next to the right one", "exact sampling", OFTEN)
 def _next_cell(patch: Patch) -> None:
     from sottovoce.mechanisms import exact_sampling

@@ -19,7 +19,7 @@ from sottovoce.mechanisms.exact_sampling import draw
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 
-__all__ = ["claims_of_cells", "discrete_delta", "far_tails", "frequencies", "noise_edges"]
+__all__ = ["claims_of_cells", "discrete_delta", "far_tails", "fixed_cells", "frequencies", "noise_edges"]
 
 _RECORDS = 6
 _EPSILONS = (0.0, 0.2, 0.7, 1.5)
@@ -98,6 +98,21 @@ def frequencies() -> tuple[bool, str]:
         if p < ALARM:
             problems.append(f"{type(law).__name__}: p = {p:.2g} that draws follow the exact cells")
     return verdict(problems, f"{_DRAWS} draws of {len(laws)} laws, least p = {worst:.2g}")
+
+
+@check("cells are the same for all records")
+def fixed_cells() -> tuple[bool, str]:
+    """Of floored probabilities all but the last are middles of cells, whichever category has the most records."""
+    problems, rng, cells = [], secure_rng(), UnitCells()
+    half = Fraction(1, 2)
+    for powers in ((Fraction(5), half, half), (half, Fraction(5), half), (half, half, half)):
+        law = DirichletLaw(powers, Fraction(1, 20))
+        values = np.array([draw(law, rng)[:-1] for _ in range(12)])
+        if not np.array_equal(values, cells.round(values)):
+            problems.append(
+                f"with powers {', '.join(map(str, powers))} a probability before the last lies off its cell"
+            )
+    return verdict(problems, "36 draws of three laws, the same cells in all")
 
 
 class _Crafted:
