@@ -1,7 +1,6 @@
 """Intervals hold the truth where rows of a person go together: a small part of `benchmarks.person_coverage`."""
 
 import pytest
-
 from benchmarks.person_coverage import cover
 
 
