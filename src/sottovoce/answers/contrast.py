@@ -79,7 +79,7 @@ def contrast(answer: Answer, first: int, second: int) -> Contrast:
     if factor is not None and not factor.high <= _MOST:
         factor = None
     higher = float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
-    return Contrast(*names, answer.difference(one, other), factor, higher)
+    return Contrast(names[0], names[1], answer.difference(one, other), factor, higher)
 
 
 def _percent(chance: float) -> str:

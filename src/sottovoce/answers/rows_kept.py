@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,13 @@ from sottovoce.facts import Facts
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import whole
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.privacy.relation import Relation
 from sottovoce.readings import PersonRows
 from sottovoce.systems import DirichletCategorical
 
@@ -77,10 +81,11 @@ def rows_noise(target: Promise, k: Sequence[int] | int = _USUAL) -> dict[int, fl
     for one in (k,) if isinstance(k, int) else k:
         reading = PersonRows((False,), (("any",),), (-1,), rows=whole("k", one, 1))
         kinds = []
-        for kind, factor in (("laplace", 2**0.5), ("gaussian", 1.0)):
+        factors: dict[NoiseKind, float] = {"laplace": 2**0.5, "gaussian": 1.0}
+        for kind, factor in factors.items():
             try:
                 inverse = largest_keeping(
-                    lambda w, kind=kind, reading=reading: cell_profile(reading, kind, 1 / w).about(target.relation),
+                    functools.partial(_claim, reading, kind, target.relation),
                     target,
                     high=100.0,
                     low=2.0**-29,
@@ -163,3 +168,8 @@ class RowsOfPersons(ABC):
             for i, one in enumerate(asked)
         )
         return RowsKept(rows, most, done.release, done.entry)
+
+
+def _claim(reading: PersonRows, kind: NoiseKind, relation: Relation, inverse: float) -> Profile:
+    """Return what noise of a scale, given as its inverse, claims of rows of a person."""
+    return cell_profile(reading, kind, 1 / inverse).about(relation)

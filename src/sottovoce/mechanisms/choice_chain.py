@@ -99,7 +99,7 @@ class ChoiceChain(Mechanism):
 
     @property
     def _seen_by_a_step(self) -> int:
-        return self.n if self.part is None else min(self.part, self.n)
+        return self.known_n if self.part is None else min(self.part, self.known_n)
 
     @cached_property
     def profile(self) -> Profile:

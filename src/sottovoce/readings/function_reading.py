@@ -172,7 +172,7 @@ class FunctionReading(Reading):
         n, total = self._checked_total(statistics)
         steps = (total - self._start(n)) / self.grid
         if steps.min() < -0.5 or steps.max() > self._top(n) + 0.5:
-            raise self._off(n)
+            raise self._off()
         return Statistics(n, self.from_steps(n, np.clip(np.rint(steps), 0, self._top(n))))
 
     def project(self, n: int, total: Floats) -> Floats:

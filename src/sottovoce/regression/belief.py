@@ -112,7 +112,7 @@ def believe(
         leads = G @ along
         P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
         left = np.linalg.inv((P + P.transpose(0, 2, 1)) / 2)
-        pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
+        pull = _times(np.asarray(leads.transpose(0, 2, 1), dtype=np.float64), inside[:, :, D])
         means = _times(along, _times(left, pull))
         evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
         evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2

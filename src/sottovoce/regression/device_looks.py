@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -93,7 +93,7 @@ class DeviceRecords(Looks):
         turn = _Turn.of(reading)
         with jax.enable_x64(True):
             parts = [turn.sums(*shard) for shard in self.shards]
-            total = [sum(np.asarray(part[i]) for part in parts) for i in range(len(reading.parts))]
+            total = [np.sum([np.asarray(part[i]) for part in parts], axis=0) for i in range(len(reading.parts))]
         return Statistics(self.n, reading.join(**dict(zip(reading.parts, total, strict=True))))
 
 
@@ -163,7 +163,7 @@ def _sums(rows: Any, y: Any, high: Any, low: Any, numbers: Any, kind: tuple[Any,
             roots = [jnp.rint(z * (numbers[4] * jnp.sqrt(v * lean)))]
         else:
             w, roots = _several(outputs, numbers, outcome, t, z, v)
-        made = {"score": lambda: w.sum(axis=1), "meat": lambda: _times(w, w.T)}
+        made: dict[str, Callable[[], Any]] = {"score": lambda: w.sum(axis=1), "meat": lambda: _times(w, w.T)}
         made["information"] = lambda: functools.reduce(operator.add, [_times(u, u.T) for u in roots])
         return tuple(total + made[part]() for total, part in zip(totals, parts, strict=True)), None
 

@@ -68,7 +68,7 @@ class Guesses:
             count = max(count, _MANY)
             stretch = _Veil(glance, average, hidden, count).stretched()
         stretch = np.broadcast_to(stretch, (count, d, d))
-        mean = stretch @ average @ stretch.transpose(0, 2, 1)
+        mean = np.asarray(stretch @ average @ stretch.transpose(0, 2, 1), dtype=np.float64)
         whole = np.zeros((count, K * d, K * d))
         for k in range(K):
             for m in range(K):
@@ -100,7 +100,7 @@ def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
     shown = glance.averaged(np.asarray(glance.information))
     varies = np.einsum("ia,ab,ib->i", centred, shown, centred) < _CERTAIN * glance.noise * (centred**2).sum(axis=1)
     numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
-    return np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries])
+    return np.asarray(np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries]))
 
 
 def _left(glance: Glance, average: Floats) -> Floats:
@@ -168,13 +168,13 @@ class _Veil:
             _drawn(place, logs, -(((np.exp(logs) - one) / noise) ** 2) / 2)
             for place, one, noise in zip(places, np.minimum(seen, 1.0), spread, strict=True)
         ]
-        return np.eye(len(left)) + (axes * (np.sqrt(drawn) - 1)) @ solved.T
+        return np.asarray(np.eye(len(left)) + (axes * (np.sqrt(drawn) - 1)) @ solved.T)
 
     def _alone(self, stretch: Floats, places: Floats, around: Floats) -> Floats:
         """Stretch each hidden column about its mean, and move that mean."""
         g = self.glance.look.matrix[:, self.hidden]
         back, constant = np.linalg.inv(self.glance.look.matrix), self.glance.constant
-        average = stretch @ self.average @ stretch.T
+        average = np.asarray(stretch @ self.average @ stretch.T, dtype=np.float64)
         spread = _spreads(average[None], back, self.glance)[0][self.hidden]
         centred = back[self.hidden]
         if constant is not None:
@@ -224,7 +224,7 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
     if constant is None:  # n records at most, each of a weight of at most the steepest slope
         squares = np.diagonal(moment, axis1=1, axis2=2)
         squares = squares / np.maximum(_most(glance, squares.max(axis=1, keepdims=True)), 1e-300)
-        return np.sqrt(np.clip(squares, 0.0, 1.0))
+        return np.asarray(np.sqrt(np.clip(squares, 0.0, 1.0)))
     count = np.maximum(moment[:, constant, constant], 1e-300)[:, None]
     middle = moment[:, constant] / count
     return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / count - middle**2, 0.0, 1.0))

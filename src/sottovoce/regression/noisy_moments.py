@@ -199,7 +199,7 @@ class NoisyMoments(RegressionMechanism):
         """
         c, d, fit = self.design.data_norm, self.design.dimension, self.fit
         response = abs(fit.offset) + abs(fit.slope) * max(map(abs, self.design.loss.labels))
-        return (2.0**-49 + self.n * 2.0**-50) * (d * c * c + self.balance * math.sqrt(d) * c * response)
+        return (2.0**-49 + self.known_n * 2.0**-50) * (d * c * c + self.balance * math.sqrt(d) * c * response)
 
     @classmethod
     def example(cls) -> Self:
