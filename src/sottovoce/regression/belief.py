@@ -111,9 +111,9 @@ def believe(
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
         leads = G @ along
         P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
-        left = np.linalg.inv((P + P.transpose(0, 2, 1)) / 2)
+        left: Floats = np.asarray(np.linalg.inv((P + P.transpose(0, 2, 1)) / 2), dtype=np.float64)
         pull = _times(np.asarray(leads.transpose(0, 2, 1), dtype=np.float64), inside[:, :, D])
-        means = _times(along, _times(left, pull))
+        means = _times(np.asarray(along, dtype=np.float64), _times(left, pull))
         evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
         evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
         if noisy:

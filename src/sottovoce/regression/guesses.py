@@ -61,7 +61,7 @@ class Guesses:
         look, known = glance.look, glance.known
         K, d = look.model.outputs, look.encoding.size
         average = glance.averaged(known)
-        back = np.linalg.inv(look.matrix)
+        back: Floats = np.asarray(np.linalg.inv(look.matrix), dtype=np.float64)
         count, stretch = at_least, np.eye(d)[None]
         hidden = _hidden(glance, average) if several else np.zeros(d, dtype=bool)
         if hidden.any():
@@ -173,7 +173,8 @@ class _Veil:
     def _alone(self, stretch: Floats, places: Floats, around: Floats) -> Floats:
         """Stretch each hidden column about its mean, and move that mean."""
         g = self.glance.look.matrix[:, self.hidden]
-        back, constant = np.linalg.inv(self.glance.look.matrix), self.glance.constant
+        constant = self.glance.constant
+        back: Floats = np.asarray(np.linalg.inv(self.glance.look.matrix), dtype=np.float64)
         average = np.asarray(stretch @ self.average @ stretch.T, dtype=np.float64)
         spread = _spreads(average[None], back, self.glance)[0][self.hidden]
         centred = back[self.hidden]
