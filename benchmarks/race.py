@@ -113,10 +113,11 @@ def scores_of(found: Found, kind: str, names: Sequence[str], epsilon: float, met
 
 
 def worse_on(ours: dict[str, Floats], theirs: dict[str, Floats]) -> list[str]:
-    """Return the sets on which ours is significantly worse, by a paired t-test over the cuts."""
+    """Return the sets on which ours is significantly worse, by a paired t-test over the cuts that both have."""
     found = []
     for name, scores in ours.items():
-        gap = scores - theirs[name]
+        both = min(len(scores), len(theirs[name]))
+        gap = scores[:both] - theirs[name][:both]
         if gap.mean() > 0 and np.any(gap != gap[0]) and stats.ttest_1samp(gap, 0.0).pvalue < SURE:
             found.append(name)
     return found
