@@ -143,7 +143,7 @@ def run(out: Path, tables: int, processes: int, sizes: Sequence[int] = SIZES) ->
     return found
 
 
-def main(*, quick: bool = False) -> None:
+def main(quick: bool = False) -> None:
     """Show a few cells."""
     from benchmarks.timing import show
 

@@ -72,7 +72,7 @@ def measure(path: Path, repeats: int, cases: dict[str, Any] | None = None) -> li
     return found
 
 
-def main(*, quick: bool = False) -> None:
+def main(quick: bool = False) -> None:
     """Show ours beside the query by hand."""
     rows = QUICK_ROWS if quick else ROWS
     with tempfile.TemporaryDirectory() as folder:

@@ -74,7 +74,7 @@ def rows_noise(target: Promise, k: Sequence[int] | int = _USUAL) -> dict[int, fl
     --------
     >>> from sottovoce.privacy.promises import GaussianDP
     >>> {k: round(sd, 1) for k, sd in rows_noise(GaussianDP(0.5), (1, 3)).items()}
-    {1: 2.8, 3: 8.5}
+    {1: 3.1, 3: 8.6}
     """
     target = target.under(replace(target.relation, unit="record"))
     found = {}

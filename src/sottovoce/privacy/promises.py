@@ -284,7 +284,7 @@ _TIGHTER = ("order", "baseline")
 def _rounded(name: str, value: float) -> str:
     """Return a number in six digits, rounded towards less privacy where they do not say it exactly."""
     short = format(value, "g")
-    if float(short) == value:
+    if math.isclose(float(short), value, rel_tol=1e-9):  # what calibration leaves over of a budget
         return short
     context = Context(prec=6, rounding=ROUND_FLOOR if name in _TIGHTER else ROUND_CEILING)
     return format(float(context.create_decimal(Decimal(value))), "g")
