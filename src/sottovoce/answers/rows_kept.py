@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import whole
+from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import PersonRows
@@ -78,21 +80,21 @@ def rows_noise(target: Promise, k: Sequence[int] | int = _USUAL) -> dict[int, fl
         reading = PersonRows((False,), (("any",),), (-1,), rows=whole("k", one, 1))
         kinds = []
         for kind, factor in (("laplace", 2**0.5), ("gaussian", 1.0)):
-            try:
-                inverse = largest_keeping(
-                    lambda w, kind=kind, reading=reading: cell_profile(reading, kind, 1 / w).about(target.relation),
-                    target,
-                    high=100.0,
-                    low=2.0**-29,
-                    name="1/scale",
-                )
-            except InvalidValue:
-                continue
-            kinds.append(factor / inverse)
+            with contextlib.suppress(InvalidValue):
+                kinds.append(factor * _scale(reading, kind, target))
         if not kinds:
             raise InvalidValue(f"no noise keeps {target} with {one} rows a person")
         found[one] = min(kinds)
     return found
+
+
+def _scale(reading: PersonRows, kind: Any, target: Promise) -> float:
+    """Return the least scale of a noise that keeps a promise."""
+
+    def profile(inverse: float) -> Profile:
+        return cell_profile(reading, kind, 1 / inverse).about(target.relation)
+
+    return 1 / largest_keeping(profile, target, high=100.0, low=2.0**-29, name="1/scale")
 
 
 class RowsOfPersons(ABC):
