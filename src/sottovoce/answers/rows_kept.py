@@ -70,9 +70,9 @@ def rows_noise(target: Promise, k: Sequence[int] | int = _USUAL) -> dict[int, fl
 
     Examples
     --------
-    >>> from sottovoce.privacy.promises import GaussianDP
-    >>> {k: round(sd, 1) for k, sd in rows_noise(GaussianDP(0.5), (1, 3)).items()}
-    {1: 2.8, 3: 8.5}
+    >>> from sottovoce.privacy.promises import ApproxDP
+    >>> {k: round(sd, 1) for k, sd in rows_noise(ApproxDP(0.5, 1e-6), (1, 3)).items()}
+    {1: 5.7, 3: 17.0}
     """
     target = target.under(replace(target.relation, unit="record"))
     found = {}
