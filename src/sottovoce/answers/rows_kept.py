@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +16,11 @@ from sottovoce.facts import Facts
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.privacy.relation import Relation
 from sottovoce.readings import PersonRows
 from sottovoce.systems import DirichletCategorical
 
@@ -72,32 +70,31 @@ def rows_noise(target: Promise, k: Sequence[int] | int = _USUAL) -> dict[int, fl
 
     Examples
     --------
-    >>> from sottovoce.privacy.promises import GaussianDP
-    >>> {k: round(sd, 1) for k, sd in rows_noise(GaussianDP(0.5), (1, 3)).items()}
-    {1: 3.1, 3: 8.6}
+    >>> from sottovoce.privacy.promises import ApproxDP
+    >>> {k: round(sd, 1) for k, sd in rows_noise(ApproxDP(0.5, 1e-6), (1, 3)).items()}
+    {1: 5.7, 3: 17.0}
     """
     target = target.under(replace(target.relation, unit="record"))
     found = {}
     for one in (k,) if isinstance(k, int) else k:
         reading = PersonRows((False,), (("any",),), (-1,), rows=whole("k", one, 1))
         kinds = []
-        factors: dict[NoiseKind, float] = {"laplace": 2**0.5, "gaussian": 1.0}
-        for kind, factor in factors.items():
-            try:
-                inverse = largest_keeping(
-                    functools.partial(_claim, reading, kind, target.relation),
-                    target,
-                    high=100.0,
-                    low=2.0**-29,
-                    name="1/scale",
-                )
-            except InvalidValue:
-                continue
-            kinds.append(factor / inverse)
+        for kind, factor in (("laplace", 2**0.5), ("gaussian", 1.0)):
+            with contextlib.suppress(InvalidValue):
+                kinds.append(factor * _scale(reading, kind, target))
         if not kinds:
             raise InvalidValue(f"no noise keeps {target} with {one} rows a person")
         found[one] = min(kinds)
     return found
+
+
+def _scale(reading: PersonRows, kind: Any, target: Promise) -> float:
+    """Return the least scale of a noise that keeps a promise."""
+
+    def profile(inverse: float) -> Profile:
+        return cell_profile(reading, kind, 1 / inverse).about(target.relation)
+
+    return 1 / largest_keeping(profile, target, high=100.0, low=2.0**-29, name="1/scale")
 
 
 class RowsOfPersons(ABC):
@@ -168,8 +165,3 @@ class RowsOfPersons(ABC):
             for i, one in enumerate(asked)
         )
         return RowsKept(rows, most, done.release, done.entry)
-
-
-def _claim(reading: PersonRows, kind: NoiseKind, relation: Relation, inverse: float) -> Profile:
-    """Return what noise of a scale, given as its inverse, claims of rows of a person."""
-    return cell_profile(reading, kind, 1 / inverse).about(relation)

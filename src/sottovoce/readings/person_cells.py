@@ -59,6 +59,7 @@ class PersonMoments(GroupMoments):
         """Return the number of persons and the sums of a list of columns: groups, numbers, the person last."""
         others, person, names = split_person(records, self.columns)
         inside, codes, numbers = self.placed(others, missing, public=public)
+        inside = inside if others else np.ones(person.size, dtype=bool)
         own = person[inside] >= 0
         steps = [scale.steps(column)[own] for scale, column in zip(self.averaged, numbers, strict=True)]
         shape = tuple(map(len, self.groups))

@@ -64,9 +64,9 @@ def _shares(reading: Any, gaps: Any) -> list[float]:
             noise = [np.full(size, scales[k.removesuffix(" off")] / root[k]) for k, size in reading.sizes.items()]
             found.append(float(np.linalg.norm(gaps / np.concatenate(noise), axis=1).max()) / reading.joint(scales))
         return found
-    spread = [np.repeat([n.scale for n in cell_noises(reading, kind, _SCALE)], reading.sizes) for kind in _KINDS]
-    pure = np.abs(gaps / spread[0]).sum(axis=1).max() / cell_profile(reading, "laplace", _SCALE).pure()
-    squares = ((gaps / spread[1]) ** 2).sum(axis=1).max()
+    noises = [np.repeat([n.scale for n in cell_noises(reading, kind, _SCALE)], reading.sizes) for kind in _KINDS]
+    pure = np.abs(gaps / noises[0]).sum(axis=1).max() / cell_profile(reading, "laplace", _SCALE).pure()
+    squares = ((gaps / noises[1]) ** 2).sum(axis=1).max()
     return [float(pure), math.sqrt(float(squares)) / cell_profile(reading, "gaussian", _SCALE).gdp()]
 
 
