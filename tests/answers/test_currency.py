@@ -93,6 +93,17 @@ def test_what_is_left_speaks_of_this_data_and_its_parts_alone(tmp_path: Path) ->
         assert first.left() == "50 % left: about 1 more like the last"
 
 
+def test_what_is_left_is_told_without_reading_the_whole_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as curator:
+        part = curator.open_part("ada", 0.5)
+        curator.counts("ward", spend=0.1, part=part)
+        mechanism = curator.mechanism_for(curator.question("counts", "ward"), 0.3)
+        curator._ledger.void(curator._ledger.reserve(curator.budget, mechanism.profile, {}), "given up")
+        monkeypatch.setattr(type(curator._ledger), "_replay", None)
+        assert curator.left() == "95 % left: about 19 more like the last"
+        assert curator.left(part) == "90 % left: about 9 more like the last"
+
+
 @pytest.mark.parametrize("name", ["", "  ", None, 3])
 def test_a_part_has_a_name(tmp_path: Path, name: Any) -> None:
     with opened(tmp_path) as curator, pytest.raises(InvalidValue, match="must not be empty"):

@@ -23,6 +23,22 @@ ALL = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("promise", "text"),
+    [
+        (PureDP(0.1 + 0.2), "pure:0.3"),
+        (PureDP(0.3 + 1e-11), "pure:0.300001"),
+        (ApproxDP(1 / 3, 1e-6 / 3), "approx:0.333334,3.33334e-07"),
+        (RenyiDP(21.98451234, 0.0535455123), "renyi:21.9845,0.0535456"),
+        (RenyiDP(21.9999999, 0.1), "renyi:21.9999,0.1"),
+    ],
+)
+def test_a_promise_is_printed_towards_less_privacy_and_kept_exactly(promise: Promise, text: str) -> None:
+    """ε and δ never smaller, an order never larger than they are."""
+    assert str(promise) == text
+    assert parse_promise(promise.exact()) == promise
+
+
 @pytest.mark.parametrize(("text", "promise"), ALL)
 def test_every_promise_reads_back(text: str, promise: Promise) -> None:
     assert str(promise) == text

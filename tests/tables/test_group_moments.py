@@ -4,7 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sottovoce.readings import GroupMoments
+from sottovoce.answers import NoisyCells, Question
+from sottovoce.facts import Category, Cells, Count, Facts, Flag, Number
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import GroupMoments, Statistics
 from sottovoce.tables import Table
 
 GROUPS = (("north", "south", "o'hara", ""), (False, True))
@@ -44,3 +47,48 @@ def test_nothing_but_none_is_read_where_no_record_fits(engine_table: Table, mess
     seen = engine_table.read(reading, columns, where="k > 1000000")
     assert seen.total[-1] == messy.num_rows
     assert not seen.total[:-1].any()
+
+
+FACTS = Facts(
+    c=Category(["north", "south", "o'hara", ""]),
+    flag=Flag(),
+    x=Number(-3, 7.3),
+    k=Count(9),
+    w=Number(0, 4),
+    u=Number(-1, 1),
+    wide=Category([0, 7, 8]),
+)
+QUESTIONS = {
+    "proportion": Question("proportion", "flag", FACTS, by="c"),
+    "share of whole numbers": Question("proportion", "wide", FACTS),
+    "mean": Question("mean", "x", FACTS, by=("c", "flag"), where="k >= 3"),
+    "rate": Question("rate", "k", FACTS, by="flag"),
+    "rate per": Question("rate", "k", FACTS, by="c", exposure="w"),
+    "counts": Question("counts", ("c", "flag"), FACTS, where="x > 0 or c = 'south'"),
+    "cells": Question("counts", ("x", "c"), FACTS, cells=Cells(FACTS, {"x": 5, "c": ...})),
+    "quantiles": Question("quantiles", "u", FACTS, by="flag", at=(0.5,), bins=37),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_verb_answers_the_same_bits_on_every_engine(engine_table: Table, messy: pa.Table, name: str) -> None:
+    """What an engine reads is what memory reads, so the same noise gives the same cells, and the same answer."""
+    question = QUESTIONS[name]
+    seen = engine_table.read(question.reading, question.columns, where=question.where)
+    lists = {column: messy[column].to_pylist() for column in messy.column_names}
+    kept = [True] * messy.num_rows
+    if name == "mean":
+        kept = [k is not None and k >= 3 for k in lists["k"]]
+    if name == "counts":  # NaN is neither above zero nor below it
+        kept = [(x is not None and x > 0) or c == "south" for x, c in zip(lists["x"], lists["c"], strict=True)]
+    chosen = [[v for v, keep in zip(lists[column], kept, strict=True) if keep] for column in question.columns]
+    inside = question.reading.split(question.reading.read(chosen).total)
+    found = question.reading.split(seen.total)
+    outside = messy.num_rows - sum(kept)
+    if question.reading.counted:
+        inside[0][-1] += outside
+    assert seen.n == messy.num_rows
+    assert all(np.array_equal(a, b) for a, b in zip(found, inside, strict=True))
+    mechanism = NoisyCells(question, messy.num_rows, "gaussian", 4.0)
+    here = Statistics(messy.num_rows, np.concatenate(inside))
+    assert mechanism.release(seen, seeded_rng(1)).value == mechanism.release(here, seeded_rng(1)).value

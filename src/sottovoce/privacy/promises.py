@@ -282,9 +282,12 @@ _TIGHTER = ("order", "baseline")
 
 
 def _rounded(name: str, value: float) -> str:
-    """Return a number in six digits, rounded towards less privacy where they do not say it exactly."""
+    """Return a number in six digits, rounded towards less privacy where they are off by a part in 10¹¹ or more.
+
+    (Shares of a budget are a hair less than they say, by a part in 10¹²; `exact` keeps every bit.)
+    """
     short = format(value, "g")
-    if math.isclose(float(short), value, rel_tol=1e-9):  # what calibration leaves over of a budget
+    if math.isclose(float(short), value, rel_tol=1e-11):
         return short
     context = Context(prec=6, rounding=ROUND_FLOOR if name in _TIGHTER else ROUND_CEILING)
     return format(float(context.create_decimal(Decimal(value))), "g")
