@@ -288,3 +288,11 @@ def test_extreme_scores_pass_the_checks():
         r for r in check_mechanism(mech, draws=None, fresh=False) if r.name.startswith("no record") and not r.passed
     ] == []
     assert mech.release([1e6, 1e9, math.inf]).value == "up"
+
+
+@pytest.mark.parametrize("size", [1e308, 5e-324])
+def test_choices_among_huge_or_tiny_weights(size):
+    base = [Fraction(size), Fraction(size)]
+    first = [choose([Fraction(0), Fraction(-1, 10)], seeded_rng(k), base) for k in range(400)]
+    assert 140 < sum(first) < 240  # 190 expected
+    assert 0 < sum(choose([Fraction(0), Fraction(-1)], seeded_rng(k), base) for k in range(100)) < 50

@@ -108,6 +108,7 @@ class AmplifiedProfile(Profile):
         if not isinstance(self.profile, Profile) or not isinstance(self.kernel, Kernel):
             raise InvalidValue(f"expected a profile and a kernel. Got {self.profile!r} and {self.kernel!r}")
         object.__setattr__(self, "relation", self.profile.relation)
+        object.__setattr__(self, "basis", Basis.weakest([self.profile.basis, self.basis]))
 
     @property
     def has_own_delta(self) -> bool:  # type: ignore[override]

@@ -39,6 +39,9 @@ __all__ = ["ExponentialChoice", "Outcomes", "choose"]
 _FAR = 1e-9
 """Doubles decide beyond this distance: sums of at most a million exponentials are off by less than 1e-10."""
 
+_LEAST = 2.0**-800
+"""Of masses that add up to more, what underflows is nothing."""
+
 
 def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] | None = None) -> int:
     """Return k with probability **exactly** proportional to base[k]·exp(log_weights[k]).
@@ -66,7 +69,9 @@ def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] 
     with np.errstate(all="ignore"):
         masses = np.exp([float(weight - top) for weight in log_weights])
         masses = masses if base is None else masses * [float(weight) for weight in base]
-        rough = np.cumsum(masses) / masses.sum()  # NaN where they overflow, which decides nothing
+        total = masses.sum()
+        # Where they over- or underflow, doubles decide nothing.
+        rough = np.cumsum(masses) / (total if _LEAST < total < 1 / _LEAST else math.nan)
     uniform, low, high = LazyUniform(source), 0, len(log_weights) - 1
     about = uniform.double[0]
     while low < high:

@@ -109,6 +109,7 @@ class BestOfProfile(Profile):
         if not isinstance(self.one, Profile) or not isinstance(self.tries, Tries):
             raise InvalidValue(f"expected the profile of one try and Tries. Got {self.one!r} and {self.tries!r}")
         object.__setattr__(self, "relation", self.one.relation)
+        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
 
     @property
     def _single(self) -> bool:

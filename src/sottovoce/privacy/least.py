@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, shown
-from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.profile import Basis, Profile, shared_relation
 
 __all__ = ["LeastProfile"]
 
@@ -33,6 +33,8 @@ class LeastProfile(Profile):
         if not claims or not all(isinstance(claim, Profile) for claim in claims):
             raise InvalidValue(f"expected at least one profile. Got {shown(self.claims)}")
         object.__setattr__(self, "claims", claims)
+        object.__setattr__(self, "relation", shared_relation(claims))
+        object.__setattr__(self, "basis", Basis.weakest([*(claim.basis for claim in claims), self.basis]))
 
     @property
     def has_own_delta(self) -> bool:  # type: ignore[override]

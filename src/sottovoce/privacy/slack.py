@@ -55,6 +55,7 @@ class SlackProfile(Profile):
         if not isinstance(self.one, Profile):
             raise InvalidValue(f"expected the profile of the right law. Got {shown(self.one)}")
         object.__setattr__(self, "relation", self.one.relation)
+        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
         object.__setattr__(self, "slack", real("slack", self.slack))
         if self.slack > 1:
             raise InvalidValue(f"a slack is a distance in total variation, at most 1. Got {self.slack:g}")

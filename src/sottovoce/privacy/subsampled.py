@@ -59,6 +59,7 @@ class SubsampledProfile(Profile):
         if not isinstance(self.one, Profile):
             raise InvalidValue(f"expected the profile of a release from a part. Got {shown(self.one)}")
         object.__setattr__(self, "relation", self.one.relation)
+        object.__setattr__(self, "basis", Basis.weakest([self.one.basis, self.basis]))
         object.__setattr__(self, "rate", real("rate", self.rate))
         if not 0 < self.rate <= 1:
             raise InvalidValue(f"rate must be > 0 and at most 1. Got {self.rate:g}")
@@ -71,7 +72,10 @@ class SubsampledProfile(Profile):
     def _before(self, epsilon: Floats) -> Floats:
         """Return the ε that shrinks to the given one, rounded down."""
         q, small = self.rate, np.minimum(epsilon, 30.0)
-        near = np.log1p(np.expm1(small) / q)
+        with np.errstate(over="ignore"):
+            ratio = np.expm1(small) / q
+        # Beyond what a double holds the 1 is nothing beside it.
+        near = np.where(np.isinf(ratio), np.log(np.maximum(np.expm1(small), q)) - math.log(q) - 1e-12, np.log1p(ratio))
         far = epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(epsilon, 30.0)))
         found = np.where(epsilon <= 30, near, far)
         return np.asarray(np.maximum(np.maximum(found * (1 - 1e-15) - 1e-300, epsilon), 0.0))
