@@ -60,7 +60,7 @@ class Guesses:
         look, known = glance.look, glance.known
         K, d = look.model.outputs, look.encoding.size
         average = glance.averaged(known)
-        back = np.linalg.inv(look.matrix)
+        back: Floats = np.asarray(np.linalg.inv(look.matrix), dtype=np.float64)
         count, stretch = at_least, np.eye(d)[None]
         hidden = _hidden(glance, average) if several else np.zeros(d, dtype=bool)
         if hidden.any():
@@ -79,7 +79,7 @@ class Guesses:
             middle = middle / np.maximum(middle @ back[glance.constant], 1e-300)[:, None]
         spread = _spreads(mean, back, glance)
         if not several:  # what is not sure to be narrow is not taken for it
-            spread = np.sqrt(np.minimum(spread**2 + _blur(average, back, glance), 1.0))
+            spread = np.asarray(np.sqrt(np.minimum(np.square(spread) + _blur(average, back, glance), 1.0)))
         return cls(whole, mean, middle, spread)
 
 
@@ -99,7 +99,7 @@ def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
     shown = glance.averaged(np.asarray(glance.information))
     varies = np.einsum("ia,ab,ib->i", centred, shown, centred) < _CERTAIN * glance.noise * (centred**2).sum(axis=1)
     numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
-    return np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries])
+    return np.asarray(np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries]), dtype=bool)
 
 
 def _left(glance: Glance, average: Floats) -> Floats:
@@ -167,12 +167,13 @@ class _Veil:
             _drawn(place, logs, -(((np.exp(logs) - one) / noise) ** 2) / 2)
             for place, one, noise in zip(places, np.minimum(seen, 1.0), spread, strict=True)
         ]
-        return np.eye(len(left)) + (axes * (np.sqrt(drawn) - 1)) @ solved.T
+        return np.asarray(np.eye(len(left)) + (axes * (np.sqrt(drawn) - 1)) @ solved.T)
 
     def _alone(self, stretch: Floats, places: Floats, around: Floats) -> Floats:
         """Stretch each hidden column about its mean, and move that mean."""
         g = self.glance.look.matrix[:, self.hidden]
-        back, constant = np.linalg.inv(self.glance.look.matrix), self.glance.constant
+        constant = self.glance.constant
+        back: Floats = np.asarray(np.linalg.inv(self.glance.look.matrix), dtype=np.float64)
         average = stretch @ self.average @ stretch.T
         spread = _spreads(average[None], back, self.glance)[0][self.hidden]
         centred = back[self.hidden]
