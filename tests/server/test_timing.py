@@ -73,7 +73,7 @@ REFUSED = {
     "no such column": Question(system=BETA, target="renyi:8,0.05", column="secret"),
     "no sense": Question(system=BETA, target="renyi:8,0.05", column="smoker", where="ward > 3"),
     "no such query": Question(system=BETA, target="renyi:8,0.05", column="smoker", query="theta['N']"),
-    "unreachable": Question(system=BETA, target="pure:0.5", column="smoker"),
+    "unreachable": Question(system=BETA, target="pure:0.5", column="smoker", mechanism="diffused"),
     "too dear": Question(system=BETA, target="renyi:8,0.19", column="smoker"),
 }
 

@@ -94,7 +94,7 @@ def believe(
     J = np.stack([_varies(glance, *pair, meat) for pair in zip(values, vectors, strict=True)])
     logs, sds = prior(guesses.spread)
     roots = _roots(glance, guesses, sds)
-    along = np.linalg.solve(T.T, roots)
+    along: Floats = np.asarray(np.linalg.solve(T.T, roots), dtype=np.float64)
     level = values.mean(axis=1)[:, None, None]
     shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
     imagined = Imagined.of(glance, guesses.mean) if look.model.curved else None
@@ -112,8 +112,8 @@ def believe(
         leads = G @ along
         P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
         left: Floats = np.asarray(np.linalg.inv((P + P.transpose(0, 2, 1)) / 2), dtype=np.float64)
-        pull = _times(np.asarray(leads.transpose(0, 2, 1), dtype=np.float64), inside[:, :, D])
-        means = _times(np.asarray(along, dtype=np.float64), _times(left, pull))
+        pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
+        means = _times(along, _times(left, pull))
         evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
         evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
         if noisy:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -93,8 +93,8 @@ class DeviceRecords(Looks):
         turn = _Turn.of(reading)
         with jax.enable_x64(True):
             parts = [turn.sums(*shard) for shard in self.shards]
-            total = [np.sum([np.asarray(part[i]) for part in parts], axis=0) for i in range(len(reading.parts))]
-        return Statistics(self.n, reading.join(**dict(zip(reading.parts, total, strict=True))))
+            sums = {name: np.sum([part[i] for part in parts], axis=0) for i, name in enumerate(reading.parts)}
+        return Statistics(self.n, reading.join(**sums))
 
 
 def _shard(look: Look, columns: list[Floats], chunk: int, device: Any) -> tuple[Any, Any]:
@@ -163,9 +163,9 @@ def _sums(rows: Any, y: Any, high: Any, low: Any, numbers: Any, kind: tuple[Any,
             roots = [jnp.rint(z * (numbers[4] * jnp.sqrt(v * lean)))]
         else:
             w, roots = _several(outputs, numbers, outcome, t, z, v)
-        made: dict[str, Callable[[], Any]] = {"score": lambda: w.sum(axis=1), "meat": lambda: _times(w, w.T)}
-        made["information"] = lambda: functools.reduce(operator.add, [_times(u, u.T) for u in roots])
-        return tuple(total + made[part]() for total, part in zip(totals, parts, strict=True)), None
+        made: dict[str, Any] = {"score": w.sum(axis=1), "meat": _times(w, w.T)}  # what is not asked for is not computed
+        made["information"] = functools.reduce(operator.add, [_times(u, u.T) for u in roots])
+        return tuple(total + made[part] for total, part in zip(totals, parts, strict=True)), None
 
     start = tuple(jnp.zeros(shapes[part]) for part in parts)
     return jax.lax.scan(add, start, (rows, y))[0]

@@ -68,7 +68,7 @@ class Guesses:
             count = max(count, _MANY)
             stretch = _Veil(glance, average, hidden, count).stretched()
         stretch = np.broadcast_to(stretch, (count, d, d))
-        mean = np.asarray(stretch @ average @ stretch.transpose(0, 2, 1), dtype=np.float64)
+        mean = stretch @ average @ stretch.transpose(0, 2, 1)
         whole = np.zeros((count, K * d, K * d))
         for k in range(K):
             for m in range(K):
@@ -80,7 +80,7 @@ class Guesses:
             middle = middle / np.maximum(middle @ back[glance.constant], 1e-300)[:, None]
         spread = _spreads(mean, back, glance)
         if not several:  # what is not sure to be narrow is not taken for it
-            spread = np.sqrt(np.minimum(spread**2 + _blur(average, back, glance), 1.0))
+            spread = np.asarray(np.sqrt(np.minimum(np.square(spread) + _blur(average, back, glance), 1.0)))
         return cls(whole, mean, middle, spread)
 
 
@@ -100,7 +100,7 @@ def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:
     shown = glance.averaged(np.asarray(glance.information))
     varies = np.einsum("ia,ab,ib->i", centred, shown, centred) < _CERTAIN * glance.noise * (centred**2).sum(axis=1)
     numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
-    return np.asarray(np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries]))
+    return np.asarray(np.where(numbers, hidden, varies) & np.array([bool(entry) for entry in entries]), dtype=bool)
 
 
 def _left(glance: Glance, average: Floats) -> Floats:
@@ -175,7 +175,7 @@ class _Veil:
         g = self.glance.look.matrix[:, self.hidden]
         constant = self.glance.constant
         back: Floats = np.asarray(np.linalg.inv(self.glance.look.matrix), dtype=np.float64)
-        average = np.asarray(stretch @ self.average @ stretch.T, dtype=np.float64)
+        average = stretch @ self.average @ stretch.T
         spread = _spreads(average[None], back, self.glance)[0][self.hidden]
         centred = back[self.hidden]
         if constant is not None:
@@ -225,7 +225,7 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
     if constant is None:  # n records at most, each of a weight of at most the steepest slope
         squares = np.diagonal(moment, axis1=1, axis2=2)
         squares = squares / np.maximum(_most(glance, squares.max(axis=1, keepdims=True)), 1e-300)
-        return np.asarray(np.sqrt(np.clip(squares, 0.0, 1.0)))
+        return np.sqrt(np.clip(squares, 0.0, 1.0))
     count = np.maximum(moment[:, constant, constant], 1e-300)[:, None]
     middle = moment[:, constant] / count
     return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / count - middle**2, 0.0, 1.0))
