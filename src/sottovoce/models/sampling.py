@@ -131,21 +131,23 @@ class Sampler:
             found = height(self._back(x))
             return jnp.where(jnp.isfinite(found), found, jnp.inf)
 
-        def curvature(x: Any) -> tuple[Any, Any]:
-            matrix = jax.hessian(flat)(x)
-            values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(matrix), matrix, jnp.eye(x.size)))
-            return jnp.clip(jnp.abs(values), 0.25, 1e8), vectors
-
-        def step(_: Any, x: Any) -> Any:
-            values, vectors = curvature(x)
+        def slopes(x: Any) -> tuple[Any, Any]:
             slope = jax.grad(flat)(x)
+            return slope, slope
+
+        def step(_: Any, state: Any) -> Any:
+            x = state[0]
+            matrix, slope = jax.jacfwd(slopes, has_aux=True)(x)
+            values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(matrix), matrix, jnp.eye(x.size)))
+            values = jnp.clip(jnp.abs(values), 0.25, 1e8)
             move = vectors @ (vectors.T @ jnp.where(jnp.isfinite(slope), slope, 0.0) / values)
             move = move * jnp.minimum(1.0, _STRIDE / jnp.maximum(jnp.max(jnp.abs(move)), 1e-30))
             tried = x - jnp.array([0.0, 1.0, 0.5, 0.2, 0.05])[:, None] * move
-            return tried[jnp.argmin(jax.lax.map(flat, tried))]
+            heights = jax.lax.map(flat, tried)
+            return tried[jnp.argmin(heights)], values, vectors
 
-        mode = jax.lax.fori_loop(0, _DESCENTS, step, start)
-        values, vectors = curvature(mode)
+        first = (start, jnp.ones_like(start), jnp.eye(start.size, dtype=start.dtype))
+        mode, values, vectors = jax.lax.fori_loop(0, _DESCENTS, step, first)
         near = mode + vectors @ (jax.random.normal(key, mode.shape, mode.dtype) / jnp.sqrt(values))
         return jnp.where(jnp.isfinite(flat(near)), near, mode), (vectors / values) @ vectors.T
 
