@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 from pathlib import Path
 
@@ -284,3 +285,15 @@ def test_a_server_s_file_says_private_or_nothing(file: Path) -> None:
     place.write_text(OFFICE.replace("renyi:4,2", "renyi:4,2 add-or-remove"))
     with pytest.raises((InvalidValue, InvalidPromise), match="relation"):
         read_config(place)
+
+
+def test_the_ledger_does_not_tell_the_size_of_a_file(tmp_path: Path, place: Path) -> None:
+    """Its salt is beside its hash: who tries one size after the other would find the right one."""
+    prints = []
+    for n in (20, 21):
+        file = tmp_path / "patients.parquet"
+        pq.write_table(records(n), file)
+        os.utime(file, (1e9, 1e9))
+        with Curator(file, place.with_suffix(f".{n}"), BUDGET, facts=FACTS, n="private") as curator:
+            prints.append(curator._fingerprint("salt"))
+    assert prints[0] == prints[1]

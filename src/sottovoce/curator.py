@@ -205,6 +205,7 @@ class Curator(PaidVerbs, RowsOfPersons):
             hidden = True
         if hidden and promise is not None:
             promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
+        self._hides_n = hidden
         n = None if hidden else self._count()  # a secret is not even counted
         if n == 0:
             raise InvalidData(f"{self.dataset!r} has no {self._units}")
@@ -310,7 +311,10 @@ class Curator(PaidVerbs, RowsOfPersons):
         return {"identity": self._origin.identity, "parts": list(self._origin.parts), "salt": salt, "print": print_}
 
     def _fingerprint(self, salt: str) -> str:
-        return digest(canonical([salt, self._table.schema, self._origin.fingerprint()]))
+        known = self._origin.fingerprint()
+        if self._hides_n:  # who reads the ledger knows the salt, and could try size after size
+            known.pop("size", None)
+        return digest(canonical([salt, self._table.schema, known]))
 
     def _check_source(self, known: Mapping[str, Any]) -> None:
         """Refuse other data under the name of a budget; warn where the same data moved or was written again."""

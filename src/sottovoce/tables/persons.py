@@ -14,6 +14,7 @@ from typing import Any
 import ibis
 import numpy as np
 
+from sottovoce.privacy.errors import InvalidData
 from sottovoce.readings import PersonCells, PersonLook, PersonMoments, PersonRows, Statistics
 from sottovoce.readings.group_moments import STEPS
 from sottovoce.readings.person_cells import PersonPlaces
@@ -46,6 +47,8 @@ def person_of(records: Any, name: str) -> Any:
         inside = whole.between(number(-(2.0**62)), number(2.0**62))
         sure = ibis.cases((whole.isnan(), number(0.5)), (inside, whole), else_=number(0.5))
         return ibis.cases((sure == sure.floor().cast("float64"), sure.floor().cast("int64")), else_=ibis.null("int64"))
+    if kind.is_timestamp() and kind.scale in (0, 3):  # as text, one far enough away ends the query
+        raise InvalidData(f"column {name!r} holds moments in {kind}, which tell no persons apart")
     return column.cast("int64") if kind.is_boolean() else column.cast("string")
 
 
