@@ -8,7 +8,7 @@ import pytest
 from papers.verb_coverage import Cell, cover
 from scipy import stats
 
-from sottovoce.answers.intervals import shortest
+from sottovoce.answers.intervals import shortest, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws
 from sottovoce.answers.moments import _log_density, mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
@@ -168,3 +168,11 @@ def test_pooled_tables_learn_from_their_margins() -> None:
 )
 def test_intervals_hold_the_truth(cell: Cell) -> None:
     assert cover(cell, repeats=24, seed=5)["covered"] >= 0.83
+
+
+def test_an_interval_of_a_group_that_noise_hides_goes_to_the_ends_of_the_range() -> None:
+    rng = np.random.default_rng(5)
+    flat, known = rng.random((2000, 40)), rng.beta(30, 70, (2000, 40))
+    ends = to_the_ends(flat, shortest(flat), 0.0, 1.0)
+    assert (ends[:, 0] < 0.002).all() and (ends[:, 1] > 0.998).all()  # no chance which end is left out
+    assert (to_the_ends(known, shortest(known), 0.0, 1.0) == shortest(known)).all()

@@ -67,7 +67,7 @@ def test_coefficients_in_units_predict_what_formulaic_predicts_from_the_data(ter
         *("scale(age)", "center(age)", "bs(age, df=4)", "poly(age, 2)", "np.log(age)", "I(age**2)", "{age + 1}"),
         *("C(ward, Treatment('B'))", "__import__('os').getcwd()", "lag(age)", "Q('age')", "weight", "seen", "smoker"),
         *("(age | ward)", "(1 | sex)", "(1 | age)", "(1|ward) + (1|ward)", "age +* 2", ".", "2:age", "age | ward"),
-        "C(age)",
+        *("C(age)", "age**2", "sex + age ^ 2"),
     ],
 )
 def test_what_would_be_read_off_the_data_is_refused_in_one_line(terms: str) -> None:

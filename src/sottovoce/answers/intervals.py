@@ -10,7 +10,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["checked_level", "shortest"]
+__all__ = ["checked_level", "shortest", "to_the_ends"]
 
 
 def checked_level(level: Any) -> float:
@@ -44,3 +44,26 @@ def shortest(draws: Floats, level: float = 0.95) -> Floats:
     start = np.argmin((padded[last] - padded[first]) / (last - first)[:, None], axis=0)
     columns = np.arange(ordered.shape[1])
     return np.stack([ordered[start, columns], ordered[start + inside - 1, columns]], axis=-1)
+
+
+_FLAT = 0.5
+"""Draws beyond an interval, half as dense as those within, are no reason to leave an end of the range out."""
+
+
+def to_the_ends(draws: Floats, ends: Floats, low: float, high: float) -> Floats:
+    """Return intervals, drawn out to an end of the public range where draws lie beyond them about as densely as within.
+
+    Where noise hides a group, every interval of one length holds about as many draws, and chance would say which end
+    is left out; a truth close to that end would be missed, again and again.
+
+    >>> flat = np.linspace(0, 1, 1001)[:, None]
+    >>> to_the_ends(flat, np.array([[0.03, 0.98]]), 0.0, 1.0).tolist()
+    [[0.0, 1.0]]
+    >>> to_the_ends(flat**8, shortest(flat**8), 0.0, 1.0).round(2).tolist()
+    [[0.0, 0.66]]
+    """
+    below, above = (draws < ends[:, 0]).mean(axis=0), (draws > ends[:, 1]).mean(axis=0)
+    dense = _FLAT * (1 - below - above) / np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
+    first = np.where(below > dense * np.maximum(ends[:, 0] - low, 0.0), low, ends[:, 0])
+    last = np.where(above > dense * np.maximum(high - ends[:, 1], 0.0), high, ends[:, 1])
+    return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)

@@ -18,6 +18,7 @@ from sottovoce.privacy.errors import InvalidValue
 __all__ = ["ParsedFormula", "parse_formula"]
 
 _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
+_POWER = re.compile(r"(?P<name>\w+)\s*(?:\*\*|\^)\s*\w*")
 _CATEGORY = re.compile(r"^C\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)$")
 _LONGEST = 2000
 _ROWS = 4096
@@ -142,6 +143,10 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
                 raise InvalidValue(f"{name!r} is a {column.word}: it has no public levels for {expr}")
             names.append(name)
             exprs[expr] = (name, bool(wrapped) or isinstance(column, Category))
+    if power := _POWER.search(re.sub(r"`[^`]*`", "column", fixed)):
+        raise InvalidValue(
+            f"{power[0]} would mean {power['name']} alone: a formula takes columns as they are, no powers"
+        )
     return list(dict.fromkeys(names)), exprs
 
 

@@ -225,7 +225,7 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
     if constant is None:  # n records at most, each of a weight of at most the steepest slope
         squares = np.diagonal(moment, axis1=1, axis2=2)
         squares = squares / np.maximum(_most(glance, squares.max(axis=1, keepdims=True)), 1e-300)
-        return np.sqrt(np.clip(squares, 0.0, 1.0))
+        return np.asarray(np.sqrt(np.clip(squares, 0.0, 1.0)))
     count = np.maximum(moment[:, constant, constant], 1e-300)[:, None]
     middle = moment[:, constant] / count
     return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / count - middle**2, 0.0, 1.0))
