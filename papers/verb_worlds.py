@@ -150,7 +150,8 @@ def _made_of_two(cell: Cell, truth: Floats) -> Floats:
 def _shares(cell: Cell, rng: np.random.Generator) -> Floats:
     if cell.fixed:
         return np.resize([0.02, 0.01, 0.03] if cell.shape == "rare" else [0.3, 0.05, 0.5, 0.9, 0.15], cell.groups)
-    return rng.beta(*((0.8, 20) if cell.shape == "rare" else (_PRIOR / 2, _PRIOR / 2)), cell.groups)
+    a, b = (0.8, 20.0) if cell.shape == "rare" else (_PRIOR / 2, _PRIOR / 2)
+    return rng.beta(a, b, cell.groups)
 
 
 def _law(cell: Cell, group: int, rng: np.random.Generator) -> Callable[[Floats], Any]:

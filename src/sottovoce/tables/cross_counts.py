@@ -153,6 +153,6 @@ def category_code(engine: Engine, value: Any, categories: tuple[Any, ...], other
     return ibis.cases(*((value == literal, i) for i, literal in enumerate(literals)), else_=missing)
 
 
-@ibis.udf.scalar.builtin
-def list_position(values: dt.Array[dt.String], value: str) -> dt.Int32:  # type: ignore[empty-body]
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def list_position(values: dt.Array[dt.String], value: str) -> dt.Int32:
     """Return the place of a value in a list, from 1 on; 0 or null where it is not in it."""
