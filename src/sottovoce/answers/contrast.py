@@ -73,13 +73,13 @@ def contrast(answer: Answer, first: int, second: int) -> Contrast:
     if not (0 <= first < len(labels) and 0 <= second < len(labels)) or first == second:
         raise InvalidValue(f"a comparison needs two different rows of the {len(labels)} that this answer has")
     one, other = (labels[place] for place in (first, second))
-    names = [" / ".join(map(shown, label)) for label in (one, other)]
+    first_name, second_name = (" / ".join(map(shown, label)) for label in (one, other))
     draws = [answer.draws(*label) for label in (one, other)]
     factor = answer.ratio(one, other) if min(part.min() for part in draws) > 0 else None
     if factor is not None and not factor.high <= _MOST:
         factor = None
     higher = float(np.mean(draws[0] > draws[1]) + np.mean(draws[0] == draws[1]) / 2)
-    return Contrast(names[0], names[1], answer.difference(one, other), factor, higher)
+    return Contrast(first_name, second_name, answer.difference(one, other), factor, higher)
 
 
 def _percent(chance: float) -> str:
