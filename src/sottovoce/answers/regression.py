@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # the room needs an extra
 __all__ = ["Contrast", "Regression"]
 
 _DRAWS = 2000
+_APART = 1.05
+"""How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ class Regression:
             up = posterior.probability_positive(one)
             row: dict[str, Any] = {"term": term, "estimate": mean, "low": low, "high": high, "sd": sd}
             plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
-            row |= {"probability": max(up, 1 - up), "privacy_share": 1 - min(plain, 1.0)}
+            # Without noise some spreads of groups would be believed more than others: then the part cannot be told.
+            row |= {"probability": max(up, 1 - up), "privacy_share": None if plain > _APART else 1 - min(plain, 1.0)}
             if name is not None:
                 ends = np.exp(np.clip([mean, low, high], -700, 700)).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
@@ -115,7 +118,7 @@ class Regression:
         """A data frame, one row a term.
 
         After term, estimate, low and high come sd, the probability of the sign, the part of the interval's width that
-        privacy added, and the odds or rate ratio with its ends.
+        privacy added (missing where it cannot be told), and the odds or rate ratio with its ends.
         """
         import pandas as pd  # noqa: PLC0415 - an extra
 
@@ -133,7 +136,7 @@ class Regression:
         head += [] if name is None else [str(self.ratio)]
         body = []
         for row in self.rows:
-            cells = [row["term"], *self.formatted(row), f"{row['probability']:.3f}", f"{row['privacy_share']:.0%}"]
+            cells = [row["term"], *self.formatted(row), f"{row['probability']:.3f}", _part(row["privacy_share"])]
             body.append(cells if name is None else [*cells, f"{row[name]:.3g}"])
         return head, body
 
@@ -366,3 +369,7 @@ class Regression:
     def from_json(text: str) -> Regression:
         """Read a regression from `to_json`'s form."""
         return Regression.from_dict(json_object(text, "a regression"))
+
+
+def _part(share: float | None) -> str:
+    return "?" if share is None else f"{share:.0%}"
