@@ -89,7 +89,7 @@ def refusals() -> CheckResult:
         service.grid = Grid(0.25, lambda: 0.0, lambda _: asyncio.sleep(0))
         answer = asyncio.create_task(service.ask(eve, "patients", QUESTION))
         await asyncio.to_thread(begun.wait, 30)
-        wrong = Question(system=QUESTION.system, target="pure:1", column="smoker")
+        wrong = Question(system=QUESTION.system, target="pure:1", column="smoker", mechanism="diffused")
         other = asyncio.create_task(service.ask(eve, "patients", wrong))
         await asyncio.wait((other,), timeout=3)
         refused.append(other.done() and not answer.done())
