@@ -1,6 +1,6 @@
 """Questions about a large Parquet file, in four groups, beside the same query written by hand for DuckDB.
 
-50 million rows and 1.4 GB of temporary disk, 2 million when quick. What is timed is the query: the noise and the
+50 million rows and 0.4 GB of temporary disk, 2 million when quick. What is timed is the query: the noise and the
 posterior take as long for ten rows. By hand, numbers are cut to the bounds and NaN is left out, as an answer needs it.
 Groups of texts are read by Arrow, because DuckDB gives up at the first text that is not UTF-8 and one record must not
 be able to end a question; groups of numbers and flags are read by DuckDB itself.
