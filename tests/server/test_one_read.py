@@ -23,7 +23,8 @@ class Slow:
     def count(self) -> int:
         return 3
 
-    def read(self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None) -> Statistics:
+    def read(self, reading: Any, column: Any = None, **asked: Any) -> Statistics:
+        assert asked == {"where": None, "missing": None, "persons": None}
         self.reads.append(column)
         assert self.go.wait(30)
         if self.broken:
