@@ -32,7 +32,7 @@ from sottovoce.privacy.numbers import real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.randomness import is_secure, secure_rng
-from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, check_same
 from sottovoce.readings import Looks, Seen
 
 __all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
@@ -540,8 +540,13 @@ class Curator(PaidVerbs, RowsOfPersons):
         if spend is None:
             return None
         if isinstance(spend, Promise):
-            usual = spend.relation == REPLACE_ONE
-            return spend.under(budget.relation) if usual else self._of_whom(spend)
+            meant = spend
+            if spend.relation == REPLACE_ONE:
+                meant = spend.under(budget.relation)
+            elif self.person is not None:
+                meant = spend.under(replace(spend.relation, unit="person"))
+            check_same(meant.relation, budget.relation, "a budget or a part of it pays for claims about its neighbours")
+            return meant
         return PrivacyFilter.from_dict(budget.filter).share(spend)
 
     def _missing(self, column: str | Sequence[str] | None) -> Any:

@@ -53,6 +53,7 @@ class FunctionValue(FunctionReading):
 
     Examples
     --------
+    >>> from sottovoce.facts.columns import Category
     >>> distinct = FunctionValue(lambda wards: len(set(wards)), (Category(["A", "B", "C"]),), 0, 3, integer=True)
     >>> distinct.read(["A", "A", "C", None]).total
     array([2.])
