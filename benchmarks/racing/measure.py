@@ -105,13 +105,19 @@ def _classes(name: str, epsilon: float, cut: int) -> dict[str, tuple[float, floa
 def _ours(
     X: Floats, y: Floats, X_test: Floats, y_test: Floats, epsilon: float, cut: int, classes: int
 ) -> dict[str, tuple[float, float]]:
-    """Return the scores of every rule of the family: what a fit of the estimator does, with a rule of its own."""
-    model, found = LogisticRegression(data_norm=1.0, classes=range(classes)), {}
+    """Return the scores of every rule of the family: what a fit of the estimator does, with a rule of its own.
+
+    Rules that say the same of these n, d and μ are fitted once.
+    """
+    model, known, found = LogisticRegression(data_norm=1.0, classes=range(classes)), {}, {}
     design = model._design(X.shape[1])
     for word, rule in FAMILY.items():
         mechanism = FilteredRegression.calibrate(design, len(X), ApproxDP(epsilon, DELTA), rule=rule)
-        fitted = clone(model).keep(mechanism.release((X, y), seeded_rng(cut)))
-        found[f"ours|{word}"] = _score(fitted.predict_proba(X_test), y_test)
+        settings = tuple(mechanism._parameters().items())
+        if settings not in known:
+            fitted = clone(model).keep(mechanism.release((X, y), seeded_rng(cut)))
+            known[settings] = _score(fitted.predict_proba(X_test), y_test)
+        found[f"ours|{word}"] = known[settings]
     return found
 
 

@@ -34,9 +34,9 @@ class Rule:
     0.0
     """
 
-    reach: float = 8.0
+    reach: float = 6.0
     keep: float = 0.3
-    room: float = 0.9
+    room: float = 0.7
     prior: float = 1.0
     stretch: float = 0.12
 
