@@ -154,7 +154,7 @@ def test_it_keeps_its_promise_and_reads_back(target):
 
 def test_shares_are_by_public_numbers_and_shaping_starts_where_the_information_shows():
     rule = Rule()
-    none, few, many = (rule.shares(n, 10, mu, Classes(2)) for n, mu in ((200, 0.1), (1000, 0.04), (30_000, 0.5)))
+    none, few, many = (rule.shares(n, 10, mu, Classes(2)) for n, mu in ((100, 0.1), (1000, 0.04), (30_000, 0.5)))
     assert none["flatten"] == 0
     assert few["flatten"] == 0.4
     assert none["shape_room"] == few["shape_room"] == 0
