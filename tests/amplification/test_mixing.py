@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,6 +19,7 @@ from sottovoce.amplification import (
     LaplaceIntervalKernel,
     TruncatedGaussianKernel,
     amplify,
+    mixing,
     mixing_bounds,
     randomized_response,
 )
@@ -266,3 +268,12 @@ def test_the_room_needs_neither_jax_nor_scikit_learn():
 def test_bad_input_is_refused(make, says):
     with pytest.raises(InvalidValue, match=says):
         make()
+
+
+@pytest.mark.parametrize("gamma", [1e-300, 1e-200, 1e-6, 0.3, 1.0])
+def test_the_level_before_is_finite_at_any_share(gamma):
+    """By mpmath: a product that no double holds once made it infinite, and the claim δ = 0."""
+    epsilon = np.array([0.0, 1e-12, 1e-6, 1.0, 400.0, 499.0, 501.0])
+    with mpmath.workdps(60):
+        truth = [float(mpmath.log1p(mpmath.expm1(mpmath.mpf(float(e))) / mpmath.mpf(gamma))) for e in epsilon]
+    assert mixing._source(epsilon, gamma) == pytest.approx(truth, rel=1e-12, abs=1e-300)

@@ -83,7 +83,12 @@ def _log_bounds(profile: Profile, kernel: Kernel, epsilon: Floats) -> dict[str, 
 def _source(epsilon: Floats, gamma: float) -> Floats:
     """Return the ε that shrinks to the given ε' = log(1 + γ(e^ε − 1))."""
     ratio = 1 / max(gamma, 1e-300)
-    return np.where(epsilon > 500, epsilon + math.log(ratio), np.log1p(np.expm1(np.minimum(epsilon, 500.0)) * ratio))
+    near = np.expm1(np.minimum(epsilon, 500.0))
+    with np.errstate(over="ignore"):
+        product = near * ratio
+    # Beyond what a double holds, the 1 is nothing beside it.
+    far = np.where(epsilon > 500, epsilon, np.log(np.maximum(near, 1e-300))) + math.log(ratio)
+    return np.where((epsilon > 500) | np.isinf(product), far, np.log1p(product))
 
 
 @dataclass(frozen=True)
