@@ -1,8 +1,11 @@
 """Columns that cannot say whose a row is."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
+import sottovoce as sv
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables import open_table
 
@@ -10,5 +13,18 @@ from sottovoce.tables import open_table
 @pytest.mark.parametrize("moments", [[0, 1], [0, 10**13]])
 def test_moments_that_may_end_a_query_are_refused_whatever_they_are(moments):
     persons = pa.table({"p": pa.array(moments, pa.timestamp("s"))})
-    with open_table(persons) as table, pytest.raises(InvalidData, match="tell no persons apart"):
+    with open_table(persons) as table, pytest.raises(InvalidData, match="persons cannot be told apart"):
         table.count("p")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+@pytest.mark.parametrize("last", [10**9, 9 * 10**17])
+def test_rows_are_not_chosen_by_moments_that_could_end_the_query(unit: str, last: int, tmp_path: Path) -> None:
+    """Refused by the type alone, before anything is spent: an ordinary moment and a far one are told the same."""
+    when = pa.array([last, 10**9, 0, 1], pa.timestamp(unit))
+    table = pa.table({"p": [1, 2, 3, 3], "ward": ["a", "b", "a", "b"], "when": when})
+    facts = sv.Facts(p=sv.Person(rows=1), ward=sv.Category(["a", "b"]), when=sv.Day("1970-01-01", "2030-01-01"))
+    with sv.Curator(table, tmp_path / "l", sv.PureDP(9), facts=facts, dataset="d") as curator:
+        with pytest.raises(InvalidData, match="nor rows chosen"):
+            curator.proportion("ward", where="when >= '1980-01-01'", spend=0.1)
+        assert curator.left().startswith("100 %")

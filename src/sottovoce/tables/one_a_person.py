@@ -19,7 +19,7 @@ from sottovoce.tables.columns import field
 from sottovoce.tables.cross_counts import category_code
 from sottovoce.tables.engine import number
 from sottovoce.tables.group_moments import measured
-from sottovoce.tables.persons import first_rows, person_of
+from sottovoce.tables.persons import check_moments, first_rows, person_of
 from sottovoce.tables.plans import PLANS, Asked, Plan
 from sottovoce.tables.sums import clipped
 
@@ -123,9 +123,8 @@ def _columns(facts: Facts) -> dict[str, Column]:
 def _held(asked: Asked, name: str, column: Column) -> Any:
     """Return what a column holds in the same whole numbers, or text, on every engine; what is missing alike."""
     if isinstance(column, Category):
-        return category_code(asked.engine, asked.value(name, column.categories, cut=False), column.categories, -1).cast(
-            "int64"
-        )
+        value = asked.value(name, column.categories, cut=False)
+        return category_code(asked.engine, value, column.categories, -1).cast("int64")
     if isinstance(column, Flag):
         value = asked.value(name, cut=False).cast("float64")
         return ibis.cases((value.isnull(), -1), (value.isnan(), -1), (value != number(0.0), 1), else_=0).cast("int64")
@@ -135,5 +134,6 @@ def _held(asked: Asked, name: str, column: Column) -> Any:
         return steps.fill_null(STEPS + 1)
     assert isinstance(column, Day)
     value = field(asked.records, name)
+    check_moments(value, name)
     value = value.cast("date") if value.type().is_timestamp() else value
     return value.cast("string").fill_null("")

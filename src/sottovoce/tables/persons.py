@@ -24,7 +24,7 @@ from sottovoce.tables.group_moments import by_cell, cell_codes, group_codes, mea
 from sottovoce.tables.looks import contributions, looked, places, product, sums_of
 from sottovoce.tables.plans import Asked, Plan
 
-__all__ = ["first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
+__all__ = ["check_moments", "first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
 
 
 _FEW = 64
@@ -47,9 +47,18 @@ def person_of(records: Any, name: str) -> Any:
         inside = whole.between(number(-(2.0**62)), number(2.0**62))
         sure = ibis.cases((whole.isnan(), number(0.5)), (inside, whole), else_=number(0.5))
         return ibis.cases((sure == sure.floor().cast("float64"), sure.floor().cast("int64")), else_=ibis.null("int64"))
-    if kind.is_timestamp() and kind.scale in (0, 3):  # as text, one far enough away ends the query
-        raise InvalidData(f"column {name!r} holds moments in {kind}, which tell no persons apart")
+    check_moments(column, name)
     return column.cast("int64") if kind.is_boolean() else column.cast("string")
+
+
+def check_moments(column: Any, name: str) -> None:
+    """Refuse, by their type, moments of which one far enough away would end the query that writes them out."""
+    kind = column.type()
+    if kind.is_timestamp() and kind.scale in (0, 3):
+        raise InvalidData(
+            f"column {name!r} holds moments in {kind}, of which persons cannot be told apart nor rows chosen; keep "
+            "them in microseconds, or as days"
+        )
 
 
 def person_moments(asked: Asked, reading: PersonMoments) -> Plan:
