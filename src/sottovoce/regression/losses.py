@@ -106,6 +106,11 @@ class Loss(ABC):
         """What the loss is called."""
         return type(self).__name__
 
+    @property
+    def gap(self) -> float:
+        """How far, at most, the loss lies below the one that it stands for; 0 where it stands for itself."""
+        return 0.0
+
     @abstractmethod
     def value(self, t: jax.Array, y: jax.Array) -> jax.Array:
         """Return ℓ(t, y), element by element."""
@@ -234,6 +239,11 @@ class SmoothedHinge(Loss):
 
     def __post_init__(self) -> None:
         positive("smoothing", self.smoothing)
+
+    @property
+    def gap(self) -> float:
+        """γ/2: it is the hinge's Moreau envelope."""
+        return self.smoothing / 2
 
     def value(self, t: jax.Array, y: jax.Array) -> jax.Array:
         """Return 0, (1−yt)²/(2γ) or 1 − yt − γ/2."""
