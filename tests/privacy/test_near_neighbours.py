@@ -11,7 +11,7 @@ from scipy import special, stats
 
 from sottovoce.metric.approximate import ApproximateMetricDP, normal_mean_metric, profile_within
 from sottovoce.metric.distinguishability import guess_error
-from sottovoce.metric.le_cam import guess_error_of_sets
+from sottovoce.metric.le_cam import guess_error_of_sets, table_error
 from sottovoce.metric.metric import absolute_distance
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
@@ -144,3 +144,30 @@ def test_hulls_are_nearer_than_points_and_no_adversary_does_better():
     for wrong in ([[0.5, 0.6]], [[0.2, 0.3, 0.5]], [[-0.5, 1.5]]):
         with pytest.raises(InvalidValue):
             guess_error_of_sets(1.0, wrong, [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("flips", [0.05, 0.3, 0.5])
+def test_no_guess_at_a_whole_table_beats_le_cam_with_mixtures(flips):
+    """A noisy sum of four tossed records: the best guess of each of them by enumeration, and the worst neighbours."""
+    n, outcomes = 4, np.arange(-12, 17)
+    tables = list(itertools.product((0, 1), repeat=n))
+    laws = np.array([np.exp(-np.abs(outcomes - sum(table)) / (2 * flips)) for table in tables])
+    laws /= laws.sum(axis=1, keepdims=True)
+    apart = max(
+        np.abs(laws[i] - laws[j]).sum() / 2
+        for i, x in enumerate(tables)
+        for j, y in enumerate(tables)
+        if sum(a != b for a, b in zip(x, y, strict=True)) == 1
+    )
+    ones = np.array(tables, dtype=float)
+    # The best guess names, for every outcome, the likelier value of each record.
+    wrong = sum(
+        np.minimum((ones[:, [k]] * laws).sum(axis=0), ((1 - ones[:, [k]]) * laws).sum(axis=0)) for k in range(n)
+    )
+    least = float(np.sum(wrong)) / len(tables)
+    assert table_error(n, apart) <= least * (1 + 1e-12)
+    assert table_error(n, apart) > guess_error(1.0, apart)
+    # Two records released as they are: everything is right, and nothing is claimed.
+    assert table_error(n, 1.0) == table_error(0, 0.3) == 0.0
+    with pytest.raises(InvalidValue):
+        table_error(3, 1.5)
