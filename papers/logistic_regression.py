@@ -228,6 +228,26 @@ def _constants(points: list[Point]) -> Iterator[Finding]:
         for mine in (FOUR, FIVE):
             claim = f"with the printed constants too, {mine} has a smaller test error than OPS ({drawn})"
             yield _never_above(some, PRINTED[mine], PRINTED[OPS], "error", claim)
+        for mine in (FOUR, FIVE, OPS):
+            yield _difference(points, mine)
+
+
+def _difference(points: list[Point], mine: str) -> Finding:
+    """Say by how much our constants change what the printed ones give, at every point where both were run."""
+    table = {(p.data, p.order, p.log_epsilon, p.mechanism): p for p in points}
+    pairs = [(p, table[p.data, p.order, p.log_epsilon, mine]) for p in points if p.mechanism == PRINTED[mine]]
+    gaps = np.array([[ours.error - printed.error, ours.nll - printed.nll] for printed, ours in pairs])
+    worse = sum(
+        ours.error - printed.error > 2 * math.hypot(ours.error_sd, printed.error_sd) / math.sqrt(ours.runs)
+        for printed, ours in pairs
+    )
+    low, high = gaps[:, 0].min(), gaps[:, 0].max()
+    return Finding(
+        f"ours: what our constants change of {mine}'s printed ones is small, and for the better on average",
+        bool(gaps[:, 0].mean() <= 0.001 and worse <= 0.05 * len(pairs) + 1),
+        f"test error {gaps[:, 0].mean():+.4f} on average ({low:+.3f} to {high:+.3f} at {len(pairs)} points, worse by "
+        f"over two standard errors at {worse}), negative log-likelihood {gaps[:, 1].mean():+.4f}",
+    )
 
 
 def _never_above(points: list[Point], low: str, high: str, field: str, claim: str) -> Finding:

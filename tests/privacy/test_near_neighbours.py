@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from sottovoce.metric.approximate import ApproximateMetricDP, normal_mean_metric, profile_within
 from sottovoce.metric.distinguishability import guess_error
-from sottovoce.metric.le_cam import guess_error_of_sets
+from sottovoce.metric.le_cam import guess_error_of_sets, table_error
 from sottovoce.metric.metric import absolute_distance
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP
@@ -82,7 +82,47 @@ def test_categories_are_near_or_not():
         NormalMean(1.0, 1.0, radius=2.0, dimension=3).profile(5).gdp() / 4
     )
     with pytest.raises(InvalidValue, match="nobody has worked out"):
-        profile_within(BetaBernoulli(2, 2, whole=False), 5, 0.5)
+        profile_within("a stranger's system", 5, 0.5)
+
+
+@pytest.mark.parametrize("distance", [1e-3, 0.2, 0.3, 1.0, 7.0])
+@pytest.mark.parametrize(
+    ("a", "b", "n", "w", "v"), [(2.0, 3.0, 3, 1.0, 1.0), (0.5, 40.0, 10, 0.7, 2.0), (1e-3, 1.0, 1, 1.0, 1.0)]
+)
+def test_near_shares_by_brute_force(distance, a, b, n, w, v):
+    """Every place of the rest and of the record, R and δ by textbook formulas: never above, and reached."""
+    system = BetaBernoulli(a, b, whole=False)
+    claim = profile_within(system, n, distance, w, v)
+    step = w * min(distance, 1.0)
+    rest = w * n - step
+    t = np.concatenate([[0.0, rest], np.linspace(0, rest, 41)])
+    order = 1 + 0.4 * (v * min(a, b)) / step
+    worst, curve = 0.0, np.zeros(2)
+    eps = np.array([0.0, 0.5 * float(claim.renyi(order))])
+    for low, high in ((v * a + t, v * b + rest - t), (v * b + t, v * a + rest - t)):
+        p, q = (low + step, high), (low, high + step)
+        for (p1, p2), (q1, q2) in ((p, q), (q, p)):
+            mixed = special.betaln(order * p1 + (1 - order) * q1, order * p2 + (1 - order) * q2)
+            worst = max(
+                worst, float(np.max((mixed - order * special.betaln(p1, p2)) / (order - 1) + special.betaln(q1, q2)))
+            )
+        # log P/Q = c + step·logit θ rises: δ is a difference of two tails.
+        c = special.betaln(*q) - special.betaln(*p)
+        for k, e in enumerate(eps):
+            cut = special.expit((e - c) / step)
+            value = stats.beta.sf(cut, *p) - math.exp(e) * stats.beta.sf(cut, *q)
+            curve[k] = max(curve[k], float(np.nanmax(value)))
+    assert claim.renyi(order) >= worst * (1 - 1e-9)
+    assert np.all(claim.delta(eps) >= curve * (1 - 1e-7))
+    assert claim.renyi(order) == pytest.approx(worst, rel=1e-6)
+    assert claim.renyi(1.01) <= system.profile(n, w, v).renyi(1.01) * (1 + 1e-9)
+
+
+def test_no_record_and_no_distance_cost_nothing():
+    system = BetaBernoulli(2.0, 2.0, whole=False)
+    assert profile_within(system, 0, 0.5).pure() == profile_within(system, 9, 0.0).pure() == 0.0
+    tiny = profile_within(system, 10**6, 1e-6)
+    assert 0 < tiny.delta(0.0) < 1e-6
 
 
 def test_hulls_are_nearer_than_points_and_no_adversary_does_better():
@@ -104,3 +144,30 @@ def test_hulls_are_nearer_than_points_and_no_adversary_does_better():
     for wrong in ([[0.5, 0.6]], [[0.2, 0.3, 0.5]], [[-0.5, 1.5]]):
         with pytest.raises(InvalidValue):
             guess_error_of_sets(1.0, wrong, [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("flips", [0.05, 0.3, 0.5])
+def test_no_guess_at_a_whole_table_beats_le_cam_with_mixtures(flips):
+    """A noisy sum of four tossed records: the best guess of each of them by enumeration, and the worst neighbours."""
+    n, outcomes = 4, np.arange(-12, 17)
+    tables = list(itertools.product((0, 1), repeat=n))
+    laws = np.array([np.exp(-np.abs(outcomes - sum(table)) / (2 * flips)) for table in tables])
+    laws /= laws.sum(axis=1, keepdims=True)
+    apart = max(
+        np.abs(laws[i] - laws[j]).sum() / 2
+        for i, x in enumerate(tables)
+        for j, y in enumerate(tables)
+        if sum(a != b for a, b in zip(x, y, strict=True)) == 1
+    )
+    ones = np.array(tables, dtype=float)
+    # The best guess names, for every outcome, the likelier value of each record.
+    wrong = sum(
+        np.minimum((ones[:, [k]] * laws).sum(axis=0), ((1 - ones[:, [k]]) * laws).sum(axis=0)) for k in range(n)
+    )
+    least = float(np.sum(wrong)) / len(tables)
+    assert table_error(n, apart) <= least * (1 + 1e-12)
+    assert table_error(n, apart) > guess_error(1.0, apart)
+    # Two records released as they are: everything is right, and nothing is claimed.
+    assert table_error(n, 1.0) == table_error(0, 0.3) == 0.0
+    with pytest.raises(InvalidValue):
+        table_error(3, 1.5)

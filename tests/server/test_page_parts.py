@@ -17,6 +17,7 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.server.errors import NotFound, TooManyRequests
 from sottovoce.server.page.answered import answer_view
 from sottovoce.server.page.charts import Axis, Chart, bars, dots, number, rail
@@ -134,6 +135,15 @@ def test_the_meter_says_what_the_theory_says(budget):
     assert shown["fits"] == pytest.approx((purse.limit - purse.spent) / purse.cost(profile), abs=1)
     assert shown["spent"] == pytest.approx(purse.spent / purse.cost(one_guess(0.05)))
     assert shown["guess"] == pytest.approx((1 + math.tanh(0.005)) / 2)
+    assert shown["table"] == pytest.approx(shown["guess"])  # of all records at once, were they tossed
+
+
+def test_the_meter_counts_a_replaced_record_twice_where_n_is_a_secret():
+    purse = PrivacyFilter(GaussianDP(1.0, relation=ADD_REMOVE))
+    one = GaussianProfile(0.2, relation=ADD_REMOVE)
+    shown = meter(one, one, {"whole": status(purse), "yours": None})
+    assert shown["table"] == pytest.approx((1 + GaussianProfile(0.4).delta(0.0)) / 2)
+    assert shown["table"] > shown["guess"]
 
 
 def test_the_meter_of_what_never_fits_shows_none_left():

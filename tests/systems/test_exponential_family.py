@@ -12,6 +12,7 @@ from scipy import special
 
 from sottovoce.audit import check_mechanism
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, ExponentialChoice, Outcomes
+from sottovoce.metric.approximate import profile_within
 from sottovoce.metric.families import family_metric_privacy
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
@@ -213,3 +214,22 @@ def test_the_lipschitz_constant_of_a_family():
     assert squares.lipschitz == pytest.approx((0.5 - 0.125) / 2, rel=1e-6)
     with pytest.raises(InvalidValue):
         family_metric_privacy(lambda p: (p / (1 - p)).log(), 0.0, 1.0)
+
+
+@pytest.mark.parametrize(("family", "normalizer", "low", "high"), CASES)
+def test_near_records_of_any_family_by_brute_force(family, normalizer, low, high, monkeypatch):
+    """All records that lie within a third of the range of each other, wherever they lie."""
+    monkeypatch.setattr(type(family), "orders", (1.3, 1.4))
+    monkeypatch.setattr(type(family), "approach", (0.05, 0.1))
+    n, order, third = 4, 1.2, (high - low) / 3
+    nu = family.nu + n
+    rest = family.chi + np.linspace(n * low, n * high - third, 4001)
+    worst = 0.0
+    for p, q in ((rest, rest + third), (rest + third, rest)):
+        found = (normalizer(order * p + (1 - order) * q, nu) - order * normalizer(p, nu)) / (order - 1)
+        worst = max(worst, float(np.max(found + normalizer(q, nu))))
+    claim = profile_within(family, n, third)
+    assert worst * (1 - 1e-9) <= claim.renyi(order) <= family.profile(n).renyi(order)
+    assert profile_within(family, n, 2 * (high - low)).renyi(order) == pytest.approx(family.profile(n).renyi(order))
+    if family.natural is not None:
+        assert claim.pure() == pytest.approx(family.profile(n).pure() / 3)

@@ -28,7 +28,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.subsampled import SubsampledProfile
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import Logistic, Loss, held, positive
+from sottovoce.regression.losses import Logistic, Loss, positive
 from sottovoce.regression.posterior import RegressionMechanism
 
 __all__ = ["MinibatchSGD"]
@@ -64,6 +64,7 @@ class MinibatchSGD(RegressionMechanism):
     """
 
     word: ClassVar[str] = "minibatch SGD"
+    any_loss: ClassVar[bool] = True
     choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     noise: float
     batch: int
@@ -173,8 +174,8 @@ def _steps(
     def body(w: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         part, kick = now
         rows = X[part]
-        slopes = held(loss.slope(rows @ w, y[part]), n["steepest"])
-        w = w - n["step"] * (slopes @ rows / part.shape[0] + n["pull"] * w + n["noise"] * kick)
+        mean = loss.gradients(rows, y[part], w[None], n["steepest"])[0] / part.shape[0]
+        w = w - n["step"] * (mean + n["pull"] * w + n["noise"] * kick)
         norm = jnp.sqrt(jnp.sum(w * w))
         return jnp.where(norm > n["radius"], w * (n["radius"] / norm), w), None
 

@@ -1,7 +1,7 @@
 r"""Noisy projected SGD: one pass over the records, each hidden by the noise of its own step and of all later ones.
 
-w ← Π(w − η(∇ℓ(w; x_i, y_i) + ρw + σξ)), one record a step in a fixed order, from w = 0. Only the last iterate is
-shown. For losses that are B-Lipschitz in the predictor and rows of norm ≤ c, replacing record i pushes two runs at
+w ← Π(w − η(∇ℓ(w; x_i, y_i) + ρw + σξ)), one record a step in a fixed order, from a public start. Only the last iterate
+is shown. For losses that are B-Lipschitz in the predictor and rows of norm ≤ c, replacing record i pushes two runs at
 most 2ηBc apart at step i; the later steps are (1−ηρ)-contractions for η ≤ 2/(β+ρ), where β = ρ + c²·sup ℓ''.
 """
 
@@ -18,17 +18,18 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sottovoce.amplification.convex_sets import Box, ConvexSet
 from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, path_of_equal_shifts, thesis_mu
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exact_normals import CoupledNormals, exact_normals
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.numbers import Floats, real, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.losses import Logistic, Loss, held, positive
+from sottovoce.regression.losses import Logistic, Loss, positive
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.rounding import FAR, arithmetic_error, gradient_error
 from sottovoce.systems.naming import system_from
@@ -69,6 +70,10 @@ class NoisyProjectedSGD(RegressionMechanism):
         Project onto |w_j| ≤ box instead of a ball; the design's radius must cover it: radius ≥ box·√dimension.
     public
         The records of the public steps, taken in turn. They are shown with the mechanism: public is public.
+    within
+        Any other convex set, by its projection (convex_sets.py); the design's radius must cover it.
+    start
+        Where runs begin, a public vector; zero where None.
 
     Examples
     --------
@@ -80,6 +85,7 @@ class NoisyProjectedSGD(RegressionMechanism):
     """
 
     word: ClassVar[str] = "noisy projected SGD"
+    any_loss: ClassVar[bool] = True
     choices: ClassVar[Mapping[str, Mapping[str, Any]]] = {"sgd": {}}
     noise: float
     learning_rate: float | None = None
@@ -88,6 +94,8 @@ class NoisyProjectedSGD(RegressionMechanism):
     public_steps: int = 0
     box: float | None = None
     public: Rows | None = None
+    within: ConvexSet | None = None
+    start: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,19 +105,27 @@ class NoisyProjectedSGD(RegressionMechanism):
         for name, least in (("epochs", 1), ("public_steps", 0)):
             value = getattr(self, name)
             whole(name, value, least)
-        longest = 2 / (self.smoothness + self.regularisation)
+        longest = 2 / (self.smoothness + self.strength)
         if not 0 < self.step <= longest:
             raise InvalidValue(
                 f"learning_rate must lie in (0, 2/(β+ρ)] = (0, {longest:.6g}]: beyond it a step may push two runs "
                 f"apart and later steps hide nothing. Got {self.learning_rate}"
             )
-        if self.box is not None:
-            positive("box", self.box)
-            if self.design.radius < self.box * math.sqrt(self.design.dimension) * (1 - 1e-12):
-                raise InvalidValue(
-                    f"the box |w_j| <= {self.box} leaves the ball of radius {self.design.radius} on which the loss is "
-                    "bounded: give the design a radius >= box·√dimension"
-                )
+        if isinstance(self.within, Mapping):
+            object.__setattr__(self, "within", ConvexSet.from_dict(self.within))
+        if self.box is not None and self.within is not None:
+            raise InvalidValue("give either a box or another set to stay within")
+        held_in = self.held_in
+        if held_in is not None and self.design.radius < held_in.reach(self.design.dimension) * (1 - 1e-12):
+            raise InvalidValue(
+                f"{held_in} leaves the ball of radius {self.design.radius} on which the loss is bounded: give the "
+                f"design a radius >= {held_in.reach(self.design.dimension):.6g}"
+            )
+        if self.start is not None:
+            start = tuple(real("start", value, -math.inf) for value in self.start)
+            if len(start) != self.design.dimension or math.hypot(*start) > self.design.radius:
+                raise InvalidValue(f"start has {self.design.dimension} entries, within the radius. Got {self.start!r}")
+            object.__setattr__(self, "start", start)
         if self.public is not None:
             if not self.public_steps:
                 raise InvalidValue("public records are used by public steps only; set public_steps")
@@ -117,9 +133,19 @@ class NoisyProjectedSGD(RegressionMechanism):
                 raise InvalidData("the public records are none")
 
     @property
+    def held_in(self) -> ConvexSet | None:
+        """The set that runs stay in beside the design's ball."""
+        return self.within if self.box is None else Box(self.box)
+
+    @property
     def smoothness(self) -> float:
         """β = ρ + c²·sup ℓ'', of any one record's regularised loss."""
         return self.regularisation + self.design.data_norm**2 * self.design.constants.curvature
+
+    @property
+    def strength(self) -> float:
+        """The strong convexity of any one record's regularised loss: ρ, and the loss's own."""
+        return self.regularisation + self.design.data_norm**2 * self.design.constants.convexity
 
     @property
     def step(self) -> float:
@@ -128,16 +154,16 @@ class NoisyProjectedSGD(RegressionMechanism):
 
     @property
     def contraction(self) -> float:
-        """L = 1 − ηρ, by which any step brings two runs closer.
+        """L = 1 − ηρ, by which any step brings two runs closer; ρ is the `strength`.
 
         The thesis' sqrt(1 − 2ηβρ/(β+ρ)) is never smaller.
         """
         # Rounded up, for it is raised to large powers.
-        return min(1.0, max(0.0, 1 - self.step * self.regularisation) + 4e-16) if self.regularisation else 1.0
+        return min(1.0, max(0.0, 1 - self.step * self.strength) + 4e-16) if self.strength else 1.0
 
     @property
     def _thesis_contraction(self) -> float:
-        beta, rho = self.smoothness, self.regularisation
+        beta, rho = self.smoothness, self.strength
         return math.sqrt(max(0.0, 1 - 2 * self.step * beta * rho / (beta + rho)))
 
     @property
@@ -163,7 +189,8 @@ class NoisyProjectedSGD(RegressionMechanism):
         steps, pull = self.n_steps, self.design.constants.lipschitz * self.design.data_norm
         drift = min(steps * self.step, 1 / self.regularisation if self.regularisation else math.inf) * pull
         length = min(steps, 1 / max(1 - self.contraction**2, 1 / steps))
-        return min(self.design.radius, drift + FAR * self.step * self.noise * math.sqrt(self.design.dimension * length))
+        far = FAR * self.step * self.noise * math.sqrt(self.design.dimension * length)
+        return min(self.design.radius, math.hypot(*(self.start or (0.0,))) + drift + far)
 
     @property
     def rounding(self) -> float:
@@ -171,7 +198,8 @@ class NoisyProjectedSGD(RegressionMechanism):
         design, u, step = self.design, 2.0**-53, self.step
         error = gradient_error(design, 1, self.reach, u)
         longest = self.reach + step * (design.constants.lipschitz * design.data_norm + self.regularisation * self.reach)
-        return (step * error + arithmetic_error(design.dimension, self._far, longest, u)) * (1 + 2.0**-30)
+        onto = 0.0 if self.held_in is None else self.held_in.error(design.dimension) * self._far
+        return (step * error + arithmetic_error(design.dimension, self._far, longest, u) + onto) * (1 + 2.0**-30)
 
     @property
     def rounding_mu(self) -> float:
@@ -184,8 +212,8 @@ class NoisyProjectedSGD(RegressionMechanism):
 
     @property
     def _far(self) -> float:
-        """How far out a run may lie before it is brought into its box: a box takes no length away in proportion."""
-        return self.reach if self.box is None else 8 * self.reach
+        """How far out a run may lie before it is brought into its set, which takes no length away in proportion."""
+        return self.reach if self.held_in is None else 8 * self.reach
 
     def thesis_mu_at(self, index: ArrayLike) -> Floats:
         """Return the thesis' looser μ at each index, for one pass (Theorem 22)."""
@@ -215,6 +243,8 @@ class NoisyProjectedSGD(RegressionMechanism):
         public_steps: int = 0,
         box: float | None = None,
         public: Rows | None = None,
+        within: ConvexSet | None = None,
+        start: tuple[float, ...] | None = None,
     ) -> Self:
         """Return the mechanism with the least noise that keeps `target` for every record.
 
@@ -228,7 +258,7 @@ class NoisyProjectedSGD(RegressionMechanism):
         """
         check_design(design)
         mu = largest_keeping(GaussianProfile, target, high=1e6, name="mu")
-        unit = cls(design, n, 1.0, learning_rate, regularisation, epochs, public_steps, box, public)
+        unit = cls(design, n, 1.0, learning_rate, regularisation, epochs, public_steps, box, public, within, start)
         noise = max(unit.profile.mu / mu * (1 + 1e-12), _LEAST_NOISE * design.sensitivity(1.0))
         for _ in range(60):  # rounding weighs otherwise at another noise
             made = replace(unit, noise=noise)
@@ -278,9 +308,10 @@ class NoisyProjectedSGD(RegressionMechanism):
             "pull": self.regularisation,
             "steepest": self.design.constants.lipschitz,
             "radius": self._far,
-            "box": math.inf if self.box is None else self.box,
         }
-        W, device_X, device_y = jnp.zeros((chains, d)), jnp.asarray(X), jnp.asarray(y)
+        begin = np.zeros(d) if self.start is None else np.array(self.start)
+        W, device_X, device_y = jnp.tile(jnp.asarray(begin), (chains, 1)), jnp.asarray(X), jnp.asarray(y)
+        held_in = self.held_in
         source = CoupledNormals(rng) if is_secure(rng) else rng
         # A power of two: runs of many lengths share a few compiled programs.
         steps = order.size - 1
@@ -289,14 +320,15 @@ class NoisyProjectedSGD(RegressionMechanism):
             here = np.resize(order[first : min(first + block, steps)], block)
             noise = jnp.asarray(source.standard_normal((block, chains, d)))
             count = min(block, steps - first)
-            W = _run_block(self.design.loss, device_X, device_y, numbers, jnp.asarray(here), noise, count, W)
+            W = _run_block(self.design.loss, held_in, device_X, device_y, numbers, jnp.asarray(here), noise, count, W)
         last = _jit_drift(self.design.loss, device_X[order[-1]], device_y[order[-1]], numbers, W)
         wide = math.nextafter(self.step * self.noise, math.inf)
-        return np.asarray(_jit_inside(jnp.asarray(exact_normals(np.asarray(last), wide, rng)), numbers))
+        return np.asarray(_jit_inside(held_in, jnp.asarray(exact_normals(np.asarray(last), wide, rng)), numbers))
 
     def _parameters(self) -> dict[str, Any]:
         known = self.public
-        return {
+        more = {"within": self.within and self.within.to_dict(), "start": self.start and list(self.start)}
+        return {name: value for name, value in more.items() if value is not None} | {
             "noise": float(self.noise),
             "learning_rate": self.step,
             "regularisation": float(self.regularisation),
@@ -319,9 +351,10 @@ class NoisyProjectedSGD(RegressionMechanism):
         return replace(self, public=None).describe() if self.public is not None else super().describe()
 
 
-@partial(jax.jit, static_argnames=("loss",))
+@partial(jax.jit, static_argnames=("loss", "held_in"))
 def _run_block(
     loss: Loss,
+    held_in: ConvexSet | None,
     X: jax.Array,
     y: jax.Array,
     n: dict[str, jax.Array],
@@ -334,7 +367,7 @@ def _run_block(
 
     def body(k: jax.Array, W: jax.Array) -> jax.Array:
         moved = drift(loss, X[order[k]], y[order[k]], n, W) - n["step"] * n["noise"] * noise[k]
-        return _inside(moved, n)
+        return _inside(held_in, moved, n)
 
     moved: jax.Array = jax.lax.fori_loop(0, count, body, W)
     return moved
@@ -346,13 +379,13 @@ def drift(loss: Loss, x: jax.Array, label: jax.Array, n: dict[str, jax.Array], W
     Slopes are held to the Lipschitz constant so that the sensitivity is a fact. A clipped rising slope still rises and
     is no steeper, so that the loss stays convex and as smooth.
     """
-    slope = held(loss.slope(W @ x, label), n["steepest"])
-    return W - n["step"] * (slope[:, None] * x + n["pull"] * W)
+    return W - n["step"] * (loss.gradients(x[None], label[None], W, n["steepest"]) + n["pull"] * W)
 
 
-def _inside(W: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
+def _inside(held_in: ConvexSet | None, W: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
     norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
-    return jnp.clip(jnp.where(norm > n["radius"], W * (n["radius"] / norm), W), -n["box"], n["box"])
+    W = jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)
+    return W if held_in is None else held_in.project(W)
 
 
-_jit_drift, _jit_inside = jax.jit(drift, static_argnums=0), jax.jit(_inside)
+_jit_drift, _jit_inside = jax.jit(drift, static_argnums=0), jax.jit(_inside, static_argnums=0)

@@ -129,7 +129,7 @@ def answers_left(purse: PrivacyFilter, profile: Profile, error: float = 0.05) ->
     """
     if not isinstance(purse, PrivacyFilter):
         raise IncompatibleNotions(f"expected a filter such as PrivacyFilter(PureDP(1.0)). Got {shown(purse)}")
-    price, cost = purse.cost(one_guess(error)), purse.cost(profile)
+    price, cost = purse.cost(one_guess(error).about(purse.budget.relation)), purse.cost(profile)
     if math.isinf(cost):
         return 0.0
     left = Fraction(price) - sum(map(Fraction, purse.costs), Fraction(0))

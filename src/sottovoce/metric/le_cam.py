@@ -9,9 +9,9 @@ import numpy as np
 from scipy import optimize
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, real
+from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 
-__all__ = ["Hulls", "guess_error_of_sets"]
+__all__ = ["Hulls", "guess_error_of_sets", "table_error"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,35 @@ def guess_error_of_sets(separation: float, first: Any, second: Any) -> tuple[flo
     apart = np.abs(weights[0] @ laws[0] - weights[1] @ laws[1]).sum() / 2
     total_variation = min(float(apart) * (1 + 1e-12) + 1e-15, 1.0)
     return real("separation", separation) / 2 * (1 - total_variation), Hulls(weights[0], weights[1], total_variation)
+
+
+def table_error(records: int, total_variation: float) -> float:
+    r"""Return how many records any guess at the whole table has wrong at least, on average over tables of coin tosses.
+
+    For each record Lemma 8 with mixtures: the tables in which it has the one value, against those in which it has the
+    other, the rest tossed alike in both. Mixtures lie no farther apart than the farthest two neighbours, so each record
+    is wrong with probability ≥ (1 − TV)/2, and these add up (Assouad):
+
+    .. math:: \mathbb E\,\rho(\hat x, x) \ge \tfrac n2\,(1 - \mathrm{TV}).
+
+    It is n times what two neighbours alone say (`guess_error` at distance 1), and holds for any two values of a record.
+
+    Parameters
+    ----------
+    records
+        n.
+    total_variation
+        Of all the answers together, over the worst two neighbours: `delta(0)` of their profile, or an upper bound.
+
+    Examples
+    --------
+    >>> table_error(1000, 0.1)
+    450.0
+    """
+    tv = real("total_variation", total_variation)
+    if tv > 1:
+        raise InvalidValue(f"total_variation must be <= 1. Got {tv}")
+    return whole("records", records) * (1 - tv) / 2
 
 
 def _laws(rows: Any) -> Floats:

@@ -114,19 +114,21 @@ class BetaPairs:
 
     a, b are the weighted prior parameters, w = `step` the data weight, N = `others` how many other records sit in the
     two touched cells: n-1 for one proportion, 0 for three categories or more. With ``whole=False`` records may be
-    fractions and s runs over the interval [0, N]; the bound is then above the supremum, by less than a relative 1e-6.
+    fractions, so may N, and s runs over the interval [0, N]; the bound is then above the supremum, by less than a
+    relative 1e-6.
     """
 
     family: ClassVar[str] = "beta"
     a: float
     b: float
     step: float
-    others: int = 0
+    others: float = 0
     whole: bool = True
 
     def __post_init__(self) -> None:
         _positive(self, "a", "b", "step")
-        object.__setattr__(self, "others", whole("others", self.others, floats=True))
+        others = whole("others", self.others, floats=True) if self.whole else real("others", self.others)
+        object.__setattr__(self, "others", others)
 
     @property
     def sharp(self) -> bool:

@@ -84,6 +84,7 @@ class Design:
             raise InvalidValue(f"loss must be a Loss. Got {self.loss!r}")
         positive("data_norm", self.data_norm, high=_LARGEST)
         positive("radius", self.radius, high=math.inf)
+        self.loss.check(self.dimension, self.data_norm)
         reading = self.reading  # which checks the rest
         object.__setattr__(self, "missing", reading.missing)
         if not math.isfinite(self.constants.lipschitz * self.constants.curvature):

@@ -19,7 +19,7 @@ from sottovoce.privacy.randomness import is_secure
 from sottovoce.readings.rows import scale_down
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
-from sottovoce.regression.losses import Loss, held
+from sottovoce.regression.losses import Loss
 from sottovoce.regression.placement import Placed, Placement, place
 from sottovoce.regression.rounding import ball_of, rounded_normals
 
@@ -27,8 +27,6 @@ __all__ = ["check_range", "run_chains"]
 
 _BLOCK = 1 << 21
 """Normal draws made on the host at a time."""
-
-_matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)  # else GPUs round float32 products to 10 bits
 
 
 def run_chains(
@@ -126,11 +124,8 @@ def check_range(design: Design, n: int, chain: Chain, data_weight: float, dtype:
 
 
 def _gradient(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: jax.Array) -> jax.Array:
-    """Return Σ∇ℓ for each chain, slopes held to the Lipschitz constant so that the sensitivity is a fact.
-
-    Clipping a rising slope leaves it rising and no steeper, so the loss stays convex and as smooth.
-    """
-    return _matmul(held(loss.slope(_matmul(X, W.T), y[:, None]), steepest).T, X)
+    """Return Σ∇ℓ for each chain."""
+    return loss.gradients(X, y, W, steepest)
 
 
 def _mean(W: jax.Array, gradient: jax.Array, centre: jax.Array, n: dict[str, jax.Array]) -> jax.Array:

@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -41,13 +42,17 @@ __all__ = [
 _BINARY = (-1.0, 1.0)
 _HUGE = sys.float_info.max
 _HERE = "sottovoce.regression"
+_ULPS = 32.0
+"""Units in the last place by which the slope of a loss may be off: of exp, log and what is made of them."""
+_matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)  # else GPUs round float32 products to 10 bits
 LOSSES = Registry(
     "loss",
     {
         name: f"{_HERE}.losses:{name}"
         for name in ("Logistic", "Probit", "ComplementaryLogLog", "Poisson", "SmoothedHinge", "Squared", "Huber")
     }
-    | {"CustomLoss": f"{_HERE}.custom_loss:CustomLoss", "Softmax": f"{_HERE}.softmax:Softmax"},
+    | {"CustomLoss": f"{_HERE}.custom_loss:CustomLoss", "Softmax": f"{_HERE}.softmax:Softmax"}
+    | {"Potential": f"{_HERE}.potential:Potential"},
     "sottovoce.losses",
 )
 """Every kind of loss by its word."""
@@ -55,11 +60,12 @@ LOSSES = Registry(
 
 @dataclass(frozen=True)
 class Constants:
-    """On |t| ≤ reach: |ℓ'| ≤ `lipschitz`, 0 ≤ ℓ'' ≤ `curvature`, max ℓ − min ℓ ≤ `spread`."""
+    """On |t| ≤ reach: |ℓ'| ≤ `lipschitz`, `convexity` ≤ ℓ'' ≤ `curvature`, max ℓ − min ℓ ≤ `spread`."""
 
     lipschitz: float
     curvature: float
     spread: float
+    convexity: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,11 @@ class Loss(ABC):
         """What the loss is called."""
         return type(self).__name__
 
+    @property
+    def gap(self) -> float:
+        """How far, at most, the loss lies below the one that it stands for; 0 where it stands for itself."""
+        return 0.0
+
     @abstractmethod
     def value(self, t: jax.Array, y: jax.Array) -> jax.Array:
         """Return ℓ(t, y), element by element."""
@@ -114,6 +125,22 @@ class Loss(ABC):
         """Return ∂ℓ/∂t, element by element."""
         slope: jax.Array = jax.grad(lambda u: self.value(u, y).sum())(t)
         return slope
+
+    def check(self, dimension: int, data_norm: float) -> None:
+        """Raise `InvalidValue` where the loss does not suit rows of so many entries and such a norm."""
+        del dimension, data_norm
+
+    def gradients(self, X: jax.Array, y: jax.Array, W: jax.Array, steepest: Any) -> jax.Array:
+        """Return Σ∇ℓ over the rows of X at every row of W, slopes held so that the sensitivity is a fact.
+
+        Clipping a rising slope leaves it rising and no steeper, so the loss stays convex and as smooth.
+        """
+        return _matmul(held(self.slope(_matmul(X, W.T), y[:, None]), steepest).T, X)
+
+    def gradient_error(self, dimension: int, norm: float, constants: Constants, radius: float, u: float) -> float:
+        """Return by how much the computed gradient of one row may be off, within a ball, in arithmetic of unit u."""
+        predictor = dimension * u / (1 - dimension * u) * norm * radius if dimension * u < 0.5 else math.inf
+        return norm * min(constants.curvature * predictor + _ULPS * u * constants.lipschitz, 2 * constants.lipschitz)
 
     @abstractmethod
     def constants(self, reach: float) -> Constants:
@@ -234,6 +261,11 @@ class SmoothedHinge(Loss):
 
     def __post_init__(self) -> None:
         positive("smoothing", self.smoothing)
+
+    @property
+    def gap(self) -> float:
+        """γ/2: it is the hinge's Moreau envelope."""
+        return self.smoothing / 2
 
     def value(self, t: jax.Array, y: jax.Array) -> jax.Array:
         """Return 0, (1−yt)²/(2γ) or 1 − yt − γ/2."""

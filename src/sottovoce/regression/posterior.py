@@ -58,12 +58,16 @@ class RegressionMechanism(Mechanism):
     forecasts: ClassVar[bool] = False
     many_classes: ClassVar[bool] = False
     """Whether it serves a softmax of several predictors."""
+    any_loss: ClassVar[bool] = False
+    """Whether it serves a loss of the parameters that is none of a linear predictor."""
     system: Design
 
     def __post_init__(self) -> None:
         check_design(self.system)
         if not self.many_classes and self.system.loss.word == "Softmax":
             raise InvalidValue(f"a {self.word} has two classes; for more use 'filtered'")
+        if not self.any_loss and self.system.loss.word == "Potential":
+            raise InvalidValue(f"a {self.word} needs a loss of a linear predictor; chains and SGD take any")
         whole("n", self.n, 1)
         super().__post_init__()
 
@@ -125,6 +129,7 @@ class _Chains(RegressionMechanism):
         leaves it out and is unproven: a release is refused unless accepted.
     """
 
+    any_loss: ClassVar[bool] = True
     prior_precision: float
     data_weight: float
     draws: int = 1

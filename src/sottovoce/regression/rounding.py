@@ -20,8 +20,6 @@ __all__ = ["FAR", "arithmetic_error", "ball_of", "gradient_error", "rounded_norm
 
 FAR = 256.0
 """Where the design has no ball, chains are kept within this many standard deviations √(d/m) of their prior."""
-_SLOPE = 32.0
-"""Units in the last place by which the slope of a loss may be off: of exp, log and what is made of them."""
 _NORMAL = 2.0**-47
 """How far, relative to its length, a computed normal vector may lie from the ideal one it is coupled with."""
 
@@ -53,10 +51,8 @@ def step_error(design: Design, n: int, data_weight: float, convexity: float, ste
 
 def gradient_error(design: Design, n: int, radius: float, u: float) -> float:
     """Return by how much a computed sum of n gradients may be off within a ball, added up in any order."""
-    c, B, curvature = design.data_norm, design.constants.lipschitz, design.constants.curvature
-    predictor = _gamma(design.dimension, u) * c * radius
-    slope = min(curvature * predictor + _SLOPE * u * B, 2 * B)
-    return n * c * slope + _gamma(n + 2, u) * n * c * B
+    one = design.loss.gradient_error(design.dimension, design.data_norm, design.constants, radius, u)
+    return n * one + _gamma(n + 2, u) * n * design.data_norm * design.constants.lipschitz
 
 
 def arithmetic_error(dimension: int, radius: float, longest: float, u: float) -> float:

@@ -183,25 +183,42 @@ class ExponentialFamily(Conjugate):
 
     def worst(self, n: int, order: float, data_weight: float = 1.0, prior_weight: float = 1.0) -> Worst:
         """Return what the search finds at one order, n ≥ 1."""
+        search = self._search(n, *check_weights(data_weight, prior_weight))
+        return self._found(search, [real("order", order, above=1.0)])[0]
+
+    def _found(self, search: _Search, orders: list[float]) -> list[Worst]:
         from flint import ctx  # noqa: PLC0415 - only a search needs it
 
-        search = self._search(n, *check_weights(data_weight, prior_weight))
         before, ctx.prec = ctx.prec, self.bits
         try:
-            return search.worst(real("order", order, above=1.0))
+            return [search.worst(order) for order in orders]
         finally:
             ctx.prec = before
 
+    def profile_within(self, n: int, distance: float, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
+        """Return the profile for data sets that differ in one record, whose statistic moves by `distance` at most.
+
+        The differing record may then lie anywhere: what was fixed at an end of its range joins the search.
+        """
+        search = self._search(n, *check_weights(data_weight, prior_weight))
+        step = min(Fraction(data_weight) * Fraction(real("distance", distance)), search.last - search.first)
+        near = replace(
+            search, low=search.low + search.first, high=search.high + search.last - step, first=Fraction(0), last=step
+        )
+        return self._claimed(near)
+
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
-        pole = self.lambda_star(n, data_weight, prior_weight)
-        if self._search(n, data_weight, prior_weight).bent():
+        return self._claimed(self._search(n, data_weight, prior_weight))
+
+    def _claimed(self, search: _Search) -> Profile:
+        if search.bent():
             raise InvalidValue(f"the normalizer of {self.word} is not convex, so it is none; check its formula")
-        if math.isfinite(pole):
-            near = [1 + (pole - 1) * share for share in self.approach]
+        if math.isfinite(search.pole):
+            near = [1 + (search.pole - 1) * share for share in self.approach]
             orders = sorted({*(o for o in self.orders if o < near[0]), *near})
         else:
             orders = list(self.orders)
-        found = [self.worst(n, order, data_weight, prior_weight) for order in orders]
+        found = self._found(search, orders)
         kept = [one for one in found if math.isfinite(one.bound)]
         claims: list[Profile] = []
         if kept:
@@ -209,18 +226,20 @@ class ExponentialFamily(Conjugate):
             bounds = np.minimum.accumulate([one.bound for one in kept][::-1])[::-1]
             claims.append(RenyiProfile(tuple(one.order for one in kept), tuple(np.maximum(bounds, 0.0).tolist())))
         if self.natural is not None:
-            claims.append(BoundedRangeProfile(self.window(data_weight)))
+            claims.append(BoundedRangeProfile(self._window(search.last - search.first)))
         if not claims:
             raise InvalidValue(f"no bound on {self.word} was found: its normalizer is no finite ball where it must be")
         return claims[0] if len(claims) == 1 else LeastProfile(tuple(claims))
 
     def window(self, data_weight: float = 1.0) -> float:
         """Return w·(S_high − S_low)·(η_high − η_low), the width of the privacy loss; infinite where η has no bounds."""
+        low, high = self.reading.low, self.reading.high  # type: ignore[attr-defined]
+        return self._window(Fraction(data_weight) * (Fraction(high) - Fraction(low)))
+
+    def _window(self, moved: Fraction) -> float:
         if self.natural is None:
             return math.inf
-        low, high = self.reading.low, self.reading.high  # type: ignore[attr-defined]
-        spread = Fraction(self.natural[1]) - Fraction(self.natural[0])
-        return ceil_float(Fraction(data_weight) * (Fraction(high) - Fraction(low)) * spread)
+        return ceil_float(moved * (Fraction(self.natural[1]) - Fraction(self.natural[0])))
 
     def worst_pairs(
         self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0

@@ -14,10 +14,11 @@ __all__ = ["CheckResult", "all_checks", "known_checks", "run_check"]
 _IDEAS = (
     *("divergences", "samplers", "exactness", "noise", "calibration", "accounting"),
     *("spending", "ledgers", "secrecy", "local", "latent", "readings", "answers", "registered", "chains"),
-    *("looks", "predictions", "tables", "rounding", "relations", "secrets_kept", "persons", "enumerated"),
+    *("looks", "predictions", "tables", "rounding", "relations", "secrets_kept", "persons", "enumerated", "lines"),
 )
 _NEEDS = {
     "chains": ("jax", "sklearn"),
+    "lines": ("jax",),
     "looks": ("jax", "formulaic"),
     "predictions": ("jax",),
     "rounding": ("jax",),

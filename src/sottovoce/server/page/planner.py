@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sottovoce.metric.distinguishability import answers_left, best_guess, one_guess
+from sottovoce.metric.le_cam import table_error
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.profile import Profile
@@ -198,6 +199,7 @@ def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[
         "fits": fits,
         "yours": None if remaining["yours"] is None else _fits(purse_of(remaining["yours"]), profile),
         "guess": best_guess(one),
+        "table": 1 - table_error(1, best_guess(one.replacing() if one.relation.hides_n else one) * 2 - 1),
         "error": ERROR,
         "spent": spent,
         "picture": rail(

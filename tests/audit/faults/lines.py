@@ -1,0 +1,82 @@
+"""Faults of minibatches, near neighbours, Gibbs posteriors, chains' distances, couplings and declared constants."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from audit.faults import Patch, fault
+from sottovoce.amplification import convex_sets, densities
+from sottovoce.amplification.minibatch import MinibatchSGD
+from sottovoce.metric import approximate
+from sottovoce.regression import gibbs_rules, nearness, potential
+
+MINIBATCHES, NEAR = "minibatches cost their curve", "near neighbours cost what is claimed"
+GIBBS, CHAINS = "Gibbs posteriors cost what is claimed", "a chain is as near as it says"
+COUPLINGS, WORD = "couplings of densities cover the divergence", "no projection or constant is taken at its word"
+
+
+@fault("a record of a minibatch that comes, and none that goes", "minibatch SGD", MINIBATCHES)
+def _half_mu(patch: Patch) -> None:
+    honest = MinibatchSGD.mu.fget
+    patch.setattr(MinibatchSGD, "mu", property(lambda self: honest(self) / 2))
+
+
+@fault("gradients of a minibatch divided by all records in the claim", "minibatch SGD", MINIBATCHES)
+def _all_records(patch: Patch) -> None:
+    honest = MinibatchSGD.mu.fget
+    patch.setattr(MinibatchSGD, "mu", property(lambda self: honest(self) * self.batch / self.n))
+
+
+@fault("near shares hidden among records that are not there", "near neighbours", NEAR)
+def _crowd(patch: Patch) -> None:
+    honest = approximate._near_shares
+    patch.setattr(approximate, "_near_shares", lambda system, n, *rest: honest(system, 100 * n, *rest))
+
+
+@fault("a distance taken for its half", "near neighbours", NEAR)
+def _half_way(patch: Patch) -> None:
+    honest = approximate.profile_within
+    patch.setattr(approximate, "profile_within", lambda system, n, distance: honest(system, n, distance / 2))
+
+
+@fault("the slope of one record, not the difference of two", "Gibbs posteriors", GIBBS)
+def _one_slope(patch: Patch) -> None:
+    honest = gibbs_rules.gibbs_profile
+    patch.setattr(gibbs_rules, "gibbs_profile", lambda b, L, m, **more: honest(b, L / 2, m, **more))
+
+
+@fault("convexity of the loss counted twice", "Gibbs posteriors", GIBBS)
+def _twice(patch: Patch) -> None:
+    honest = gibbs_rules.gibbs_profile
+    patch.setattr(gibbs_rules, "gibbs_profile", lambda b, L, m, *, n, **more: honest(b, L, m, n=2 * n, **more))
+
+
+@fault("the smoothing of a kink forgotten", "distance of a chain", CHAINS)
+def _no_gap(patch: Patch) -> None:
+    honest = nearness.chain_distance
+    patch.setattr(nearness, "chain_distance", lambda chain, d, pull, gap: honest(chain, d, pull))
+
+
+@fault("a chain of any length taken for a converged one", "distance of a chain", CHAINS)
+def _converged(patch: Patch) -> None:
+    from dataclasses import replace
+
+    honest = nearness.chain_distance
+    patch.setattr(
+        nearness, "chain_distance", lambda chain, *rest, **more: honest(replace(chain, n_steps=9**9), *rest, **more)
+    )
+
+
+@fault("every point coupled with itself", "couplings of densities", COUPLINGS)
+def _stay(patch: Patch) -> None:
+    patch.setattr(densities._Coupling, "to", lambda self, x: (Fraction(x), Fraction(x)))
+
+
+@fault("projections taken at their word", "convex sets", WORD)
+def _any_map(patch: Patch) -> None:
+    patch.setattr(convex_sets, "_spot_check", lambda own: None)
+
+
+@fault("constants of a loss taken at their word", "losses of one's own", WORD)
+def _any_constant(patch: Patch) -> None:
+    patch.setattr(potential, "_spot_check", lambda loss, dimension: None)
