@@ -26,6 +26,7 @@ __all__ = ["Store", "Transaction", "is_drivers", "read_url"]
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
+_NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
 
 _Place = tuple[int, int]
 """The device and the inode of a file: what stays the same when its names change."""
@@ -124,9 +125,12 @@ class Transaction:
         row = self.row(f"{_SELECT} {which}", *values)
         return None if row is None else Event(*row)
 
-    def events(self) -> Iterator[Event]:
-        """Return every event, in order."""
-        return (Event(*row) for row in self.run(f"{_SELECT} ORDER BY sequence"))
+    def batches(self, after: int) -> Iterator[list[Event]]:
+        """Return every event after one, in order, some thousands at a time: memory does not grow with their number."""
+        last = after or -(2**63)  # a forged event before the first is an event too
+        while rows := self.run(_NEXT, last).fetchall():
+            yield [Event(*row) for row in rows]
+            last = rows[-1][0]
 
 
 @functools.cache
