@@ -36,7 +36,7 @@ def price(budget: Budget, profile: Profile) -> float:
 
 def what_is_left(budget: Budget, spent: Fraction) -> Promise:
     """Return what is left of a budget, as a promise of its kind, rounded down."""
-    return _drawn_down(budget, spent).remaining()
+    return _fixed_filter(budget.promise, budget.filter["order"]).remaining_after(spent)
 
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:

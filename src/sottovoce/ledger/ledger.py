@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -110,7 +110,7 @@ class Ledger:
 
     @property
     def opened(self) -> tuple[Head, Head]:
-        """From where to where opening verified it: a checkpoint's head, the empty one where it was all, and the last."""
+        """From where to where opening verified it: a checkpoint's head, or the empty one, and the last head."""
         return self._since, self._opened
 
     def close(self) -> None:
@@ -174,8 +174,12 @@ class Ledger:
 
     def spent(self, budget: Budget) -> Fraction:
         """Return exactly what was spent, in the filter's units."""
+        return self.totals([budget])[0]
+
+    def totals(self, budgets: Sequence[Budget]) -> list[Fraction]:
+        """Return exactly what was spent of each budget, at one moment."""
         with self._store.transaction(write=False) as transaction:
-            return queries.spent(transaction, budget.id)
+            return [queries.spent(transaction, budget.id) for budget in budgets]
 
     def last_cost(self, budget: Budget) -> float | None:
         """Return what the last entry that was not given up cost a budget; a whole is charged what its parts are."""

@@ -198,7 +198,7 @@ class Store:
             cursor = connection.cursor()
             if begin := self._begin(write=write):
                 cursor.execute(begin)
-            self._check_files(connection)
+            self._check_files(connection, logs=not write)
             transaction = Transaction(cursor, self._engine.dialect)
             yield transaction
             if write:
@@ -243,18 +243,19 @@ class Store:
     def _beside(self) -> list[_Place | None]:
         return [_place(_look(log)) for log in self._logs]
 
-    def _check_files(self, connection: Any) -> None:
+    def _check_files(self, connection: Any, *, logs: bool = True) -> None:
         """Refuse to go on where the ledger's path leads to another file than the one that is open.
 
         An open file outlives its name: what is spent in a file that was removed or replaced is seen by nobody else.
-        The same goes for the log, where new transactions are, and for its index, where writers lock each other out.
+        The same goes for the log, where new transactions are, and for its index, where writers lock each other out;
+        whoever writes looks at those once it is durable, before anything is told.
         """
         if self.path is None:
             return
         try:
             found = _look(self._given)
             if self._swapped is None:
-                self._swapped = self._swap(connection, _place(found))
+                self._swapped = self._swap(connection, _place(found), logs=logs)
         except OSError as error:
             raise LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}") from None
         if self._swapped is not None:
@@ -267,10 +268,12 @@ class Store:
                 "what is spent under one is not seen under another. Remove all names but one"
             )
 
-    def _swap(self, connection: Any, found: _Place | None) -> str | None:
+    def _swap(self, connection: Any, found: _Place | None, *, logs: bool) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
         if found != self._file:
             return f"the ledger {self.name} was {'removed' if found is None else 'replaced by another file'}"
+        if not logs:
+            return None
         for suffix, known, now in zip(_SUFFIXES, connection.info["beside"], self._beside(), strict=True):
             if known != now:
                 return f"the file {suffix} of the ledger {self.name} was {'removed' if now is None else 'replaced'}"

@@ -42,6 +42,8 @@ _POINTS = 9
 """Gauss points of the noise that a forecast averages over."""
 _IMAGINED = 8
 """Imagined releases of a vector that a forecast averages over."""
+_REMEMBERED = 256
+"""Of how many noisy totals the posterior is kept."""
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 
 
@@ -267,7 +269,18 @@ class NoisyStatistics(Mechanism):
             return aware
         if isinstance(system, ClippedSystem):
             return self._clipped.posterior(float(noisy[0]))
-        return latent_total(system, reading, self.n, float(noisy[0]), noise=self._steps, grid=self.grid)
+        total = float(noisy[0])
+        found = self._known.get(total)
+        if found is None:
+            found = latent_total(system, reading, self.n, total, noise=self._steps, grid=self.grid)
+            if len(self._known) < _REMEMBERED:
+                self._known[total] = found
+        return found
+
+    @cached_property
+    def _known(self) -> dict[float, Distribution]:
+        """The posteriors of noisy totals, worked out once each: they follow from what was released."""
+        return {}
 
     @cached_property
     def _clipped(self) -> ClippedTotal:

@@ -16,7 +16,7 @@ SWAPPED, RESTORED = "a swapped ledger charges nothing", "an anchor elsewhere fin
 
 @fault("the ledger's path trusted once it is open", "ledger", SWAPPED)
 def _trusted(patch: Patch) -> None:
-    patch.setattr(Store, "_check_files", lambda self, connection: None)
+    patch.setattr(Store, "_check_files", lambda self, connection, **_: None)
 
 
 @fault("the log's file not looked at", "ledger", SWAPPED)
