@@ -254,6 +254,21 @@ class NoisyStatistics(Mechanism):
         noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
         if isinstance(self.system, NoisySystem):
             return self.system.through_blocks(self.n, noisy, self.noises, secure_rng() if rng is None else rng)
+        if noisy.size > 1:
+            return self._through_noise(noisy)
+        total = float(noisy[0])
+        if total not in self._known and len(self._known) < _REMEMBERED:
+            noisy = noisy.copy()
+            noisy.setflags(write=False)
+            self._known[total] = self._through_noise(noisy)
+        return self._known.get(total) or self._through_noise(noisy)
+
+    @cached_property
+    def _known(self) -> dict[float, NoisyPosterior]:
+        """The posteriors of noisy totals, worked out once each: they follow from what was released."""
+        return {}
+
+    def _through_noise(self, noisy: Any) -> NoisyPosterior:
         statistics = self.reading.statistics(self.n, self.reading.project(self.n, noisy))
         plug_in = self.system.posterior(statistics)
         aware = self._noise_aware(noisy) if self.n else plug_in
@@ -269,18 +284,7 @@ class NoisyStatistics(Mechanism):
             return aware
         if isinstance(system, ClippedSystem):
             return self._clipped.posterior(float(noisy[0]))
-        total = float(noisy[0])
-        found = self._known.get(total)
-        if found is None:
-            found = latent_total(system, reading, self.n, total, noise=self._steps, grid=self.grid)
-            if len(self._known) < _REMEMBERED:
-                self._known[total] = found
-        return found
-
-    @cached_property
-    def _known(self) -> dict[float, Distribution]:
-        """The posteriors of noisy totals, worked out once each: they follow from what was released."""
-        return {}
+        return latent_total(system, reading, self.n, float(noisy[0]), noise=self._steps, grid=self.grid)
 
     @cached_property
     def _clipped(self) -> ClippedTotal:
