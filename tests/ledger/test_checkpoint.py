@@ -285,8 +285,8 @@ def forge(url: str, kind: str, content: dict[str, Any], **columns: Any) -> None:
     with engine.begin() as connection:
         count, last = connection.execute(sa.text("SELECT count, hash FROM sottovoce_head")).one()
         event = next_event(Head(count, last), kind, content, **columns)
-        values = ", ".join(f":{name}" for name in vars(event))
-        connection.execute(sa.text(f"INSERT INTO {EVENTS} VALUES ({values})"), dict(vars(event)))
+        values = ", ".join(f":{name}" for name in event._fields)
+        connection.execute(sa.text(f"INSERT INTO {EVENTS} VALUES ({values})"), event._asdict())
         connection.execute(
             sa.text("UPDATE sottovoce_head SET count = :n, hash = :h"), {"n": event.sequence, "h": event.hash}
         )

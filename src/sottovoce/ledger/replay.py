@@ -56,7 +56,7 @@ class Replay:
             "head": [self.head.count, self.head.hash],
             "version": self.version,
             "layout": self.layout,
-            "events": [list(vars(event).values()) for event in self.leaned_on.values()],
+            "events": [list(event) for event in self.leaned_on.values()],
             "spent": {str(budget): str(total) for budget, total in self.spent.items()},
             "noted": self._noted,
         }

@@ -112,7 +112,7 @@ class Transaction:
     def append(self, kind: str, content: dict[str, Any], **columns: Any) -> None:
         """Write the event that follows the head, and move the head."""
         event = next_event(self.head, kind, content, **columns)
-        self.run(_INSERT, *vars(event).values())
+        self.run(_INSERT, *event)
         self.head = Head(event.sequence, event.hash)
 
     def finish(self) -> None:
