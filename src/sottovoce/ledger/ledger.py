@@ -136,6 +136,12 @@ class Ledger:
         """
         return self._replay(anchor, forget=True).head
 
+    def leave_checkpoint(self) -> Head:
+        """Check everything, as `verify`, and leave a checkpoint however short the ledger is."""
+        replay = self._replay(forget=True)
+        self._checkpoints.write(replay.state())
+        return replay.head
+
     def budgets(self) -> list[Budget]:
         """Return every budget, oldest first."""
         return [self._remember(budget) for budget in self._replay_quickly()[0].budgets.values()]

@@ -37,6 +37,11 @@ def _once(patch: Patch) -> None:
     patch.setattr(Ledger, "note", lambda self, name, head: None if self.noted(name).count else honest(self, name, head))
 
 
+@fault("a checkpoint's seal not looked at", "ledger", "a forged checkpoint opens no ledger")
+def _unsealed(patch: Patch) -> None:
+    patch.setattr("sottovoce.ledger.checkpoint.hmac.compare_digest", lambda seal, other: True)
+
+
 @fault("a cost below zero charged", "ledger", "no cost below zero is charged")
 def _gift(patch: Patch) -> None:
     patch.setattr(
