@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import statistics
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from benchmarks.timing import show
 from sottovoce.server.config import Config
-from support.crowd import Outcome, crowd, running
+from support.crowd import Outcome, RunningServer, crowd, running
 from support.offices import SMOKERS, token_for, write_office
 from support.postgres import running_server, why_no_server
 
@@ -65,29 +67,58 @@ def office(folder: Path, covers: int, url: str | None = None) -> tuple[Config, l
     return config, [token_for(config, name) for name in ANALYSTS]
 
 
-def row(name: str, outcome: Outcome, per_second: float) -> list[str]:
-    spread = statistics.quantiles(outcome.seconds, n=100)
-    rate = outcome.told["answered"] / outcome.took
-    return [name, f"{rate:,.0f}", f"{1000 * spread[49]:,.0f}", f"{1000 * spread[98]:,.0f}", f"{rate / per_second:.2f}"]
+@dataclass(frozen=True)
+class Measured:
+    """What a crowd was told, and what answering took of the processor."""
+
+    outcome: Outcome
+    busy: float
+
+    @property
+    def rate(self) -> float:
+        return self.outcome.told["answered"] / self.outcome.took
+
+    @property
+    def each(self) -> float:
+        """Milliseconds of processor time an answer."""
+        return 1000 * self.busy / max(1, self.outcome.told["answered"])
+
+    def row(self, name: str, bare: Measured) -> list[str]:
+        spread = statistics.quantiles(self.outcome.seconds, n=100)
+        times = [f"{1000 * spread[49]:,.0f}", f"{1000 * spread[98]:,.0f}"]
+        ratios = [f"{self.rate / bare.rate:.2f}", f"{self.each:.2f}", f"{bare.each / self.each:.2f}"]
+        return [name, f"{self.rate:,.0f}", *times, *ratios]
+
+
+def measured(servers: list[RunningServer], tokens: list[str], clients: int, seconds: float, **options: str) -> Measured:
+    """Let a crowd loose for some seconds, after a moment in which the first questions are built."""
+    crowd(servers, tokens, SMOKERS, clients=4, seconds=1.0, **options)
+    before = sum(_busy(server) for server in servers)
+    outcome = crowd(servers, tokens, SMOKERS, clients=clients, seconds=seconds, name="timed", **options)
+    return Measured(outcome, sum(_busy(server) for server in servers) - before)
+
+
+def _busy(server: RunningServer) -> float:
+    """Return the processor seconds of a server's process so far."""
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def speed(folder: Path, *, clients: int, seconds: float) -> None:
     """Print answers a second and percentiles, ours and the bare endpoint's."""
-    rows = []
     (folder / "bare").mkdir()
     config, tokens = office(folder / "bare", 10)
     with running(config, script=BARE) as servers:
-        bare = crowd(servers, tokens, SMOKERS, clients=clients, seconds=seconds, path="/ask")
-    per_second = bare.told["answered"] / bare.took
-    rows.append(row("bare FastAPI, one durable insert", bare, per_second))
+        bare = measured(servers, tokens, clients, seconds, path="/ask")
+    rows = [bare.row("bare FastAPI, one durable insert", bare)]
     for processes in (1, 2):
         place = folder / f"speed{processes}"
         place.mkdir()
         config, tokens = office(place, 10**6)
         with running(config, processes) as servers:
-            ours = crowd(servers, tokens, SMOKERS, clients=clients, seconds=seconds)
-        rows.append(row(f"sottovoce serve, {processes} process{'es' * (processes > 1)}, SQLite", ours, per_second))
-    columns = ("", "answers a second", "median ms", "p99 ms", "ratio to bare")
+            ours = measured(servers, tokens, clients, seconds)
+        rows.append(ours.row(f"sottovoce serve, {processes} process{'es' * (processes > 1)}, SQLite", bare))
+    columns = ("", "answers a second", "median ms", "p99 ms", "ratio to bare", "processor ms each", "ratio to bare")
     show(f"{clients} clients for {seconds:g} s on loopback", columns, rows)
 
 

@@ -58,7 +58,7 @@ def test_any_changed_column_is_found_and_named(change: dict[str, object], said: 
     event = next_event(head, "commit", content, budget=1, entry=1, key="k", spent="0", value=value)
     assert unsealed(head, event) == content
     with pytest.raises(LedgerCorrupt, match=said):
-        unsealed(head, Event(**(vars(event) | change)))
+        unsealed(head, Event(**(event._asdict() | change)))
 
 
 def test_an_event_of_another_chain_does_not_fit() -> None:

@@ -25,11 +25,11 @@ def together(ledger: Ledger, works: list[Callable[[], Any]], monkeypatch: pytest
     begun, go = threading.Event(), threading.Event()
     honest = Store._check_files
 
-    def held(store: Store, connection: Any) -> None:
+    def held(store: Store, connection: Any, **options: Any) -> None:
         if not begun.is_set():
             begun.set()
             go.wait(30)
-        honest(store, connection)
+        honest(store, connection, **options)
 
     def run(i: int) -> None:
         try:

@@ -144,10 +144,11 @@ def crowd(
     seconds: float = 600.0,
     path: str = "/api/v1/datasets/patients/ask",
     kill_after: int | None = None,
+    name: str = "",
 ) -> Outcome:
     """Let clients ask until they are refused or the time is over; one whose line breaks asks again under its key.
 
-    After `kill_after` answers the first server is killed with SIGKILL.
+    After `kill_after` answers the first server is killed with SIGKILL. Keys begin with `name`.
     """
     outcome, start = Outcome(), time.monotonic()
     ports = [server.port for server in servers]
@@ -159,7 +160,7 @@ def crowd(
             count += 1
             head = (
                 f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tokens[number % len(tokens)]}\r\n"
-                f"Content-Type: application/json\r\nIdempotency-Key: {number}-{count}\r\n"
+                f"Content-Type: application/json\r\nIdempotency-Key: {name}{number}-{count}\r\n"
                 f"Content-Length: {len(content)}\r\n\r\n{content}"
             )
             if not await attempt(line, head.encode()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sottovoce.privacy.errors import LedgerCorrupt
 
@@ -32,8 +32,7 @@ EMPTY = Head(0, "0" * 64)
 """The head of a chain with no events."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One row of the ledger. Everything but `value` and `hash` is in `body`, which is what the hash seals."""
 
     sequence: int

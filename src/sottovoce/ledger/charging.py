@@ -36,13 +36,13 @@ def price(budget: Budget, profile: Profile) -> float:
 
 def what_is_left(budget: Budget, spent: Fraction) -> Promise:
     """Return what is left of a budget, as a promise of its kind, rounded down."""
-    return _drawn_down(budget, spent).remaining()
+    return _fixed_filter(budget.promise, budget.filter["order"]).remaining_after(spent)
 
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     """Return the exact total after a charge, or refuse it."""
     cost = checked_cost(cost)
-    if math.isfinite(cost) and (total := spent + Fraction(cost)) <= Fraction(budget.limit):
+    if math.isfinite(cost) and (total := spent + _exact(cost)) <= _exact(budget.limit):
         return total
     why = _drawn_down(budget, spent).refusal(cost)
     if math.isfinite(cost) and budget.limit > 0:
@@ -62,6 +62,9 @@ def answered(entry: Entry, asked: Mapping[str, Any]) -> Entry:
             f"{entry.state}; it counts as spent. If its process died, recover it and ask under a new key"
         )
     return entry
+
+
+_exact = functools.lru_cache(maxsize=1024)(Fraction)  # the same few costs and limits come again and again
 
 
 def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:

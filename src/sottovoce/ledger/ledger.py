@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -16,13 +16,14 @@ from sottovoce.ledger import queries
 from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import EMPTY, Head, canonical, digest
 from sottovoce.ledger.charging import answered, charged, price, what_is_left
+from sottovoce.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
 from sottovoce.ledger.grouping import Group
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.records import Budget, Entry, Reservation, State, check_n
 from sottovoce.ledger.replay import Replay
 from sottovoce.ledger.schema import now
 from sottovoce.ledger.store import Store, Transaction, read_url
-from sottovoce.ledger.verification import replay_all
+from sottovoce.ledger.verification import replay_all, replay_since
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
@@ -37,8 +38,9 @@ _log = logging.getLogger(__name__)
 class Ledger:
     """Budgets and everything charged to them, in a SQLite file or a PostgreSQL database.
 
-    Opening a ledger verifies all of it. Every change is part of a durable, serialised transaction that appends
-    events to a hash chain; nothing is ever rewritten. Changes that several threads want at the same time share one.
+    Opening a ledger verifies all of it; of a long one, what came after its last checkpoint. Every change is part of a
+    durable, serialised transaction that appends events to a hash chain; nothing is ever rewritten. Changes that several
+    threads want at the same time share one.
 
     Parameters
     ----------
@@ -80,6 +82,7 @@ class Ledger:
         self._anchors: list[Noting] = []
         self._seen = EMPTY
         self._known: dict[int, Budget] = {}
+        self._checkpoints = Checkpoints(str(self._store.path or self._store.name))
         self._turn = threading.Lock()
         self._group = Group(self._writing, self._store.name, timeout)
         try:
@@ -88,21 +91,27 @@ class Ledger:
             if anchor is not None:
                 self._anchors.append(_elsewhere(anchor, self._store, timeout))
             open_store(self._store, self._anchors, timeout, create=create)
-            replay = self._replay()
+            replay, self._since = self._replay_quickly()
         except BaseException:
             self.close()
             raise
+        self._opened = replay.head
+        self._known.update(replay.budgets)
         for entry in replay.entries.values():
-            if entry.state is State.PENDING:
-                _log.warning(
-                    "entry %d of %s, reserved by %s at %s, has not ended; it counts as spent",
-                    *(entry.id, entry.dataset, entry.who or "nobody named", entry.at),
-                )
+            _log.warning(
+                "entry %d of %s, reserved by %s at %s, has not ended; it counts as spent",
+                *(entry.id, entry.dataset, entry.who or "nobody named", entry.at),
+            )
 
     @property
     def url(self) -> str:
         """Where the ledger is, without the password."""
         return self._store.name
+
+    @property
+    def opened(self) -> tuple[Head, Head]:
+        """From where to where opening verified it: a checkpoint's head, or the empty one, and the last head."""
+        return self._since, self._opened
 
     def close(self) -> None:
         """Let the ledger's connections go."""
@@ -125,11 +134,17 @@ class Ledger:
         end, or a rule broken. Give as `anchor` a head noted earlier outside the ledger to prove that the chain
         still passes through it; without one, whoever can write the database can rewrite its end unseen.
         """
-        return self._replay(anchor).head
+        return self._replay(anchor, forget=True).head
+
+    def leave_checkpoint(self) -> Head:
+        """Check everything, as `verify`, and leave a checkpoint however short the ledger is."""
+        replay = self._replay(forget=True)
+        self._checkpoints.write(replay.state())
+        return replay.head
 
     def budgets(self) -> list[Budget]:
         """Return every budget, oldest first."""
-        return [self._remember(budget) for budget in self._replay().budgets.values()]
+        return [self._remember(budget) for budget in self._replay_quickly()[0].budgets.values()]
 
     def budget(self, dataset: str) -> Budget:
         """Return the budget of a data set."""
@@ -165,8 +180,12 @@ class Ledger:
 
     def spent(self, budget: Budget) -> Fraction:
         """Return exactly what was spent, in the filter's units."""
+        return self.totals([budget])[0]
+
+    def totals(self, budgets: Sequence[Budget]) -> list[Fraction]:
+        """Return exactly what was spent of each budget, at one moment."""
         with self._store.transaction(write=False) as transaction:
-            return queries.spent(transaction, budget.id)
+            return [queries.spent(transaction, budget.id) for budget in budgets]
 
     def last_cost(self, budget: Budget) -> float | None:
         """Return what the last entry that was not given up cost a budget; a whole is charged what its parts are."""
@@ -347,7 +366,10 @@ class Ledger:
         self._group.run(change)
 
     def _remember(self, budget: Budget) -> Budget:
-        return self._known.setdefault(budget.id, budget)
+        known = self._known.setdefault(budget.id, budget)
+        if known != budget:  # what was verified at opening counts, and not what the database says since
+            raise LedgerCorrupt(f"event {budget.id}, which opened the budget of {known.dataset!r}, was altered")
+        return known
 
     def _by_number(self, number: int) -> Budget:
         if number not in self._known:
@@ -378,11 +400,33 @@ class Ledger:
                 for anchor in self._anchors:
                     anchor.write(head)
 
-    def _replay(self, outside: Head | None = None) -> Replay:
+    def _replay(self, outside: Head | None = None, *, forget: bool = False) -> Replay:
+        """Verify everything."""
+        return self._verified(None, EMPTY if outside is None else outside, forget=forget)
+
+    def _replay_quickly(self) -> tuple[Replay, Head]:
+        """Verify what came after the last checkpoint; everything where there is none or the ledger does not fit it."""
+        state = self._checkpoints.read()
+        since = head_of(state)
+        if state is not None:
+            try:
+                return self._verified(state, since), since
+            except LedgerCorrupt as error:
+                _log.warning(
+                    "%s does not fit its checkpoint %s, and all is verified: %s", self.url, self._checkpoints, error
+                )
+        return self._verified(None, since, forget=True), EMPTY
+
+    def _verified(self, state: Mapping[str, Any] | None, noted: Head, *, forget: bool = False) -> Replay:
         # Anchors are read first: the ledger can only have grown since.
-        anchors = [self._seen] + ([] if outside is None else [outside]) + [anchor.read() for anchor in self._anchors]
+        anchors = [self._seen, noted, *(anchor.read() for anchor in self._anchors)]
         with self._store.transaction(write=False) as transaction:
-            replay = replay_all(transaction, anchors)
+            if state is None:
+                replay = replay_all(transaction, anchors, forget=forget)
+            else:
+                replay = replay_since(transaction, anchors, state)
+        if replay.forget and replay.head.count - head_of(state).count >= WORTHWHILE:
+            self._checkpoints.write(replay.state())
         self._advance(replay.head)
         return replay
 

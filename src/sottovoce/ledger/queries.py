@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from fractions import Fraction
+from typing import Any
 
-from sottovoce.ledger.chain import EMPTY, Event, Head, digest
+from sottovoce.ledger.chain import EMPTY, Event, Head, digest, unsealed
 from sottovoce.ledger.records import Budget, Entry, Reservation, closed_entry, opened_budget, reserved_entry
 from sottovoce.ledger.store import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
@@ -21,6 +22,7 @@ __all__ = [
     "lock_entry",
     "noted",
     "refunded",
+    "reused_key",
     "spent",
 ]
 
@@ -28,12 +30,20 @@ _SPENT = "SELECT spent FROM sottovoce_events WHERE budget = ? AND spent IS NOT N
 _CLOSING = "entry = ? AND kind IN ('commit', 'void', 'recover')"
 _BUDGET = "SELECT budget FROM sottovoce_events WHERE sequence = ? AND kind = 'reserve'"
 _CLOSED = f"SELECT kind FROM sottovoce_events WHERE {_CLOSING}"
+_REUSED = (
+    "SELECT min(later.sequence) FROM sottovoce_events AS later JOIN sottovoce_events AS earlier "
+    "ON earlier.key = later.key AND earlier.budget = later.budget AND earlier.sequence < later.sequence "
+    "WHERE later.sequence > ? AND later.sequence <= ? AND later.kind = 'reserve' AND later.key IS NOT NULL "
+    "AND earlier.kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM sottovoce_events AS ending "
+    "WHERE ending.entry = earlier.sequence AND ending.kind IN ('commit', 'void', 'recover') "
+    "AND ending.kind = 'void' AND ending.sequence < later.sequence)"
+)
 
 
 def find_budget(transaction: Transaction, dataset: str) -> Budget | None:
     """Return the budget of a data set, if it has one."""
     event = transaction.event("WHERE key = ? AND kind = 'open'", dataset)
-    return None if event is None else opened_budget(event, json.loads(event.body))
+    return None if event is None else opened_budget(event, _sealed(transaction, event))
 
 
 def noted(transaction: Transaction, name: str) -> Head:
@@ -102,6 +112,12 @@ def earlier_entry(transaction: Transaction, budget: Budget, key: str) -> Entry |
     return entry if entry is not None and entry.counts else None
 
 
+def reused_key(transaction: Transaction, after: int, last: int) -> int | None:
+    """Return the first reserve of these events whose key an earlier one bore that still counted, if there is one."""
+    found: int | None = transaction.row(_REUSED, after, last)[0]
+    return found
+
+
 def find_entry(transaction: Transaction, budget: Budget, number: int) -> Entry | None:
     """Return the entry of this number, if it was charged to this budget."""
     event = transaction.event("WHERE sequence = ? AND budget = ? AND kind = 'reserve'", number, budget.id)
@@ -109,11 +125,17 @@ def find_entry(transaction: Transaction, budget: Budget, number: int) -> Entry |
 
 
 def _entry(transaction: Transaction, event: Event, budget: Budget) -> Entry:
-    entry = reserved_entry(event, json.loads(event.body), budget)
+    entry = reserved_entry(event, _sealed(transaction, event), budget)
     if budget.whole is not None:
         entry = dataclasses.replace(entry, whole_cost=charged_whole(transaction, entry.id, budget.whole))
     closing = transaction.event(f"WHERE {_CLOSING}", entry.id)
-    return entry if closing is None else closed_entry(entry, closing, json.loads(closing.body))
+    return entry if closing is None else closed_entry(entry, closing, _sealed(transaction, closing))
+
+
+def _sealed(transaction: Transaction, event: Event) -> dict[str, Any]:
+    """Return what an event says that was read by itself, checked against its own hash: opening may not have read it."""
+    row = transaction.row("SELECT hash FROM sottovoce_events WHERE sequence = ?", event.sequence - 1)
+    return unsealed(Head(event.sequence - 1, "" if row is None else row[0]), event)
 
 
 def charged_whole(transaction: Transaction, entry: int, whole: int) -> float:

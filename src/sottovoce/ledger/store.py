@@ -26,6 +26,7 @@ __all__ = ["Store", "Transaction", "is_drivers", "read_url"]
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
+_NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
 
 _Place = tuple[int, int]
 """The device and the inode of a file: what stays the same when its names change."""
@@ -111,7 +112,7 @@ class Transaction:
     def append(self, kind: str, content: dict[str, Any], **columns: Any) -> None:
         """Write the event that follows the head, and move the head."""
         event = next_event(self.head, kind, content, **columns)
-        self.run(_INSERT, *vars(event).values())
+        self.run(_INSERT, *event)
         self.head = Head(event.sequence, event.hash)
 
     def finish(self) -> None:
@@ -124,9 +125,12 @@ class Transaction:
         row = self.row(f"{_SELECT} {which}", *values)
         return None if row is None else Event(*row)
 
-    def events(self) -> Iterator[Event]:
-        """Return every event, in order."""
-        return (Event(*row) for row in self.run(f"{_SELECT} ORDER BY sequence"))
+    def batches(self, after: int) -> Iterator[list[Event]]:
+        """Return every event after one, in order, some thousands at a time: memory does not grow with their number."""
+        last = after or -(2**63)  # a forged event before the first is an event too
+        while rows := self.run(_NEXT, last).fetchall():
+            yield [Event(*row) for row in rows]
+            last = rows[-1][0]
 
 
 @functools.cache
@@ -194,7 +198,7 @@ class Store:
             cursor = connection.cursor()
             if begin := self._begin(write=write):
                 cursor.execute(begin)
-            self._check_files(connection)
+            self._check_files(connection, logs=not write)
             transaction = Transaction(cursor, self._engine.dialect)
             yield transaction
             if write:
@@ -239,18 +243,19 @@ class Store:
     def _beside(self) -> list[_Place | None]:
         return [_place(_look(log)) for log in self._logs]
 
-    def _check_files(self, connection: Any) -> None:
+    def _check_files(self, connection: Any, *, logs: bool = True) -> None:
         """Refuse to go on where the ledger's path leads to another file than the one that is open.
 
         An open file outlives its name: what is spent in a file that was removed or replaced is seen by nobody else.
-        The same goes for the log, where new transactions are, and for its index, where writers lock each other out.
+        The same goes for the log, where new transactions are, and for its index, where writers lock each other out;
+        whoever writes looks at those once it is durable, before anything is told.
         """
         if self.path is None:
             return
         try:
             found = _look(self._given)
             if self._swapped is None:
-                self._swapped = self._swap(connection, _place(found))
+                self._swapped = self._swap(connection, _place(found), logs=logs)
         except OSError as error:
             raise LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}") from None
         if self._swapped is not None:
@@ -263,10 +268,12 @@ class Store:
                 "what is spent under one is not seen under another. Remove all names but one"
             )
 
-    def _swap(self, connection: Any, found: _Place | None) -> str | None:
+    def _swap(self, connection: Any, found: _Place | None, *, logs: bool) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
         if found != self._file:
             return f"the ledger {self.name} was {'removed' if found is None else 'replaced by another file'}"
+        if not logs:
+            return None
         for suffix, known, now in zip(_SUFFIXES, connection.info["beside"], self._beside(), strict=True):
             if known != now:
                 return f"the file {suffix} of the ledger {self.name} was {'removed' if now is None else 'replaced'}"

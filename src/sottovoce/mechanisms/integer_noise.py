@@ -6,6 +6,8 @@ is a whole number of grid steps with discrete Laplace or discrete Gaussian noise
 
 from __future__ import annotations
 
+import functools
+import threading
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -96,15 +98,20 @@ class IntegerNoise:
         return counts + np.array([draw(scale) for _ in range(counts.size)], dtype=np.int64)
 
     def _add_secure(self, counts: Integers) -> Integers:
-        import opendp.prelude as dp  # noqa: PLC0415 - a large library that only a release needs
+        return np.array(_measurement(threading.get_ident(), self)(counts.tolist()), dtype=np.int64)
 
-        dp.enable_features("contrib")
-        vector = dp.vector_domain(dp.atom_domain(T="i64"))
-        if self.kind == "laplace":
-            measure = dp.m.make_laplace(vector, dp.l1_distance(T="i64"), scale=self.scale)
-        else:
-            measure = dp.m.make_gaussian(vector, dp.l2_distance(T="i64"), scale=self.scale)
-        return np.array(measure(counts.tolist()), dtype=np.int64)
+
+@functools.lru_cache(maxsize=256)
+def _measurement(thread: int, noise: IntegerNoise) -> Any:
+    """Return OpenDP's measurement for a noise, made once for each thread: making it takes longer than the noise."""
+    import opendp.prelude as dp  # noqa: PLC0415 - a large library that only a release needs
+
+    del thread
+    dp.enable_features("contrib")
+    vector = dp.vector_domain(dp.atom_domain(T="i64"))
+    if noise.kind == "laplace":
+        return dp.m.make_laplace(vector, dp.l1_distance(T="i64"), scale=noise.scale)
+    return dp.m.make_gaussian(vector, dp.l2_distance(T="i64"), scale=noise.scale)
 
 
 def _many(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Integers:

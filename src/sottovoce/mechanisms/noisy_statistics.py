@@ -42,6 +42,8 @@ _POINTS = 9
 """Gauss points of the noise that a forecast averages over."""
 _IMAGINED = 8
 """Imagined releases of a vector that a forecast averages over."""
+_REMEMBERED = 256
+"""Of how many noisy totals the posterior is kept."""
 _KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 
 
@@ -252,6 +254,21 @@ class NoisyStatistics(Mechanism):
         noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
         if isinstance(self.system, NoisySystem):
             return self.system.through_blocks(self.n, noisy, self.noises, secure_rng() if rng is None else rng)
+        if noisy.size > 1:
+            return self._through_noise(noisy)
+        total = float(noisy[0])
+        if total not in self._known and len(self._known) < _REMEMBERED:
+            noisy = noisy.copy()
+            noisy.setflags(write=False)
+            self._known[total] = self._through_noise(noisy)
+        return self._known.get(total) or self._through_noise(noisy)
+
+    @cached_property
+    def _known(self) -> dict[float, NoisyPosterior]:
+        """The posteriors of noisy totals, worked out once each: they follow from what was released."""
+        return {}
+
+    def _through_noise(self, noisy: Any) -> NoisyPosterior:
         statistics = self.reading.statistics(self.n, self.reading.project(self.n, noisy))
         plug_in = self.system.posterior(statistics)
         aware = self._noise_aware(noisy) if self.n else plug_in

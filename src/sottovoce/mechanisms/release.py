@@ -172,7 +172,12 @@ def _value(plain: Any) -> Any:
     return np.asarray(plain, dtype=np.float64) if isinstance(plain, list) else plain
 
 
+_ALREADY_PLAIN = (float, int, str, bool, type(None))
+
+
 def _plain(value: Any) -> Any:
+    if type(value) in _ALREADY_PLAIN:  # most are, and there may be thousands
+        return value
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, np.ndarray | np.generic):

@@ -304,6 +304,10 @@ class PrivacyFilter:
         """Return the promise that is left, in the notion the filter counts in, rounded down."""
         return self._promise(self._left())
 
+    def remaining_after(self, spent: Fraction) -> Promise:
+        """Return the promise that is left once so much of the limit was spent, rounded down."""
+        return self._promise(max(-ceil_float(spent - Fraction(self.limit)), 0.0))
+
     def _promise(self, cost: float) -> Promise:
         """Return the promise that costs this much."""
         return self._plain_promise(cost).under(self.budget.relation)

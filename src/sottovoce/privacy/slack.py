@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import optimize
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real, shown
@@ -71,6 +70,8 @@ class SlackProfile(Profile):
     @cached_property
     def _turn(self) -> float:
         """Where δ(ε) + (1 + e^ε)γ is about least: convex in e^ε, it falls until there. Any place is a valid one."""
+        from scipy import optimize  # noqa: PLC0415 - most commands need none of it
+
         top = min(self.one.pure(), _FARTHEST, -math.log(self.slack) + 1)
         places = np.linspace(0.0, top, 401)
         k = int(np.argmin(self._sum(places)))

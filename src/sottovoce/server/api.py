@@ -46,7 +46,7 @@ Key = Annotated[
 async def caller_of(request: Request, credentials: Credentials) -> Caller:
     """Return who asks, within the limits of their token."""
     service: Service = request.app.state.service
-    found: Caller = await service.run(service.authenticate, credentials.credentials if credentials else "")
+    found = await service.admitted(credentials.credentials if credentials else "")
     request.state.caller = found
     request.app.state.turns.take(found.token)
     return found

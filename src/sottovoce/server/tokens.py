@@ -13,9 +13,12 @@ import hmac
 import os
 import re
 import secrets
+import sqlite3
+from collections import namedtuple
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
@@ -46,6 +49,9 @@ _table = sa.Table(
     sa.Column("expires", sa.Text),
     sa.Column("revoked", sa.Text),
 )
+
+_Row = namedtuple("_Row", [column.name for column in _table.columns])
+_ONE = f"SELECT {', '.join(_Row._fields)} FROM {_table.name} WHERE id = ?"
 
 _ended = sa.Table(
     "sottovoce_ended_sessions",
@@ -113,6 +119,9 @@ class Tokens:
             with contextlib.suppress(OSError):
                 os.close(os.open(str(address.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._engine = sa.create_engine(address, pool_pre_ping=address.drivername != "sqlite")
+        self.local = address.drivername == "sqlite"
+        """Whether the tokens lie in a file here, and asking for one takes no wait."""
+        self._idle: list[sqlite3.Connection] = []
         with self._connection() as connection:
             if address.drivername == "sqlite":
                 connection.execute(sa.text("PRAGMA journal_mode=WAL"))
@@ -204,6 +213,8 @@ class Tokens:
     def close(self) -> None:
         """Let the connections go."""
         self._engine.dispose()
+        while self._idle:
+            self._idle.pop().close()
 
     def __enter__(self) -> Self:
         return self
@@ -212,8 +223,24 @@ class Tokens:
         self.close()
 
     def _row(self, identity: str) -> Any:
+        if self.local:  # asked with every request: straight from the driver, in a tenth of the time
+            return self._local_row(identity)
         with self._connection() as connection:
             return connection.execute(_table.select().where(_table.c.id == identity)).one_or_none()
+
+    def _local_row(self, identity: str) -> _Row | None:
+        try:
+            connection = self._idle.pop() if self._idle else self._connected()
+            row = connection.execute(_ONE, (identity,)).fetchone()
+        except sqlite3.Error as error:
+            place = self._engine.url.render_as_string(hide_password=True)
+            raise LedgerUnavailable(f"the tokens at {place} cannot be used ({type(error).__name__})") from None
+        self._idle.append(connection)
+        return None if row is None else _Row(*row)
+
+    def _connected(self) -> sqlite3.Connection:
+        address = f"file:{quote(str(self._engine.url.database))}?mode=rw"
+        return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
 
 
 def _token(row: Any) -> Token:

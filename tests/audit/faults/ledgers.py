@@ -16,7 +16,7 @@ SWAPPED, RESTORED = "a swapped ledger charges nothing", "an anchor elsewhere fin
 
 @fault("the ledger's path trusted once it is open", "ledger", SWAPPED)
 def _trusted(patch: Patch) -> None:
-    patch.setattr(Store, "_check_files", lambda self, connection: None)
+    patch.setattr(Store, "_check_files", lambda self, connection, **_: None)
 
 
 @fault("the log's file not looked at", "ledger", SWAPPED)
@@ -35,6 +35,11 @@ def _unread(patch: Patch) -> None:
 def _once(patch: Patch) -> None:
     honest = Ledger.note
     patch.setattr(Ledger, "note", lambda self, name, head: None if self.noted(name).count else honest(self, name, head))
+
+
+@fault("a checkpoint's seal not looked at", "ledger", "a forged checkpoint opens no ledger")
+def _unsealed(patch: Patch) -> None:
+    patch.setattr("sottovoce.ledger.checkpoint.hmac.compare_digest", lambda seal, other: True)
 
 
 @fault("a cost below zero charged", "ledger", "no cost below zero is charged")

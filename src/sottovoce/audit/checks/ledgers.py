@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,11 +16,12 @@ from typing import Any
 
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.ledger import Ledger, charging
+from sottovoce.ledger.chain import canonical
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
 
-__all__ = ["costs", "restored", "swapped"]
+__all__ = ["checkpointed", "costs", "restored", "swapped"]
 
 
 @contextmanager
@@ -85,6 +89,59 @@ def restored() -> tuple[bool, str]:
             except SottovoceError:
                 pass
     return verdict(problems, "a restored backup is refused, with the anchor in a file and in another ledger")
+
+
+@check("a forged checkpoint opens no ledger")
+def checkpointed() -> tuple[bool, str]:
+    """Who can write the ledger and not its owner's secret must not have a limit raised or a total lowered unseen."""
+    problems = []
+    for what, old, new in (
+        ("limit raised", '"limit":1.0', '"limit":9.0'),
+        ("total lowered", '"spent":"', '"spent":"0'),
+    ):
+        with tempfile.TemporaryDirectory() as name, _state_in(Path(name)):
+            folder = Path(name)
+            with _ledger(folder) as ledger:
+                _charges(ledger)
+                ledger.leave_checkpoint()
+            _forge(folder, old, new)
+            try:
+                with Ledger(folder / "p.ledger") as ledger:
+                    if ledger.opened[0].count:
+                        problems.append(f"a ledger with its {what} was opened from a checkpoint to match")
+            except SottovoceError:
+                pass
+    return verdict(problems, "a limit raised and a total lowered, in the ledger and in its checkpoint, are refused")
+
+
+@contextmanager
+def _state_in(folder: Path) -> Iterator[None]:
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ["XDG_STATE_HOME"]
+        if before is not None:
+            os.environ["XDG_STATE_HOME"] = before
+
+
+def _forge(folder: Path, old: str, new: str) -> None:
+    """Rewrite what a ledger's events say, and its checkpoint to match; nobody but the owner can seal that."""
+    connection = sqlite3.connect(folder / "p.ledger", isolation_level=None)
+    rules = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+    for name, _ in rules:
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute("UPDATE sottovoce_events SET body = replace(body, ?, ?)", (old, new))
+    for _, rule in rules:
+        connection.execute(rule)
+    connection.close()
+    (path,) = (folder / "sottovoce").glob("*.checkpoint")
+    seal, _, body = path.read_text().partition("\n")
+    content = json.loads(body)
+    for event in content["state"]["events"]:
+        event[6] = event[6].replace(old, new)
+    path.write_text(f"{seal}\n{canonical(content)}")
 
 
 @check("no cost below zero is charged")
