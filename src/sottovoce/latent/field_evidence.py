@@ -25,7 +25,7 @@ _MIDDLE, _SLOPE = 3.0, 2.0
 """The prior of the share of records that the lists hold: its log-odds are normal, so most of them, give or take."""
 _QUIET = 1e-4
 """No noise is taken to have less variance: tables that agree by construction would leave nothing to divide by."""
-_STEPS, _LEARN = 60, 60
+_STEPS, _LEARN = 60, 40
 """Steps towards the mode at most, and steps of the chains that the guide is learnt from and thrown away."""
 _WIDER = 2.0
 

@@ -31,7 +31,7 @@ _WIDEST = 4096
 """The most cells that a sum over assignments may touch at once."""
 _MOST_CELLS = 600
 """The most cells of all cliques together."""
-_CHAINS, _BURN_IN, _LEAST, _MOST = 16, 20, 48, 768
+_CHAINS, _BURN_IN, _LEAST, _MOST = 32, 10, 32, 512
 """Chains, their first steps that are thrown away, and fewest and most steps of each that are kept."""
 
 
