@@ -70,6 +70,9 @@ def test_a_long_chain_is_summed_variable_by_variable():
     table = np.array([[0.3, -0.2], [0.1, 0.7]])
     by_product = np.log(np.linalg.matrix_power(np.exp(table), 59).sum())
     assert tree.width == 1
+    square = [(i * 9 + j, k) for i in range(9) for j in range(9) for k in (i * 9 + j + 1,) if j < 8]
+    square += [(v, v + 9) for v in range(72)]
+    assert BucketTree.of((2,) * 81, square).width == 9
     assert tree.log_normalizer(np.tile(table.ravel(), 59)[None])[0] == pytest.approx(by_product, rel=1e-12)
 
 
