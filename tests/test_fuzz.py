@@ -133,6 +133,10 @@ MAKE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         | {"emission_prior": 1.0, "transition_prior": 1.0},
     ),
     "BayesianNetwork": (sv.BayesianNetwork, {"fields": (FIELD, OTHER), "parents": {"y": ("x",)}, "prior": 1.0}),
+    "MarkovRandomField": (
+        sv.latent.MarkovRandomField,
+        {"fields": (FIELD, OTHER), "cliques": (("x", "y"),), "spread": 1.0},
+    ),
     "NoisyCounts": (sv.NoisyStatistics, {"system": TABLES, "n": 20, "noise": "laplace", "scale": [2.0]}),
     "RandomizedResponse.calibrate": (sv.local.RandomizedResponse.calibrate, {"graph": GRAPH, "epsilon": 1.0}),
     "OneBitCluster.calibrate": (sv.local.OneBitCluster.calibrate, {"graph": BITS, "epsilon": 1.0}),

@@ -59,6 +59,7 @@ MODELS: dict[str, tuple[dict[str, Any], str]] = {
     "naive Bayes": ({"kind": "naive bayes", "label": "ill", "features": ["kind", "age"]}, "gaussian"),
     "hidden Markov model": (HMM, "gaussian"),
     "network": (NETWORK, "gaussian"),
+    "random field": ({"kind": "Markov random field", "cliques": [["ward", "ill"], ["ill", "kind"]]}, "gaussian"),
 }
 ROWS = ("logistic regression, of rows", "SGD")
 """Those whose rows, not sums, reach the curator's process: asked of one engine."""

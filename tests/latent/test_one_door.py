@@ -19,6 +19,7 @@ from sottovoce.latent import (
     ClassPosterior,
     Field,
     HiddenMarkovModel,
+    MarkovRandomField,
     NaiveBayesModel,
     TemperedHiddenMarkov,
     TemperedNaiveBayes,
@@ -43,11 +44,13 @@ NAIVE = NaiveBayesModel(ILL, (KIND, AGE), draws=20)
 CATEGORIES = NaiveBayesModel(ILL, (KIND, WARD))
 HMM = HiddenMarkovModel(ChainGrid(WARD, (MONTH,)), (KIND,), states=2)
 NETWORK = BayesianNetwork((WARD, ILL, KIND), {"kind": ["ward", "ill"]})
+FIELD = MarkovRandomField((WARD, ILL, KIND), [("ward", "ill"), ("ill", "kind")])
 MECHANISMS = {
     "naive bayes, noisy": NoisyStatistics.calibrate(NAIVE, N, PureDP(2.0)),
     "naive bayes, tempered": TemperedNaiveBayes.calibrate(CATEGORIES, N, PureDP(2.0), draws=2),
     "hidden Markov, tempered": TemperedHiddenMarkov.calibrate(HMM, N, PureDP(9.0), sweeps=3),
     "network, noisy": NoisyStatistics.calibrate(NETWORK, N, PureDP(3.0)),
+    "random field, noisy": NoisyStatistics.calibrate(FIELD, N, PureDP(3.0)),
     "network, tempered": TemperedNetwork.calibrate(NETWORK, N, PureDP(2.0)),
 }
 
@@ -81,6 +84,17 @@ def test_a_hidden_markov_model_through_noise_is_released_whole(data: Path, tmp_p
     assert posterior.sample(3, seeded_rng(1)).shape == (3, len(posterior.labels))
     assert posterior.interval(0.5, "transition").shape == (2, 2, 2)
     assert posterior.summary().splitlines()[0].startswith("kind[0, 0]")
+
+
+def test_a_random_field_is_released_whole_and_names_its_noises(data: Path, tmp_path: Path) -> None:
+    assert tuple(names_for(FIELD)) == ("laplace", "gaussian")
+    forecast = build_mechanism("laplace", FIELD, N, PureDP(1.0)).forecast(FIELD.reading.middle())
+    assert forecast.interval_width > forecast.exact_width > 0
+    with Curator(data, tmp_path / "m.ledger", BUDGET) as curator:
+        release = curator.release(NoisyStatistics.calibrate(FIELD, N, PureDP(8.0)))
+    assert Release.from_json(release.to_json()).value == release.value
+    low, high = release.value.query_interval("ill", {"kind": "a"})[1]
+    assert 0 < low < high < 1
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
@@ -179,6 +193,7 @@ ASKED = [
     ({"kind": "naive bayes", "label": "ill", "features": ["kind", "age"]}, NaiveBayesModel(ILL, (KIND, AGE))),
     ({"kind": "hidden Markov model", "chains": "ward", "steps": ["month"], "fields": ["kind"], "states": 2}, HMM),
     ({"kind": "Bayesian network", "fields": ["ward", "ill", "kind"], "parents": {"kind": ["ward", "ill"]}}, NETWORK),
+    ({"kind": "Markov random field", "cliques": [["ward", "ill"], ["ill", "kind"]]}, FIELD),
 ]
 
 

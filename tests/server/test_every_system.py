@@ -59,6 +59,7 @@ def test_count_tables_are_asked_charged_and_come_back(client: httpx.Client, ada:
 LATENT = [
     {"kind": "naive bayes", "label": "smoker", "features": ["ward", "age"]},
     {"kind": "Bayesian network", "fields": ["ward", "smoker"], "parents": {"smoker": ["ward"]}},
+    {"kind": "Markov random field", "cliques": [["ward", "smoker"]]},
 ]
 
 
@@ -159,6 +160,8 @@ def test_models_of_several_columns_are_asked_and_read_back(
         ({"kind": "naive bayes", "features": ["ward"]}, "label must be a column"),
         ({"kind": "Bayesian network", "fields": ["ward"], "parents": {"ward": "ward"}}, "parents"),
         ({"kind": "Bayesian network", "fields": ["ward", "smoker"], "parents": {"ward": ["x"]}}, "no node is called"),
+        ({"kind": "Markov random field", "cliques": ["ward"]}, "needs cliques of columns"),
+        ({"kind": "Markov random field", "cliques": [["ward", "smoker"], ["ward"]]}, "lies inside another"),
         ({"kind": "hidden Markov model", "chains": "ward", "fields": ["smoker"]}, "needs chains, steps"),
         ({"kind": "question"}, "cannot be asked for here"),
     ],

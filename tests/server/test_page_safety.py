@@ -290,6 +290,7 @@ def test_the_refusal_says_what_the_budget_still_covers(
 MODELS = [
     ("naive bayes", '{"label": "smoker", "features": ["ward", "age"]}', "95 % interval"),
     ("Bayesian network", '{"fields": ["ward", "smoker"], "parents": {"smoker": ["ward"]}}', "95 % interval"),
+    ("Markov random field", '{"cliques": [["ward", "smoker"]]}', "95 % interval"),
     ("count tables", '{"tables": [["ward", "smoker"]]}', "ward × smoker: 6 cells"),
     (
         "regression",

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from sottovoce.audit.cases import case
 from sottovoce.audit.subject import Subject, subject_of
-from sottovoce.latent import BayesianNetwork, ChainGrid, Field, HiddenMarkovModel, TemperedHiddenMarkov, TemperedNetwork
+from sottovoce.latent import (
+    BayesianNetwork,
+    ChainGrid,
+    Field,
+    HiddenMarkovModel,
+    MarkovRandomField,
+    TemperedHiddenMarkov,
+    TemperedNetwork,
+)
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.readings import Statistics
@@ -41,6 +49,18 @@ def laplace_counts() -> Subject:
 def gaussian_counts() -> Subject:
     """Return the tables of a small network with discrete Gaussian noise."""
     return _noisy_counts("noisy counts, gaussian, two tables", ApproxDP(1.0, 1e-3), "gaussian")
+
+
+@case("noisy cliques of a random field", tight=True, slow=True)
+def noisy_cliques() -> Subject:
+    """Return the cliques of a small random field, which share a variable, with discrete Laplace noise."""
+    field = MarkovRandomField(tuple(Field(name, (0, 1)) for name in "abc"), [("a", "b"), ("b", "c")])
+    ends = ((0, 0, 0), (1, 1, 1))
+    first, second = (
+        field.statistics({name: [x] + [0] * (_N - 1) for name, x in zip("abc", end, strict=True)}) for end in ends
+    )
+    mechanism = field.noisy_counts(_N, PureDP(1.0), "laplace")
+    return subject_of(mechanism, (first, second), name="noisy cliques of a random field")
 
 
 @case("tempered network", slow=True)

@@ -11,6 +11,8 @@ from sottovoce.latent.latent_counts import LatentCounts
 from sottovoce.latent.naive_bayes import NaiveBayesModel
 from sottovoce.latent.network import BayesianNetwork
 from sottovoce.latent.network_posterior import NetworkPosterior
+from sottovoce.latent.random_field import MarkovRandomField
+from sottovoce.latent.random_field_posterior import RandomFieldPosterior
 from sottovoce.latent.tempered import TemperedUpdates
 from sottovoce.latent.tempered_hidden_markov import TemperedHiddenMarkov
 from sottovoce.latent.tempered_naive_bayes import TemperedNaiveBayes
@@ -26,9 +28,11 @@ __all__ = [
     "HiddenMarkovModel",
     "HiddenMarkovPosterior",
     "LatentCounts",
+    "MarkovRandomField",
     "NaiveBayesModel",
     "NetworkPosterior",
     "NoisyTables",
+    "RandomFieldPosterior",
     "TemperedHiddenMarkov",
     "TemperedNaiveBayes",
     "TemperedNetwork",

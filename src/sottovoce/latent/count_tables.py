@@ -92,8 +92,9 @@ class CountTables:
 
     @property
     def block_names(self) -> list[str]:
-        """What each table goes by: its last field."""
-        return [table[-1] for table in self.tables]
+        """What each table goes by: its last field, or all of them where two tables end alike."""
+        last = [table[-1] for table in self.tables]
+        return last if len(set(last)) == len(last) else [" × ".join(table) for table in self.tables]
 
     @property
     def reading(self) -> CrossCounts:

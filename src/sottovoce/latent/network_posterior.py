@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.latent.diagnostics import Convergence
-from sottovoce.latent.draws import NamedDraws, ends_of
-from sottovoce.latent.elimination import Factor, eliminate
+from sottovoce.latent.elimination import Factor
 from sottovoce.latent.fields import Field, field_from
+from sottovoce.latent.queries import QueriedDraws
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.randomness import secure_rng
@@ -21,7 +21,7 @@ __all__ = ["NetworkPosterior"]
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPosterior(NamedDraws):
+class NetworkPosterior(QueriedDraws):
     """What is known of a network's tables. Use it as often as you like: everything here is post-processing.
 
     Attributes
@@ -47,44 +47,18 @@ class NetworkPosterior(NamedDraws):
         """The draws of each node's table by its name."""
         return {field.name: draws for field, draws in zip(self.fields, self.values, strict=True)}
 
-    def _node(self, name: str) -> int:
-        for i, field in enumerate(self.fields):
-            if field.name == name:
-                return i
-        raise InvalidValue(f"no node is called {name!r}; there are {', '.join(f.name for f in self.fields)}")
-
     def table(self, name: str) -> Floats:
         """Return the posterior mean of Pr[node | parents], parents first."""
         return np.asarray(self.values[self._node(name)].mean(axis=0))
 
-    def query_draws(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
-        """Return Pr[target | given] under each draw, by variable elimination: (draws, categories)."""
-        self._node(target)
-        evidence = {name: self._code(name, value) for name, value in (given or {}).items()}
-        if target in evidence:
-            raise InvalidValue(f"{target!r} is asked for and given at once; leave it out of one")
-        matters = self._ancestors({target, *evidence})  # every other table sums to one
-        factors = [
-            Factor((*above, name), table).given(evidence)
+    def factors(self, names: set[str]) -> list[Factor]:
+        """Return the tables of these nodes and of those above them; every other one sums to one."""
+        matters = self._ancestors(names)
+        return [
+            Factor((*above, name), table)
             for (name, above), table in zip(self.parents, self.values, strict=True)
             if name in matters
         ]
-        joint = eliminate(factors, [target]).values
-        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
-
-    def query(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
-        """Return the posterior mean of Pr[target | given], one number a category."""
-        return np.asarray(self.query_draws(target, given).mean(axis=0))
-
-    def query_interval(self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Floats:
-        """Return equal-tailed intervals of Pr[target | given], one (low, high) a category."""
-        return ends_of(self.query_draws(target, given), level)
-
-    def _code(self, name: str, value: Hashable) -> int:
-        field = self.fields[self._node(name)]
-        if value not in field.categories:
-            raise InvalidValue(f"{name!r} has no category {value!r}; it has {', '.join(map(str, field.categories))}")
-        return field.categories.index(value)
 
     def _ancestors(self, names: set[str]) -> set[str]:
         above, found = dict(self.parents), set()

@@ -30,6 +30,7 @@ POSTERIORS = Registry(
         "softmax": "sottovoce.regression.softmax:SoftmaxPosterior",
         "hidden markov posterior": "sottovoce.latent.hidden_markov_posterior:HiddenMarkovPosterior",
         "network posterior": "sottovoce.latent.network_posterior:NetworkPosterior",
+        "random field posterior": "sottovoce.latent.random_field_posterior:RandomFieldPosterior",
         "noisy cells": "sottovoce.answers.cells_posterior:CellsPosterior",
         "class posterior": "sottovoce.latent.class_posterior:ClassPosterior",
         "noisy value": "sottovoce.mechanisms.function_of:NoisyValue",

@@ -22,6 +22,7 @@ SYSTEMS = Registry(
         "count-tables": "sottovoce.latent.count_tables:CountTables",
         "hidden Markov model": "sottovoce.latent.hidden_markov:HiddenMarkovModel",
         "Bayesian network": "sottovoce.latent.network:BayesianNetwork",
+        "Markov random field": "sottovoce.latent.random_field:MarkovRandomField",
         "question": "sottovoce.answers.questions:Question",
         "naive bayes": "sottovoce.latent.naive_bayes:NaiveBayesModel",
         "regression": "sottovoce.regression.design:Design",

@@ -97,6 +97,26 @@ def _first_table(patch: Patch) -> None:
     patch.setattr(noisy_statistics, "noise_profile", lambda noises, blocks: honest(noises[:1], blocks[:1]))
 
 
+@fault(
+    "cliques charged only where they share nothing", "random fields", "cliques that share variables are charged each"
+)
+def _disjoint_cliques(patch: Patch) -> None:
+    from sottovoce.latent import MarkovRandomField
+    from sottovoce.mechanisms import NoisyStatistics
+
+    honest = NoisyStatistics.blocks.func
+
+    def blocks(self):
+        found, met, kept = honest(self), set(), []
+        for block, clique in zip(found, getattr(self.system, "cliques", [()] * len(found)), strict=True):
+            if met.isdisjoint(clique) or not isinstance(self.system, MarkovRandomField):
+                kept.append(block)
+                met.update(clique)
+        return tuple(kept)
+
+    patch.setattr(NoisyStatistics, "blocks", property(blocks))
+
+
 @fault("only one node of a network charged", "tempered network", "tempered tables stay in their window")
 def _one_node(patch: Patch) -> None:
     from sottovoce.latent import tempered_network

@@ -1,0 +1,56 @@
+"""Conditional queries of a model of tables, answered exactly under each of its draws."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+
+from sottovoce.latent.draws import NamedDraws, ends_of
+from sottovoce.latent.elimination import Factor, eliminate
+from sottovoce.latent.fields import Field
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["QueriedDraws"]
+
+
+class QueriedDraws(NamedDraws):
+    """Draws under which a record's law is a product of tables."""
+
+    fields: tuple[Field, ...]
+
+    @abstractmethod
+    def factors(self, names: set[str]) -> Sequence[Factor]:
+        """Return the tables that have a say in the joint law of these variables."""
+
+    def _node(self, name: str) -> int:
+        for i, field in enumerate(self.fields):
+            if field.name == name:
+                return i
+        raise InvalidValue(f"no node is called {name!r}; there are {', '.join(f.name for f in self.fields)}")
+
+    def _code(self, name: str, value: Hashable) -> int:
+        field = self.fields[self._node(name)]
+        if value not in field.categories:
+            raise InvalidValue(f"{name!r} has no category {value!r}; it has {', '.join(map(str, field.categories))}")
+        return field.categories.index(value)
+
+    def query_draws(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
+        """Return Pr[target | given] under each draw, by variable elimination: (draws, categories)."""
+        self._node(target)
+        evidence = {name: self._code(name, value) for name, value in (given or {}).items()}
+        if target in evidence:
+            raise InvalidValue(f"{target!r} is asked for and given at once; leave it out of one")
+        factors = [factor.given(evidence) for factor in self.factors({target, *evidence})]
+        joint = eliminate(factors, [target]).values
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+    def query(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
+        """Return the posterior mean of Pr[target | given], one number a category."""
+        return np.asarray(self.query_draws(target, given).mean(axis=0))
+
+    def query_interval(self, target: str, given: Mapping[str, Hashable] | None = None, level: float = 0.95) -> Floats:
+        """Return equal-tailed intervals of Pr[target | given], one (low, high) a category."""
+        return ends_of(self.query_draws(target, given), level)
