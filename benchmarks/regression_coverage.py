@@ -209,7 +209,7 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 def main(quick: bool = False) -> None:
     """Fit regressions of every kind, and show how often their intervals hold."""
-    from benchmarks.timing import show  # noqa: PLC0415 - what only a person needs
+    from benchmarks.timing import show
 
     with tempfile.TemporaryDirectory() as folder:
         one, path = Path(folder) / "one.npz", Path(folder) / "coverage.csv"
