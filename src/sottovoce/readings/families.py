@@ -18,7 +18,7 @@ from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import Scale, scale_of
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["EDGE", "FAMILIES", "FARTHEST", "HART", "Family", "family_of", "normal_cdf"]
+__all__ = ["EDGE", "FAMILIES", "FARTHEST", "HART", "MOST_COUNTED", "Family", "family_of", "normal_cdf"]
 
 Floats = NDArray[np.float64]
 FARTHEST = 30.0
@@ -331,6 +331,14 @@ class PoissonFamily(Family):
         """Return the derivative of the mean of min(y, K)."""
         mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
         return np.asarray(mu * np.exp(-mu) * np.polyval(self.powers[1], mu))
+
+    def variance(self, t: Floats) -> Floats:
+        """Return the variance of min(y, K): of what it lies below K."""
+        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
+        below, squares = ((self.most - np.arange(self.most)) ** power for power in (1, 2))
+        whole = np.asarray(self.powers[1])[::-1]
+        first, second = (np.exp(-mu) * np.polyval((part * whole)[::-1], mu) for part in (below, squares))
+        return np.maximum(second - first**2, 0.0)
 
     @property
     def steepest(self) -> float:

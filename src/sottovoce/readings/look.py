@@ -332,7 +332,8 @@ class Look(Reading):
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
         g = np.linspace(0.0, 1.0, 4097)
         curve = 1 - g * g
-        lone = np.maximum(curve, 0.5) if self._alike else (1 + curve) / 2 if self.model.outputs == 2 else np.ones_like(g)
+        several = (1 + curve) / 2 if self.model.outputs == 2 else np.ones_like(g)
+        lone = np.maximum(curve, 0.5) if self._alike else several
         squares = np.minimum(2 * (1 + g), self.diameter**2) * score**2 + 2 * curve * meat**2 + 2 * lone * information**2
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096

@@ -80,7 +80,7 @@ def shares() -> tuple[bool, str]:
     facts = Facts(y=Flag(), z=Number(-1, 1), a=Number(-1, 1), b=Number(-1, 1))
     for text in ("y ~ a + b", "z ~ a + b"):
         mechanism = AdaptiveLooks(Formula(text, facts), 60, 0.7)
-        cost = sum(look.joint(scales) ** 2 / 2 for look, scales in mechanism.path)
+        cost = sum(mechanism.paid(look, scales) for look, scales in mechanism.path)
         spent.append(cost / mechanism.profile.zcdp())
         if spent[-1] > 1:
             problems.append(f"{text} costs {spent[-1]:.3g} of what it claims")
