@@ -42,6 +42,8 @@ _CHUNK = 4096
 """Rows that fit into a core's own memory."""
 _HIGH = {"light": 8.0, "heavy": 40.0}
 """The bounds of the response of a linear regression: hardly any is cut, whose mean would then be no line."""
+_MOST = 12
+"""Counts are cut there, in the table already."""
 _FIELDS = (
     *("family", "n", "epsilon", "d", "rows", "fits", "coverage", "error", "least", "z", "bias", "width"),
     *("ideal", "non_private"),
@@ -57,7 +59,7 @@ def formula(family: str, d: int, rows: str) -> Formula:
     high = _HIGH[rows]
     response: dict[str, Any] = {
         "linear": Number(-high, high),
-        "poisson": Count(12),
+        "poisson": Count(_MOST),
         "multinomial": Category(["a", "b", "c"]),
     }
     facts = {name: Number(-wide, wide) for name in names} | {"y": response.get(family, Flag())}
@@ -87,7 +89,7 @@ def respond(family: str, x: Any, rows: str, rng: np.random.Generator) -> tuple[A
         y = (t[:, 0] + rng.standard_normal(n)) / _HIGH[rows]
         y = np.clip(y, -1, 1)
     elif family == "poisson":
-        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], 6.0))), 12).astype(float)
+        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], 6.0))), _MOST).astype(float)
     else:
         p = np.exp(np.column_stack([np.zeros(n), t]))
         p /= p.sum(axis=1, keepdims=True)
@@ -164,11 +166,11 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
         t = rows @ theta.reshape(K, -1).T
         if K == 1:
             mean, slope = family.mean(t[:, 0]), np.maximum(family.slope(t[:, 0]), 1e-9)
-            if asked.family == "poisson":
-                mean = slope = np.exp(np.clip(t[:, 0], -30, 5))
             w = slope * slope / np.maximum(mean * (1 - mean), 1e-9) if asked.family == "probit" else slope
-            ratio = w / slope
-            score, info = rows.T @ (ratio * (y - mean)), (rows * w[:, None]).T @ rows
+            pull = w / slope * (y - mean)
+            if asked.family == "poisson":
+                pull, w = _censored(np.exp(np.clip(t[:, 0], -30, 6)), y)
+            score, info = rows.T @ pull, (rows * w[:, None]).T @ rows
         else:
             p = family.mean(t)
             score = (((y[:, None] == np.arange(1, K + 1)) - p).T @ rows).ravel()
@@ -185,6 +187,16 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
         scale = float(np.mean((y - rows @ theta) ** 2))
     A, _ = asked.units
     return np.sqrt(np.diag(A @ np.linalg.inv(info + 1e-9 * np.eye(D)) @ A.T) * scale)
+
+
+def _censored(mu: Any, y: Any) -> tuple[Any, Any]:
+    """Return the derivative of the log likelihood of counts of which is known up to where they are cut, and its mean
+    square."""
+    least, tail = np.arange(_MOST), np.maximum(special.gammainc(_MOST, mu), 1e-300)
+    mass = np.exp(special.xlogy(least, mu[:, None]) - mu[:, None] - special.gammaln(least + 1))
+    over = np.clip(mu * special.gammainc(_MOST - 1, mu) / tail - mu, 0.0, None)
+    varies = (mass * (least - mu[:, None]) ** 2).sum(axis=1) + over**2 * tail
+    return np.where(y < _MOST, y - mu, over), varies
 
 
 def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
