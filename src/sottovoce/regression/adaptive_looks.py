@@ -39,8 +39,8 @@ _SIDES = {"score": 2.0, "information": math.sqrt(2.0), "meat": math.sqrt(2.0)}
 """How far one replaced record moves each part, roughly; one that is added or removed moves each by one."""
 _FAR = 3.5
 """Residuals are cut at so many standard deviations."""
-_LAST = 0.68
-"""How much less noise a look in round coordinates has than one before it for the same price, roughly."""
+_LAST, _LESS = 0.68, 0.44
+"""How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
 _LOT = 5000
 _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
@@ -201,7 +201,8 @@ class AdaptiveLooks(Mechanism):
         shape = round_shape(glance)
         imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
         rows, weights = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T, imagined.weights[0]
-        room = self._room(glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if ends else 0.44)
+        exact = ends and self.system.model.curved
+        room = self._room(glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
         lengths = float(weights @ ((rows @ shape.T) ** 2).sum(axis=1) / weights.sum()) * room**2
         centre = belief.mean
         if self.system.family == "linear":  # what is expected of a response lies within its bounds
