@@ -1,9 +1,11 @@
 """How often the intervals of a private regression hold the truth, over n, ε, d, families and awkward rows.
 
 Every fit runs the mechanism's own looks and posterior. To be quick, sums are added in floating point rather than on the
-grid of the reading, and the noise is continuous: both differ by parts in a thousand of a record.
+grid of the reading, and the noise is continuous: both differ by parts in a thousand of a record. Several fits share the
+rows of one design, with truths, responses and noise of their own. Runs with other seeds add up.
 
-    python -m benchmarks.regression_coverage --out coverage.csv --fits 300 --processes 16
+    python -m benchmarks.regression_coverage --out one.npz --seed 1 --seconds 400 --processes 16
+    python -m benchmarks.regression_coverage --add one.npz two.npz --csv coverage.csv
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.timing import show
 from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -35,14 +36,21 @@ ROWS = ("light", "heavy")
 """Normal, independent columns; or t3 tails, columns that share half of their variance, and an intercept far from 0."""
 DELTA = 1e-5
 _SIDE = 1.959964
-_BARE = 1
-"""Of how many data sets of a lot the fit without privacy is made, to compare widths with."""
+_LOT = 5
+"""Fits that share a design; of the first alone the fit without privacy is made, to compare widths with."""
+_CHUNK = 4096
+"""Rows that fit into a core's own memory."""
 _HIGH = {"light": 8.0, "heavy": 40.0}
 """The bounds of the response of a linear regression: hardly any is cut, whose mean would then be no line."""
+_MOST = 12
+"""Counts are cut there, in the table already."""
 _FIELDS = (
-    *("family", "n", "epsilon", "d", "rows", "fits", "coverage", "least", "z", "bias", "width"),
-    *("ideal", "non_private", "seconds"),
+    *("family", "n", "epsilon", "d", "rows", "fits", "coverage", "error", "least", "z", "bias", "width"),
+    *("ideal", "non_private"),
 )
+"""Coverage of all coefficients with its standard error over fits, of the worst one; the size of what the estimates are
+off in standard deviations, and the farthest median of it; and median widths beside those without privacy, beside
+√(sampling² + noise²), and beside those without privacy but for the intercept."""
 
 
 def formula(family: str, d: int, rows: str) -> Formula:
@@ -51,24 +59,27 @@ def formula(family: str, d: int, rows: str) -> Formula:
     high = _HIGH[rows]
     response: dict[str, Any] = {
         "linear": Number(-high, high),
-        "poisson": Count(12),
+        "poisson": Count(_MOST),
         "multinomial": Category(["a", "b", "c"]),
     }
     facts = {name: Number(-wide, wide) for name in names} | {"y": response.get(family, Flag())}
     return Formula("y ~ " + " + ".join(names), Facts(facts), family)
 
 
-def imagine(family: str, n: int, d: int, rows: str, rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    """Return raw columns, outcomes in the family's own numbers, and the true coefficients of the raw columns."""
-    K = 2 if family == "multinomial" else 1
+def design(n: int, d: int, rows: str, rng: np.random.Generator) -> Any:
+    """Return raw columns."""
     if rows == "light":
-        x, intercept = np.clip(rng.standard_normal((n, d - 1)), -6, 6), 0.0
-    else:
-        x = rng.standard_t(3, (n, d - 1)) / math.sqrt(3)
-        x = np.clip(math.sqrt(0.5) * x + math.sqrt(0.5) * rng.standard_t(3, (n, 1)) / math.sqrt(3), -20, 20)
-        intercept = {"linear": 3.0, "poisson": -1.0}.get(family, -2.0)
-    size = (0.5 if family in ("poisson", "probit") else 1.0) / math.sqrt(d - 1)
-    beta = size * rng.standard_normal((K, d - 1))
+        return np.clip(rng.standard_normal((n, d - 1)), -6, 6)
+    x = rng.standard_t(3, (n, d - 1)) / math.sqrt(3)
+    return np.clip(math.sqrt(0.5) * x + math.sqrt(0.5) * rng.standard_t(3, (n, 1)) / math.sqrt(3), -20, 20)
+
+
+def respond(family: str, x: Any, rows: str, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return outcomes in the family's own numbers, and the true coefficients of the raw columns."""
+    K, (n, d) = 2 if family == "multinomial" else 1, x.shape
+    intercept = 0.0 if rows == "light" else {"linear": 3.0, "poisson": -1.0}.get(family, -2.0)
+    size = (0.5 if family in ("poisson", "probit") else 1.0) / math.sqrt(d)
+    beta = size * rng.standard_normal((K, d))
     t = intercept + x @ beta.T
     if family == "logistic":
         y = (rng.random(n) < special.expit(t[:, 0])).astype(float)
@@ -78,17 +89,22 @@ def imagine(family: str, n: int, d: int, rows: str, rng: np.random.Generator) ->
         y = (t[:, 0] + rng.standard_normal(n)) / _HIGH[rows]
         y = np.clip(y, -1, 1)
     elif family == "poisson":
-        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], 6.0))), 12).astype(float)
+        y = np.minimum(rng.poisson(np.exp(np.minimum(t[:, 0], 6.0))), _MOST).astype(float)
     else:
         p = np.exp(np.column_stack([np.zeros(n), t]))
         p /= p.sum(axis=1, keepdims=True)
         y = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1).astype(float)
     truth = np.concatenate([np.concatenate([[intercept], row]) for row in beta])
-    return x, np.minimum(y, K if K > 1 else np.inf), truth
+    return np.minimum(y, K if K > 1 else np.inf), truth
 
 
 def sums(look: Any, rows: Any, y: Any) -> Any:
     """Return the look in whole steps, but for the rounding of each record."""
+    starts = range(0, len(y), _CHUNK)
+    return sum(_some_sums(look, rows[start : start + _CHUNK], y[start : start + _CHUNK]) for start in starts)
+
+
+def _some_sums(look: Any, rows: Any, y: Any) -> Any:
     z = rows @ look.matrix.T
     v = look.norm**2 / np.maximum(np.einsum("ij,ij->i", z, z), look.norm**2)
     t, family, K = z @ look.predictors.T, look.model, look.model.outputs
@@ -119,13 +135,27 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
 
 
 def fit(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> Any:
+    return _fit(mechanism, rows, y, rng)[0]
+
+
+def _fit(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return the coefficients, and how far the last look's noise alone moves them: σ‖AT'H⁻¹‖, H without its noise."""
+    seen: list[Any] = []
+
     def shown(look: Any, scales: Any) -> Any:
         noise = np.concatenate(
             [np.full(k, n.scale) for n, k in zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)]
         )
-        return sums(look, rows, y) + noise * rng.standard_normal(noise.size)
+        seen[:] = [look, sums(look, rows, y), scales]
+        return seen[1] + noise * rng.standard_normal(noise.size)
 
-    return mechanism.conclude(mechanism.walk(shown))
+    path = mechanism.walk(shown)
+    look, total, scales = seen
+    pull, lean = look.factors
+    A, _ = mechanism.system.units
+    H = look.split(total)["information"] / lean**2
+    leads = A @ path[-1][0].shape.T @ np.linalg.pinv(H, 1e-12)
+    return mechanism.conclude(path), scales["score"] / pull * np.linalg.norm(leads, axis=1)
 
 
 def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
@@ -136,11 +166,11 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
         t = rows @ theta.reshape(K, -1).T
         if K == 1:
             mean, slope = family.mean(t[:, 0]), np.maximum(family.slope(t[:, 0]), 1e-9)
-            if asked.family == "poisson":
-                mean = slope = np.exp(np.clip(t[:, 0], -30, 5))
             w = slope * slope / np.maximum(mean * (1 - mean), 1e-9) if asked.family == "probit" else slope
-            ratio = w / slope
-            score, info = rows.T @ (ratio * (y - mean)), (rows * w[:, None]).T @ rows
+            pull = w / slope * (y - mean)
+            if asked.family == "poisson":
+                pull, w = _censored(np.exp(np.clip(t[:, 0], -30, 6)), y)
+            score, info = rows.T @ pull, (rows * w[:, None]).T @ rows
         else:
             p = family.mean(t)
             score = (((y[:, None] == np.arange(1, K + 1)) - p).T @ rows).ravel()
@@ -159,35 +189,45 @@ def plain_sd(asked: Formula, rows: Any, y: Any) -> Any:
     return np.sqrt(np.diag(A @ np.linalg.inv(info + 1e-9 * np.eye(D)) @ A.T) * scale)
 
 
+def _censored(mu: Any, y: Any) -> tuple[Any, Any]:
+    """Return the derivative of the log likelihood of counts of which is known up to where they are cut, and its mean
+    square."""
+    least, tail = np.arange(_MOST), np.maximum(special.gammainc(_MOST, mu), 1e-300)
+    mass = np.exp(special.xlogy(least, mu[:, None]) - mu[:, None] - special.gammaln(least + 1))
+    over = np.clip(mu * special.gammainc(_MOST - 1, mu) / tail - mu, 0.0, None)
+    varies = (mass * (least - mu[:, None]) ** 2).sum(axis=1) + over**2 * tail
+    return np.where(y < _MOST, y - mu, over), varies
+
+
 def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Fit several data sets of one kind at every ε."""
+    """Fit several responses to one design at every ε."""
     family, n, d, rows, seed, count, epsilons = job
     asked = formula(family, d, rows)
     targets = {epsilon: AdaptiveLooks.calibrate(asked, n, ApproxDP(epsilon, DELTA)) for epsilon in epsilons}
+    rng = np.random.default_rng(seed)
+    x = design(n, d, rows, rng)
+    encoded = np.column_stack([np.ones(n), x / (6.0 if rows == "light" else 20.0)])
     found = []
     for k in range(count):
-        rng = np.random.default_rng([seed, k])
-        x, y, truth = imagine(family, n, d, rows, rng)
-        scale = 6.0 if rows == "light" else 20.0
-        encoded = np.column_stack([np.ones(n), x / scale])
-        bare = plain_sd(asked, encoded, y) if k < _BARE else np.full(len(truth), np.nan)
+        y, truth = respond(family, x, rows, rng)
+        bare = plain_sd(asked, encoded, y) if k == 0 else np.full(len(truth), np.nan)
         for epsilon, mechanism in targets.items():
-            started = time.perf_counter()
-            posterior = fit(mechanism, encoded, y, rng)
+            posterior, noise = _fit(mechanism, encoded, y, rng)
             low, high = posterior.interval().T
             sd, z = (high - low) / (2 * _SIDE), 2 * _SIDE * (truth - (low + high) / 2) / (high - low)
-            ideal = np.hypot(bare, np.sqrt(np.maximum(sd**2 - posterior.plain_sd**2, 0)))
-            key = (family, n, epsilon, d, rows)
-            found.append((key, z, sd / ideal, sd / bare, time.perf_counter() - started))
+            found.append(((family, n, epsilon, d, rows), z, sd / np.hypot(bare, noise), sd / bare))
     return found
 
 
 def main(quick: bool = False) -> None:
     """Fit regressions of every kind, and show how often their intervals hold."""
+    from benchmarks.timing import show
+
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "coverage.csv"
-        some = ["--fits", "4", "--sizes", "2000"] if quick else ["--seconds", "7200"]
-        command(["--out", str(path), *some])
+        one, path = Path(folder) / "one.npz", Path(folder) / "coverage.csv"
+        some = ["--lots", "1", "--sizes", "2000"] if quick else ["--seconds", "7200"]
+        command(["--out", str(one), *some])
+        command(["--add", str(one), "--csv", str(path)])
         with path.open(newline="", encoding="utf-8") as file:
             rows = [[row[name] for name in _FIELDS] for row in csv.DictReader(file)]
     show("Regression tables", _FIELDS, rows)
@@ -196,47 +236,75 @@ def main(quick: bool = False) -> None:
 def command(words: Sequence[str] | None = None) -> None:
     """Run what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("regression_coverage.csv"))
-    parser.add_argument("--fits", type=int, default=300)
+    parser.add_argument("--out", type=Path, default=Path("regression_coverage.npz"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--lots", type=int, default=60)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--seconds", type=float, default=280.0)
+    parser.add_argument("--add", type=Path, nargs="+")
+    parser.add_argument("--csv", type=Path, default=Path("regression_coverage.csv"))
     given = parser.parse_args(words)
+    if given.add:
+        write(given.csv, given.add)
+        return
     sizes, families = [int(n) for n in given.sizes.split(",")], given.families.split(",")
-    jobs = []
-    for n, family, d, rows in itertools.product(sizes, families, DIMENSIONS, ROWS):
-        lot = 3 if n > 20_000 else 10
-        for number, first in enumerate(range(0, given.fits, lot)):
-            late = first * (3 if n > 20_000 else 1)  # where time is short, fewer of the large ones
-            jobs.append((late, (family, n, d, rows, 1000 + number, min(lot, given.fits - first), EPSILONS)))
-    jobs.sort(key=lambda job: job[0])
+    kinds = sorted(itertools.product(sizes, families, DIMENSIONS, ROWS), key=lambda kind: -kind[0] * kind[2])
+    jobs = [
+        (family, n, d, rows, [given.seed, lot, number], _LOT, EPSILONS)
+        for lot in range(given.lots)
+        for number, (n, family, d, rows) in enumerate(kinds)
+    ]
     cells: dict[Any, list[Any]] = {}
     started = time.time()
     with multiprocessing.Pool(given.processes) as pool:
-        for done, batch in enumerate(pool.imap_unordered(some_fits, [job for _, job in jobs]), 1):
+        for done, batch in enumerate(pool.imap_unordered(some_fits, jobs), 1):
             for key, *rest in batch:
                 cells.setdefault(key, []).append(rest)
             late = time.time() - started > given.seconds
-            if done % 100 == 0 or late or done == len(jobs):
-                write(given.out, cells)
+            if done % 200 == 0 or late or done == len(jobs):
+                save(given.out, cells)
                 print(f"{done}/{len(jobs)} lots, {time.time() - started:.0f} s", flush=True)
             if late:
                 pool.terminate()
                 break
 
 
-def write(path: Path, cells: dict[Any, list[Any]]) -> None:
+def save(path: Path, cells: dict[Any, list[Any]]) -> None:
+    """Keep what every fit was off, and of the first of each lot how wide it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {}
+    for key, fits in cells.items():
+        z, ideal, bare = (np.array(part, dtype=np.float32) for part in zip(*fits, strict=True))
+        some = ~np.isnan(bare[:, 0])
+        arrays["|".join(map(str, key))] = z
+        arrays["|".join(map(str, key)) + "|widths"] = np.stack([ideal[some], bare[some]])
+    np.savez_compressed(path.with_suffix(".part.npz"), **arrays)
+    path.with_suffix(".part.npz").replace(path)
+
+
+def write(path: Path, runs: Sequence[Path]) -> None:
+    """Add runs up, one line a cell."""
+    found = [dict(np.load(run)) for run in runs]
+    names = sorted({name for run in found for name in run if not name.endswith("widths")})
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_FIELDS)
-        for key in sorted(cells):
-            z, ideal, bare, seconds = (np.array(part) for part in zip(*cells[key], strict=True))
+        for name in sorted(names, key=_order):
+            z = np.concatenate([run[name] for run in found if name in run]).astype(float)
+            ideal, bare = np.concatenate([run[f"{name}|widths"] for run in found if name in run], axis=1).astype(float)
             hit = np.abs(z) < _SIDE
-            numbers = (hit.mean(), hit.mean(axis=0).min(), math.sqrt((z**2).mean()), np.abs(np.median(z, axis=0)).max())
-            more = (np.nanmedian(bare), np.nanmedian(ideal), np.nanmedian(bare[:, 1:]), seconds.mean())
-            writer.writerow([*key, len(z), *(f"{number:.4f}" for number in (*numbers, *more))])
+            each = hit.mean(axis=1)
+            numbers = (each.mean(), each.std() / math.sqrt(len(z)), hit.mean(axis=0).min())
+            off = (math.sqrt((z**2).mean()), np.abs(np.median(z, axis=0)).max())
+            wide = (np.median(bare), np.median(ideal), np.median(bare[:, 1:]))
+            writer.writerow([*name.split("|"), len(z), *(f"{number:.4f}" for number in (*numbers, *off, *wide))])
+
+
+def _order(name: str) -> tuple[Any, ...]:
+    family, n, epsilon, d, rows = name.split("|")
+    return FAMILIES.index(family), ROWS.index(rows), int(d), int(n), float(epsilon)
 
 
 if __name__ == "__main__":

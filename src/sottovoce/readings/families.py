@@ -18,7 +18,7 @@ from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.encodings import Scale, scale_of
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["EDGE", "FAMILIES", "FARTHEST", "HART", "Family", "family_of", "normal_cdf"]
+__all__ = ["EDGE", "FAMILIES", "FARTHEST", "HART", "MOST_COUNTED", "Family", "family_of", "normal_cdf"]
 
 Floats = NDArray[np.float64]
 FARTHEST = 30.0
@@ -37,6 +37,8 @@ HART = (
 one exponential, as every engine has them."""
 MOST_COUNTED = 120
 """Counts are looked at up to this one at most."""
+_MOST_CLASSES = 1000
+"""With more classes a residual is taken to be as long as any: below, B(s·u)/s is sure to fall."""
 _ANGLES, _SIDES = 1441, 91
 EDGE = 7.07106781186547
 
@@ -124,11 +126,15 @@ class Family(ABC):
     def steepest(self) -> float:
         """κ: the largest slope."""
 
+    def reach(self, predictors: Floats, norm: float) -> Any:
+        """Return the largest |t| of a row of length `norm`, by the public centre."""
+        return norm * float(np.linalg.norm(predictors, axis=1).max()) * (1 + 1e-12)
+
     @abstractmethod
-    def bound(self, reach: float) -> float:
+    def bound(self, reach: Any) -> float:
         """B: the largest |y − μ(t)| over outcomes and |t| ≤ reach. s ↦ B(s·u)/s must fall."""
 
-    def apart(self, reach: float) -> float:
+    def apart(self, reach: Any) -> float:
         """Return how far two contributions x(y − μ(x·θ)) with ‖x‖ ≤ 1 and ‖θ‖ = reach can lie apart; 2B at most."""
         return 2 * self.bound(reach)
 
@@ -326,6 +332,14 @@ class PoissonFamily(Family):
         mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
         return np.asarray(mu * np.exp(-mu) * np.polyval(self.powers[1], mu))
 
+    def variance(self, t: Floats) -> Floats:
+        """Return the variance of min(y, K): of what it lies below K."""
+        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
+        below, squares = ((self.most - np.arange(self.most)) ** power for power in (1, 2))
+        whole = np.asarray(self.powers[1])[::-1]
+        first, second = (np.exp(-mu) * np.polyval((part * whole)[::-1], mu) for part in (below, squares))
+        return np.maximum(second - first**2, 0.0)
+
     @property
     def steepest(self) -> float:
         """The largest slope, on a grid and what lies between; K at most."""
@@ -372,11 +386,29 @@ class MultinomialFamily(Family):
 
     steepest = 0.5
 
-    def bound(self, reach: float) -> float:
-        """Return the most that ‖e_y − p‖ can be where every |tₖ| ≤ reach; never above √2."""
-        far = math.exp(2 * min(reach, FARTHEST))
-        least, most = 1 / (1 + (self.classes - 1) * far), 1 / (1 + (self.classes - 1) / far)
-        return math.sqrt((1 - least) ** 2 + (1 - least) * most) * (1 + 1e-12)
+    def reach(self, predictors: Floats, norm: float) -> Any:
+        """Return how far the predictors of any two classes can lie apart, as a matrix; the first class' is zero."""
+        whole = np.concatenate([np.zeros((1, predictors.shape[1])), predictors])
+        return norm * np.linalg.norm(whole[:, None] - whole[None], axis=2) * (1 + 1e-12)
+
+    def bound(self, reach: Any) -> float:
+        r"""Return the most that ‖e_y − p‖ can be; never above √2.
+
+        A probability pₖ = 1/Σⱼ exp(tⱼ − tₖ) lies between 1/Σⱼ exp(Rₖⱼ) and 1/Σⱼ exp(−Rₖⱼ). Of the m classes other than
+        y and the first, whose probabilities add up to S at most and of which none is above u, Σp² ≤ min(uS, S², mu²).
+        """
+        if self.classes > _MOST_CLASSES:
+            return math.sqrt(2.0) * (1 + 1e-12)
+        far = np.minimum(reach, 2 * FARTHEST)
+        least, most = 1 / np.exp(far).sum(axis=1), 1 / np.exp(-far).sum(axis=1)
+        order = np.argsort(most[1:]) + 1
+        u = np.where(np.arange(self.classes) == order[-1], most[order[-2]], most[order[-1]])
+        S = 1 - least[0] - np.where(np.arange(self.classes) > 0, least, 0.0)
+        m = np.where(np.arange(self.classes) > 0, self.classes - 2, self.classes - 1)
+        squares = np.where(np.arange(self.classes) > 0, (1 - least) ** 2, 0.0) + np.minimum(
+            np.minimum(u * S, S * S), m * u * u
+        )
+        return min(math.sqrt(float(squares.max())), math.sqrt(2.0)) * (1 + 1e-12)
 
 
 _KINDS: tuple[type[Any], ...] = (LogisticFamily, ProbitFamily, LinearFamily, PoissonFamily, MultinomialFamily)

@@ -149,9 +149,9 @@ class Look(Reading):
         return np.array(self.centre, dtype=np.float64).reshape(self.model.outputs, self.encoding.size)
 
     @cached_property
-    def reach(self) -> float:
-        """The largest |t| of a row of length c, by the public centre."""
-        return self.norm * float(np.linalg.norm(self.predictors, axis=1).max()) * (1 + 1e-12)
+    def reach(self) -> Any:
+        """How far the linear predictors of a row of length c go, by the public centre."""
+        return self.model.reach(self.predictors, self.norm)
 
     @cached_property
     def bound(self) -> float:
@@ -318,8 +318,9 @@ class Look(Reading):
 
         Let −g be the cosine between the two contributions to the score. Their difference has a squared length of at
         most 2(1 + g), and of the squared `diameter` D; that of their outer products 2(1 − g²), and that of two
-        information matrices 2 max(1 − g², ½) (2 where there are several predictors), for lengths of at most 1. The
-        largest sum over g, and what rounding adds:
+        information matrices 2 max(1 − g², ½), for lengths of at most 1. With several predictors these are M ⊗ zz', and
+        g is no more than the cosine c of the two z: c²‖M − M'‖² + (1 − c²)(‖M‖² + ‖M'‖²) ≤ 2 − g² for two of them, no
+        entry of M − M' being above ¼ where κ = ½; for more, 2. The largest sum over g, and what rounding adds:
 
         .. math:: \Delta = \max_g \sqrt{\tfrac{\min(2 + 2g, D^2)}{\sigma^2} + \tfrac{2(1-g^2)}{\tau_w^2} + \dots}
 
@@ -331,7 +332,8 @@ class Look(Reading):
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
         g = np.linspace(0.0, 1.0, 4097)
         curve = 1 - g * g
-        lone = np.maximum(curve, 0.5) if self._alike else np.ones_like(g)
+        several = (1 + curve) / 2 if self.model.outputs == 2 else np.ones_like(g)
+        lone = np.maximum(curve, 0.5) if self._alike else several
         squares = np.minimum(2 * (1 + g), self.diameter**2) * score**2 + 2 * curve * meat**2 + 2 * lone * information**2
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096

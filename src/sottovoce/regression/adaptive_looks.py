@@ -24,39 +24,23 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
 from sottovoce.readings.base import MOST_RECORDS
+from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Belief, believe
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
 from sottovoce.regression.glances import Glance, round_shape
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
+from sottovoce.regression.shares import Step, before_last, split, usual
 
 __all__ = ["AdaptiveLooks"]
 
 _SIDES = {"score": 2.0, "information": math.sqrt(2.0), "meat": math.sqrt(2.0)}
 """How far one replaced record moves each part, roughly; one that is added or removed moves each by one."""
-_PLANS: dict[bool, tuple[tuple[float, dict[str, float]], ...]] = {
-    True: (
-        (0.15, {"score": 0.8, "information": 0.2}),
-        (0.25, {"score": 0.8, "information": 0.2}),
-        (0.60, {"score": 0.75, "information": 0.17, "meat": 0.08}),
-    ),
-    False: (
-        (0.10, {"score": 0.45, "information": 0.3, "meat": 0.25}),
-        (0.12, {"score": 0.55, "information": 0.2, "meat": 0.25}),
-        (0.20, {"score": 0.65, "information": 0.15, "meat": 0.2}),
-        (0.58, {"score": 0.75, "information": 0.17, "meat": 0.08}),
-    ),
-}
-"""For a mean that bends, and for one that does not: each look's share of ρ, and of it the share of each part.
-
-A linear regression measures at every look how far its residuals go, and cuts those of the next one there. Bounds of its
-response that are far wider than its residuals cost it one look more.
-"""
 _FAR = 3.5
 """Residuals are cut at so many standard deviations."""
-_LAST = 0.3
-"""How much less noise the last look has than one before it, roughly."""
+_LAST, _LESS = 0.68, 0.44
+"""How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
 _LOT = 5000
 _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
@@ -113,9 +97,9 @@ class AdaptiveLooks(Mechanism):
         return cls(system, n, rho)
 
     @property
-    def plan(self) -> tuple[tuple[float, dict[str, float]], ...]:
-        """Each look's share of ρ, and how it is split."""
-        return _PLANS[self.system.model.curved]
+    def plan(self) -> tuple[Step, ...]:
+        """Each look's usual share of ρ, and how it is split; looks that show much leave more to the last."""
+        return usual(self.system.model.curved)
 
     @property
     def reading(self) -> Look:
@@ -139,7 +123,7 @@ class AdaptiveLooks(Mechanism):
 
     # The noise.
 
-    def scales(self, look: Look, step: tuple[float, dict[str, float]]) -> dict[str, float]:
+    def scales(self, look: Look, step: Step) -> dict[str, float]:
         """Return the noise of each part in whole steps: that of a matrix' diagonal, √½ of which goes beside it."""
         share, split = step
         one = 2.0**look.bits
@@ -150,6 +134,10 @@ class AdaptiveLooks(Mechanism):
         if max(found.values()) > 2.0**55:
             raise InvalidValue(f"rho={self.rho:g} is so small that its noise leaves the range of whole numbers")
         return found
+
+    def paid(self, look: Look, scales: Mapping[str, float]) -> float:
+        """Return the ρ of a look with this noise."""
+        return (look.added(scales) if self.n is None else look.joint(scales)) ** 2 / 2
 
     def noises(self, look: Look, scales: Mapping[str, float]) -> list[IntegerNoise]:
         """Return the noise of each block."""
@@ -187,10 +175,11 @@ class AdaptiveLooks(Mechanism):
     def walk(self, shown: Callable[[Look, Mapping[str, float]], Floats]) -> list[tuple[Glance, Belief | None]]:
         """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
         path: list[tuple[Glance, Belief | None]] = []
-        look = self.reading
-        for place, step in enumerate(self.plan):
+        look, step, left = self.reading, self.plan[0], 1.0
+        for place in range(len(self.plan)):
             if place:
-                look = self._next(path, tuple(step[1]))
+                look, step = self._next(path, step, left)
+            left -= step[0]
             scales = self.scales(look, step)
             glance = _glance(look, self.n, shown(look, scales), scales)
             if place == len(self.plan) - 1:
@@ -200,40 +189,68 @@ class AdaptiveLooks(Mechanism):
             path.append((glance, believe(glance, self.system.prior_sd, _own(glance), guesses=guesses)))
         return path
 
-    def _next(self, path: list[tuple[Glance, Belief | None]], parts: tuple[str, ...]) -> Look:
-        """Return the next look, by what was released: at the mean of the belief, where the information is round."""
+    def _next(self, path: list[tuple[Glance, Belief | None]], paid: Step, left: float) -> tuple[Look, Step]:
+        """Return the next look and its share, by what was released: where the last one points to, and there round.
+
+        `paid` is what the look before it was given, and `left` what is left.
+        """
         glance, belief = path[-1]
         assert belief is not None
+        step, ends = self.plan[len(path)], len(path) == len(self.plan) - 1
+        step = (left, step[1]) if ends else step
         shape = round_shape(glance)
         imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
         rows, weights = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T, imagined.weights[0]
-        lengths = float(weights @ ((rows @ shape.T) ** 2).sum(axis=1) / weights.sum()) * self._room(glance) ** 2
+        exact = ends and self.system.model.curved
+        room = self._room(glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
+        lengths = float(weights @ ((rows @ shape.T) ** 2).sum(axis=1) / weights.sum()) * room**2
         centre = belief.mean
         if self.system.family == "linear":  # what is expected of a response lies within its bounds
             centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
-        cap = self._cap(glance, rows, weights, centre)
-        return self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), parts, cap)
+        look = self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
+        look = replace(look, cap=self._cap(glance, rows, imagined.records[0], centre, look, step))
+        return look, self._shared(look, step, belief, ends) if self.system.model.curved else step
 
-    def _room(self, glance: Glance) -> float:
+    def _shared(self, look: Look, step: Step, belief: Belief, ends: bool) -> Step:
+        """Return how much a look is given, and what of it to which part."""
+        pull, lean = look.factors
+        noise = self.scales(look, step)
+        score, information = (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
+        back = np.kron(np.eye(look.model.outputs), np.linalg.inv(look.matrix).T)
+        doubt = float(np.trace(back @ belief.covariance @ back.T))
+        step = step if ends else before_last(step, score)
+        return split(step, score * step[1]["score"], information * step[1]["information"], doubt)
+
+    def _room(self, glance: Glance, less: float) -> float:
         """Return how much longer than the average rows may be and weigh fully: more where noise is the lesser part.
 
         A longer norm wastes less of long rows and costs more noise. This rule is within 2 % of the best norm for rows
-        with normal, t₅ and t₃ tails.
+        with normal, t₅ and t₃ tails. The next look's noise is `less` than that of this one.
         """
         varies = glance.dispersion if not self.system.model.curved else 1.0
         noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()) * varies, 1e-300)
-        return float(np.clip((_LAST * noise) ** -0.17, 1.0, 6.0)) if noise > 0 else 6.0
+        return float(np.clip((_LAST * less * noise) ** -0.17, 1.0, 6.0)) if noise > 0 else 6.0
 
-    def _cap(self, glance: Glance, rows: Floats, weights: Floats, centre: Floats) -> float:
-        """Return where to cut counts, two deviations above the mean of nine rows in ten, or residuals."""
-        if self.system.family == "poisson":
-            order = np.argsort(rows @ centre)
-            ninth = order[np.searchsorted(np.cumsum(weights[order]), 0.9 * weights.sum())]
-            mean = math.exp(min(float(rows[ninth] @ centre), 10.0))
-            return max(1, math.ceil(mean + 2 * math.sqrt(mean)))
+    def _cap(self, glance: Glance, rows: Floats, records: Floats, centre: Floats, look: Look, step: Step) -> float:
+        """Return where to cut residuals, or counts: there where noise and what the records vary weigh least."""
         if self.system.family == "linear":
             return min(_FAR * math.sqrt(glance.dispersion), 1.0)
-        return 0.0
+        if self.system.family != "poisson":
+            return 0.0
+        squares = ((rows @ look.matrix.T) ** 2).sum(axis=1)
+        v, t = look.norm**2 / np.maximum(squares, look.norm**2), rows @ centre
+        weighed, D = records * v * squares, len(centre)
+        order = np.argsort(t)
+        ninth = t[order[np.searchsorted(np.cumsum(records[order]), 0.9 * records.sum())]]
+        least = max(1, math.ceil(math.exp(min(float(ninth), 5.0))))
+        most = int(min(self.system.response.high, MOST_COUNTED))  # type: ignore[attr-defined]
+        found = {}
+        for cap in sorted({*range(min(least, most), min(4 * least + 2, most) + 1)}):
+            tried = replace(look, cap=cap)
+            noise = D * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
+            varies = float((weighed * v) @ tried.model.variance(t))
+            found[cap] = (varies + noise) / max(float(weighed @ tried.model.slope(t)), 1e-300) ** 2
+        return min(found, key=found.__getitem__)
 
     def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
         """Return what the looks tell: post-processing."""

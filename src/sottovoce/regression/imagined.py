@@ -26,13 +26,16 @@ class Imagined:
     rows
         By guess, row and coordinate: normal, with the moments of the records as the look weighs them.
     weights
-        How many records each stands for: a record at which the mean is flat weighs little in a look.
+        How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
+    total
+        The sum of what all records weigh, by guess.
     family, centre
         Of the look.
     """
 
     rows: Floats
     weights: Floats
+    total: Floats
     family: Family
     centre: Floats
 
@@ -57,7 +60,13 @@ class Imagined:
         if look.model.outputs > 1:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
         slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
-        return cls(rows, 1 / slopes, look.model, centre)
+        total = np.trace(mean, axis1=1, axis2=2) / np.maximum((rows**2).sum(axis=2).mean(axis=1), 1e-300)
+        return cls(rows, 1 / slopes, total, look.model, centre)
+
+    @property
+    def records(self) -> Floats:
+        """How many records each row stands for, those counted that a look weighs in full."""
+        return self.weights * (self.total / self.weights.shape[1])[:, None]
 
     def size(self, move: Floats) -> Floats:
         """Return how far each guess's linear predictors move on average."""

@@ -38,6 +38,16 @@ def _meat(patch: Patch) -> None:
     _understated(patch, "meat")
 
 
+@fault("classes that never move apart", "looks", MOVES)
+def _together(patch: Patch) -> None:
+    honest = families.MultinomialFamily.reach
+
+    def reach(self, predictors, norm):
+        return np.minimum(honest(self, predictors, norm), honest(self, predictors[:1].repeat(len(predictors), 0), norm))
+
+    patch.setattr(families.MultinomialFamily, "reach", reach)
+
+
 @fault("long rows at full weight", "looks", MOVES)
 def _unweighed(patch: Patch) -> None:
     honest = Look.contributions
@@ -60,3 +70,9 @@ def _unrounded(patch: Patch) -> None:
 def _whole_price(patch: Patch) -> None:
     honest = AdaptiveLooks.scales
     patch.setattr(AdaptiveLooks, "scales", lambda self, look, step: honest(self, look, (1.0, step[1])))
+
+
+@fault("a last look that is given what others had", "adaptive looks", COST)
+def _twice(patch: Patch) -> None:
+    honest = AdaptiveLooks._next
+    patch.setattr(AdaptiveLooks, "_next", lambda self, path, paid, left: honest(self, path, paid, 1.0))

@@ -86,14 +86,16 @@ def moved_cells() -> tuple[bool, str]:
                 problems.append(f"{verb}: a record moves cells by {moved:.6g}, {cells.profile.pure():.6g} is claimed")
     for family in ("logistic", "probit", "linear", "poisson", "multinomial"):
         looks = secret_looks(family)
-        for (share, _), (look, scales) in zip(looks.plan, looks.path, strict=True):
-            sizes = look.sizes.values()
+        for look, scales in looks.path:
+            sizes, paid = look.sizes.values(), looks.paid(look, scales)
             noise = np.repeat([one.scale for one in looks.noises(look, scales)], list(sizes))
             for record in typical_records(look):
                 tried += 1
                 cost = float(np.sum((look.read([[cell] for cell in record]).total / noise) ** 2)) / 2
-                if cost > looks.rho * share * _HAIR:
-                    problems.append(f"{family}: a record moves a look by ρ = {cost:.6g} of {looks.rho * share:.6g}")
+                if cost > paid * _HAIR:
+                    problems.append(f"{family}: a record moves a look by ρ = {cost:.6g} of {paid:.6g}")
+        if sum(looks.paid(look, scales) for look, scales in looks.path) > looks.rho * _HAIR:
+            problems.append(f"{family}: the looks cost more than is claimed")
     return verdict(problems, f"{tried} records, none longer than its claim")
 
 
