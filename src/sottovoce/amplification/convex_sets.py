@@ -118,7 +118,7 @@ class Simplex(ConvexSet):
 
     def error(self, dimension: int) -> float:
         """Return 4d√d·u: sums of at most d entries, in every coordinate."""
-        return 4 * dimension**1.5 * 2.0**-53
+        return 4 * dimension * math.sqrt(dimension) * 2.0**-53
 
 
 @dataclass(frozen=True)

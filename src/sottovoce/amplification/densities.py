@@ -298,8 +298,8 @@ class _Coupling:
             at_t, at_x = (self.kernel.log_density(acb(y), z, False).real for z in (target, x))
             slope_t, slope_x = self.kernel.slope(y, target), self.kernel.slope(y, x)
             tilted = (ball(self.alpha) * at_t - ball(self.alpha - 1) * at_x).exp()
-            parts = (tilted, tilted * (lam * slope_t - gap * slope_x))
-            parts += (at_t.exp(), at_t.exp() * slope_t, at_x.exp(), at_x.exp() * slope_x)
+            p, q = at_t.exp(), at_x.exp()
+            parts = (tilted, tilted * (lam * slope_t - gap * slope_x), p, p * slope_t, q, q * slope_x)
             sums = [total + part for total, part in zip(sums, parts, strict=True)]
         value = sums[1] / sums[0] - lam * sums[3] / sums[2] + gap * sums[5] / sums[4]
         falls, rises = ends(value / ball(self.alpha - 1))

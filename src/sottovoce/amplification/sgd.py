@@ -111,8 +111,6 @@ class NoisyProjectedSGD(RegressionMechanism):
                 f"learning_rate must lie in (0, 2/(β+ρ)] = (0, {longest:.6g}]: beyond it a step may push two runs "
                 f"apart and later steps hide nothing. Got {self.learning_rate}"
             )
-        if isinstance(self.within, Mapping):
-            object.__setattr__(self, "within", ConvexSet.from_dict(self.within))
         if self.box is not None and self.within is not None:
             raise InvalidValue("give either a box or another set to stay within")
         held_in = self.held_in
@@ -344,6 +342,8 @@ class NoisyProjectedSGD(RegressionMechanism):
         if known is not None:
             X, y = np.asarray(known["X"], dtype=np.float64), np.asarray(known["y"], dtype=np.float64)
             known = Rows(len(y), X, y)
+        if state.get("within") is not None:
+            state["within"] = ConvexSet.from_dict(state["within"])
         return cls(system_from(state.pop("system")), state.pop("n"), **state, public=known)
 
     def describe(self) -> str:

@@ -126,18 +126,23 @@ def profile_within(
             low, high = (0.0, 2 * system.radius) if system.radius is not None else system.bounds or (0.0, 0.0)
             share = min(step / (high - low), 1.0)
             return GaussianProfile(system.profile(n, data_weight, prior_weight).gdp() * share * (1 + 1e-15))
-        case GammaExponential() | GammaPoisson():
-            whole = isinstance(system, GammaPoisson)  # counts that differ differ by one at least
-            reach = min(system.high, math.floor(step) if whole else step)
-            return replace(system, high=reach).profile(n, data_weight, prior_weight) if reach else PureProfile(0.0)
-        case BetaBernoulli(whole=True) | DirichletCategorical():
-            return system.profile(n, data_weight, prior_weight) if step >= 1 else PureProfile(0.0)
+        case GammaExponential():
+            nearer: Any = replace(system, high=min(system.high, step))
+        case GammaPoisson() if step >= 1:
+            nearer = replace(system, high=min(system.high, math.floor(step)))
+        case BetaBernoulli(whole=True) | DirichletCategorical() if step >= 1:
+            nearer = system
+        case BetaBernoulli(whole=True) | DirichletCategorical() | GammaPoisson():
+            return PureProfile(0.0)  # what differs in kind or by one is not so near
         case BetaBernoulli():
             return _near_shares(system, n, min(step, 1.0), data_weight, prior_weight)
         case ExponentialFamily():
             return system.profile_within(n, step, data_weight, prior_weight)
-    word = getattr(system, "word", type(system).__name__)
-    raise InvalidValue(f"nobody has worked out near neighbours of {word}; use its own profile")
+        case _:
+            word = getattr(system, "word", type(system).__name__)
+            raise InvalidValue(f"nobody has worked out near neighbours of {word}; use its own profile")
+    found: Profile = nearer.profile(n, data_weight, prior_weight)
+    return found
 
 
 def _near_shares(system: BetaBernoulli, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:

@@ -112,7 +112,8 @@ class Potential(Loss):
             norm = jnp.sqrt(jnp.sum(found * found, axis=1, keepdims=True))
             return jnp.sum(jnp.where(norm > self.lipschitz, found * (self.lipschitz / norm), found), axis=0)
 
-        return jax.lax.map(total, W)
+        every: jax.Array = jax.lax.map(total, W)
+        return every
 
     def gradient_error(self, dimension: int, norm: float, constants: Constants, radius: float, u: float) -> float:
         """Return precision·L, and what shortening adds, in units of u."""
