@@ -8,10 +8,11 @@ import pkgutil
 import time
 from pathlib import Path
 
+from benchmarks.memory import Peak
 from benchmarks.page import PAGE, Area, write
 from benchmarks.timing import collected, console
 
-NOT_AREAS = ("__main__", "timing", "page")
+NOT_AREAS = ("__main__", "memory", "timing", "page")
 NAMES = [
     module.name
     for module in pkgutil.iter_modules([str(Path(__file__).parent)])
@@ -23,10 +24,12 @@ def run(name: str, *, quick: bool) -> Area:
     """Run one area and return what it showed."""
     console.rule(f"[bold]{name}")
     module = importlib.import_module(f"benchmarks.{name}")
-    start = time.perf_counter()
+    start, peak = time.perf_counter(), Peak()
     with collected() as tables:
         module.main(quick=quick)
-    return Area.of(module, tables, seconds=time.perf_counter() - start, quick=quick)
+    seconds, memory = time.perf_counter() - start, str(peak)
+    console.print(f"[dim]{seconds:.0f} s, {memory}[/dim]\n")
+    return Area.of(module, tables, seconds=seconds, quick=quick, memory=memory)
 
 
 if __name__ == "__main__":

@@ -69,13 +69,14 @@ class Area:
     stamp: str
 
     @classmethod
-    def of(cls, module: ModuleType, tables: Sequence[Shown], *, seconds: float, quick: bool) -> Area:
+    def of(cls, module: ModuleType, tables: Sequence[Shown], *, seconds: float, quick: bool, memory: str = "") -> Area:
         """Describe the run of a module."""
         name = module.__name__.rpartition(".")[2]
         about = (module.__doc__ or "").strip().splitlines()[0]
         about = re.sub(rf"^{name}: (.)", lambda found: found[1].upper(), about, flags=re.I)
         size = "quick sizes, " if quick else ""
         stamp = f"{machine()}; {versions(module)}; {time.strftime('%Y-%m-%d', time.gmtime())}, {size}{seconds:.0f} s"
+        stamp += f", {memory}" if memory else ""
         return cls(name, about, tuple(tables), stamp)
 
     def markdown(self) -> str:

@@ -7,14 +7,18 @@ process; memory is the peak of what Python and NumPy allocated during the work, 
 
 from __future__ import annotations
 
+import functools
 import gc
+import os
 import tempfile
+import textwrap
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +26,8 @@ from benchmarks.timing import show
 from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel
 from sottovoce.latent.sweeps import gibbs_sweep
 from sottovoce.ledger import Ledger, Reservation
+from sottovoce.ledger.chain import canonical, digest
+from sottovoce.ledger.schema import now
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
@@ -37,6 +43,8 @@ from sottovoce.systems import BetaBernoulli, DirichletCategorical
 MEMORY = Path("/dev/shm")  # processor time is compared: no disk is waited for, where there is a file system without one
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "scaling.png"
 Work = Callable[[], object]
+_LONG = 40.0
+"""Seconds of work after which no larger size is tried."""
 
 
 @dataclass(frozen=True)
@@ -107,49 +115,59 @@ def _releases(count: int) -> Work:
     return lambda: compose([LaplaceProfile(0.01 + 1e-9 * seeded_rng(3).random())] * count).delta(1.0)
 
 
-@contextmanager
-def _ledger(entries: int, analysts: int = 1) -> Iterator[Path]:
-    """A ledger of so many entries that were reserved and committed, shared out among analysts."""
-    profile = ZeroConcentratedProfile(1e-9)
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        path = Path(folder) / "one.ledger"
-        with Ledger(path, create=True) as ledger:
-            whole = ledger.open_budget("patients", ZeroConcentratedDP(1.0), n=1000, schema={})
-            parts = [
-                ledger.open_budget(f"patients of {i}", ZeroConcentratedDP(1.0), n=1000, schema={}, whole=whole)
-                for i in range(analysts)
-            ]
+@functools.cache
+def _ledger(events: int, analysts: int = 1) -> Path:
+    """A ledger of so many events: answers of several analysts in turn, written by the rules in one transaction."""
+    folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
+    _FOLDERS.append(folder)
+    path, cost, value = Path(folder.name) / "one.ledger", 1e-9, canonical({"value": 0.37})
+    asked = {"request": {"mechanism": "noise"}, "profile": ZeroConcentratedProfile(cost).to_dict(), "cost": cost}
+    asked |= {"guard": digest("token"), "who": "ada", "at": now()}
+    with Ledger(path, create=True) as ledger:
+        whole = ledger.open_budget("patients", ZeroConcentratedDP(1.0), n=1000, schema={})
+        names = [f"patients of {i}" for i in range(analysts)]
+        options: dict[str, Any] = {"n": 1000, "schema": {}, "whole": whole}
+        parts = [ledger.open_budget(name, ZeroConcentratedDP(1.0), **options) for name in names]
+        spent = dict.fromkeys([whole.id, *(part.id for part in parts)], Fraction(0))
+        with ledger._writing() as transaction:
+            transaction.lock_head()
+            for i in range(max(events - analysts - 2, 0) // 3):
+                part, number = parts[i % analysts].id, transaction.head.count + 1
+                for budget in (part, whole.id):
+                    spent[budget] += Fraction(cost)
+                transaction.append("reserve", asked, budget=part, entry=number, key=str(i), spent=str(spent[part]))
+                transaction.append("charge", {"cost": cost}, budget=whole.id, entry=number, spent=str(spent[whole.id]))
+                ended = {"value_hash": digest(value), "kept": True, "at": now()}
+                transaction.append("commit", ended, budget=part, entry=number, value=value)
+        ledger.leave_checkpoint()
+    return path
 
-            def one(transaction_of: int) -> None:
-                right = ledger.reserve(parts[transaction_of % analysts], profile, {"mechanism": "noise"}, who="ada")
-                assert isinstance(right, Reservation)
-                ledger.commit(right, {"value": 0.37})
 
-            for i in range(entries):
-                one(i)
-        yield path
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+"""Kept for as long as the process lives."""
 
 
-def _opening(entries: int) -> Work:
-    holder = _ledger(entries)
-    path = holder.__enter__()
+def _verifying(events: int) -> Work:
+    ledger = Ledger(_ledger(events))
+    return ledger.verify
 
-    def work(kept: object = holder) -> None:
-        del kept  # the folder lives as long as the work
-        Ledger(path).close()
+
+def _opening(events: int) -> Work:
+    path = _ledger(events)
+
+    def work() -> None:
+        with Ledger(path) as ledger:
+            assert ledger.opened[0].count
 
     return work
 
 
 def _analysts(analysts: int) -> Work:
     """One reserve and commit in a ledger of many analysts, 20 at a time."""
-    holder = _ledger(analysts, analysts)
-    path = holder.__enter__()
-    ledger = Ledger(path)
+    ledger = Ledger(_ledger(4 * analysts + 2, analysts))
     part = ledger.budget("patients of 0")
 
-    def work(kept: object = holder) -> None:
-        del kept
+    def work() -> None:
         for _ in range(20):
             right = ledger.reserve(part, ZeroConcentratedProfile(1e-9), {"mechanism": "noise"})
             assert isinstance(right, Reservation)
@@ -159,9 +177,8 @@ def _analysts(analysts: int) -> Work:
 
 
 def _tables(tables: int) -> Work:
-    """Noise on so many tables of ten cells that one record is counted in once each."""
-    system = DirichletCategorical(np.ones(10))
-    mechanism = NoisyStatistics.calibrate(system, 1000, PureDP(1.0 / tables))
+    """Noise on so many tables of ten cells, the same on each: shared among them, ε would make it louder with each."""
+    mechanism = NoisyStatistics.calibrate(DirichletCategorical(np.ones(10)), 1000, PureDP(0.1))
     seen = Statistics(1000, np.full(10, 100.0))
     return lambda: [mechanism.release(seen, seeded_rng(i)).value.mean for i in range(tables)]
 
@@ -176,7 +193,8 @@ def lines(quick: bool) -> list[Line]:
         Line("proportions by group with intervals", "groups", _groups, _powers(4, 1024 // less, 4)),
         Line("a sweep of the hidden Markov model, 72 x 6 x 4", "chains", _chains, _powers(16, 1024 // less, 4)),
         Line("the exact curve of a composition", "releases", _releases, _powers(10, 10**5 // less)),
-        Line("opening a ledger, all of it verified", "entries", _opening, _powers(100, 10**4 // less)),
+        Line("verifying a ledger, every event", "events", _verifying, _powers(1000, 10**6 // less)),
+        Line("opening a ledger from its checkpoint", "events", _opening, _powers(1000, 10**6 // less)),
         Line("20 answers in a ledger of many analysts", "analysts", _analysts, _powers(4, 1024 // less, 4)),
         Line("tables of ten cells with noise", "tables", _tables, _powers(4, 1024 // less, 4)),
     ]
@@ -206,7 +224,9 @@ def measured(line: Line) -> Found:
         work()
         megabytes.append(tracemalloc.get_traced_memory()[1] / 1e6)
         tracemalloc.stop()
-    return Found(line, line.sizes, tuple(seconds), tuple(megabytes))
+        if seconds[-1] > _LONG:
+            break
+    return Found(line, line.sizes[: len(seconds)], tuple(seconds), tuple(megabytes))
 
 
 def _row(found: Found) -> list[str]:
@@ -226,34 +246,47 @@ def _time(seconds: float) -> str:
 
 
 def draw(found: list[Found], path: Path) -> None:
-    """Draw time and memory of every line against the size."""
+    """Draw time and memory of every line against the size, each with its exponent."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context({"font.size": 8, "svg.hashsalt": "scaling"}):
         rows = -(-len(found) // 3)
-        figure = Figure(figsize=(9, 2.3 * rows), layout="constrained")
-        for axes, one in zip(figure.subplots(rows, 3).flat, found, strict=False):
-            axes.loglog(one.sizes, one.seconds, "o-", color="#2a6f97", label="seconds")
-            axes.set(title=one.line.name, xlabel=one.line.unit)
-            axes.set_ylabel("seconds", color="#2a6f97")
+        figure = Figure(figsize=(9.5, 2.5 * rows), layout="constrained")
+        places = figure.subplots(rows, 3).flat
+        for axes, one in zip(places, found, strict=False):
+            axes.loglog(one.sizes, one.seconds, "o-", color="#2a6f97")
+            axes.set_title("\n".join(textwrap.wrap(one.line.name, 34)))
+            axes.set_xlabel(one.line.unit)
+            axes.set_ylabel(f"seconds (size^{one.exponent(one.seconds):.2f})", color="#2a6f97")
             other = axes.twinx()
             other.loglog(one.sizes, one.megabytes, "s--", color="#bc6c25", markersize=3)
-            other.set_ylabel("MB", color="#bc6c25")
+            other.set_ylabel(f"MB (size^{one.exponent(one.megabytes):.2f})", color="#bc6c25")
+        for axes in places:
+            axes.set_axis_off()
         figure.savefig(path, dpi=110)
 
 
-def main(quick: bool = False) -> None:
-    """Print the table; at full size draw the figure too."""
-    found = []
-    for line in lines(quick):
-        found.append(measured(line))
+def tell(found: list[Found], path: Path | None) -> None:
+    """Print the table; with a path, draw the figure too."""
     columns = ("", "sizes", "time", "exponent", "peak memory", "exponent")
-    note = "The exponents are over the upper half of the sizes: 1 is linear, 0 constant; fixed costs make them smaller."
-    if not quick:
-        draw(found, FIGURE)
-        note += " ![time and memory against size](figures/scaling.png)"
+    note = (
+        "The exponents are over the upper half of the sizes: 1 is linear, 0 constant; fixed costs make them smaller. "
+        "A regression by moments sums d² products and solves d³ equations. The law of a sum of d counts is √d wide: "
+        "the time of a histogram follows it and its memory does not. Tables are given the same noise each; where they "
+        "share one ε, noise grows with their number, and with it what is summed over, until it is as wide as n."
+    )
+    if path is not None:
+        draw(found, path)
+        note += "\n\n![Time and memory against size](figures/scaling.png)"
     show("Time and memory against the size", columns, [_row(one) for one in found], note)
+
+
+def main(quick: bool = False) -> None:
+    """Measure every line; at full size draw the figure too."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder  # where checkpoints go
+        tell([measured(line) for line in lines(quick)], None if quick else FIGURE)
 
 
 if __name__ == "__main__":

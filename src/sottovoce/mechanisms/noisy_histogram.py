@@ -5,6 +5,7 @@ All of this is post-processing of a release: it costs no privacy, and none rests
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -186,15 +187,19 @@ class _Table:
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return where each category's counts begin, and the law of each count given the sum of all."""
-        spectrum = fft.rfft(self.weights, self.period)
         columns = self.weights.shape[1]
-        rest = np.ones_like(spectrum)  # the laws of the sum of all categories but one
-        rest[1:] = np.cumprod(spectrum[:-1], axis=0)
-        rest[:-1] *= np.cumprod(spectrum[:0:-1], axis=0)[::-1]
-        others = np.maximum(fft.irfft(rest, self.period), 0.0)
+        # The laws of the sum of all categories but one, block by block: a sum of d counts spreads as √d, and √d blocks
+        # of √d categories keep the memory in proportion to d.
+        blocks = np.array_split(self.weights, math.isqrt(len(self.weights)))
+        outside = _others(np.array([fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
         # others[k, (target - c) mod period] for c = 0, 1, …
         at = (self.target - np.arange(columns)) % self.period
-        chances = self.weights * others[:, at]
+        chances = np.concatenate(
+            [
+                block * np.maximum(fft.irfft(rest * _others(fft.rfft(block, self.period)), self.period)[:, at], 0.0)
+                for block, rest in zip(blocks, outside, strict=True)
+            ]
+        )
         chances /= chances.sum(axis=1, keepdims=True)
         keep = chances > 1e-15
         first = keep.argmax(axis=1)
@@ -220,6 +225,14 @@ class _Table:
             left = left - steps[:, k].astype(np.int64)
         steps[:, 0] = left
         return self.low + self.lattice * steps
+
+
+def _others(spectra: Any) -> Any:
+    """Return for each row the product of all the others, without dividing by what may be nothing."""
+    others = np.ones_like(spectra)
+    others[1:] = np.cumprod(spectra[:-1], axis=0)
+    others[:-1] *= np.cumprod(spectra[:0:-1], axis=0)[::-1]
+    return others
 
 
 def _tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> _Table:

@@ -257,10 +257,12 @@ class Service:
         if isinstance(made, Exception):
             await self._on(self._clerks, self._lose, dataset, paid, made)
             raise AnswerLost(_LOST) from None
+        told: dict[str, Any]
         entry, told = await self._on(self._clerks, self._told, caller, dataset, part, made)
         if isinstance(question, Question):  # whose release says it all
             return told
-        return told | await self._on(self._tellers, question.told, made.release, entry, part)  # type: ignore[no-any-return]
+        said: dict[str, Any] = await self._on(self._tellers, question.told, made.release, entry, part)
+        return told | said
 
     async def _make(self, dataset: Dataset, paid: Paid, start: float) -> Draft | Exception:
         """Make a release, or return why it failed, at a tick; what it took is seen in nothing that happens before.

@@ -50,7 +50,7 @@ _table = sa.Table(
     sa.Column("revoked", sa.Text),
 )
 
-_Row = namedtuple("_Row", [column.name for column in _table.columns])
+_Row = namedtuple("_Row", "id hash analyst scopes datasets created expires revoked")
 _ONE = f"SELECT {', '.join(_Row._fields)} FROM {_table.name} WHERE id = ?"
 
 _ended = sa.Table(
