@@ -57,6 +57,8 @@ def collapsed_states(
             now = states[:, c, t]
             before = states[:, c, t - 1] if t else None
             after = states[:, c, t + 1] if t + 1 < steps else None
+            if after is not None:
+                moves[run, now, after] -= 1
             if before is None:
                 first[run, now] -= 1
                 logs = np.log(first)
@@ -64,7 +66,6 @@ def collapsed_states(
                 moves[run, before, now] -= 1
                 logs = np.log(moves[run, before])
             if after is not None:
-                moves[run, now, after] -= 1
                 ahead, total = moves[run, :, after], moves.sum(axis=2)
                 if before is not None:  # the move into the state counts before the one out of it
                     here = before[:, None] == every
