@@ -13,7 +13,7 @@ from papers.event_logs import EventLog
 from sottovoce.answers.style import COLOURS, figure, save
 from sottovoce.latent import HiddenMarkovPosterior
 
-__all__ = ["draw_held_out", "draw_maps", "draw_profiles", "matched"]
+__all__ = ["draw_held_out", "draw_maps", "draw_printed", "draw_printed_maps", "draw_profiles", "matched"]
 
 ROUTES = {
     "none": ("no promise", "#333333", "--"),
@@ -119,4 +119,58 @@ def draw_held_out(
         axis.minorticks_off()
         axis.set(title=f"{title}: {model}", xlabel="ε", ylabel="log-likelihood of a held-out event")
         axis.legend(loc="lower right", frameon=False, fontsize=8)
+    return save(drawing, path)
+
+
+PRINTED = {
+    "none": ("no promise", "#333333", "--"),
+    "laplace": ("Laplace, as printed", COLOURS[0], "-"),
+    "M = 10": ("OPS, M = 10, if converged", COLOURS[1], ":"),
+    "M = 100": ("OPS, M = 100, if converged", COLOURS[4], ":"),
+    "aware": ("Laplace, ours, aware", COLOURS[7], "-"),
+}
+
+
+def draw_printed(scores: Mapping[tuple[str, str, str], Mapping[float, Sequence[float]]], path: Path) -> Any:
+    """Draw the held-out log-likelihood of every log, naive Bayes above, hidden Markov below."""
+    logs = list(dict.fromkeys(key[0] for key in scores))
+    drawing, axes = figure(len(logs), 2, width=3.6, height=3.0)
+    for row, model in enumerate(("naive Bayes", "hidden Markov")):
+        for axis, log in zip(np.ravel(axes)[row * len(logs) :], logs, strict=False):
+            epsilons = sorted(scores[log, model, "laplace"])
+            for route, (label, colour, line) in PRINTED.items():
+                values = scores.get((log, model, route))
+                if values is None:
+                    continue
+                mean = [np.mean(values[min(values, key=lambda v, e=e: abs(v - e))]) for e in epsilons]  # type: ignore[misc]
+                axis.plot(epsilons, mean, line, color=colour, label=label, marker="o" if route != "none" else "", ms=3)
+            axis.set_xscale("log")
+            axis.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+            axis.minorticks_off()
+            axis.set(title=f"{log}: {model}", xlabel="ε")
+    np.ravel(axes)[-1].legend(loc="lower right", frameon=False, fontsize=7.5)
+    np.ravel(axes)[0].set_ylabel("log-likelihood of a held-out event")
+    return save(drawing, path)
+
+
+def draw_printed_maps(maps: Mapping[str, Mapping[str, Any]], path: Path) -> Any:
+    """Draw the regimes and the states found at ε = 5, a column a log."""
+    from matplotlib.colors import ListedColormap
+
+    routes = list(next(iter(maps.values())))
+    drawing, axes = figure(len(maps), len(routes), width=4.6, height=1.15)
+    grid = np.reshape(np.ravel(axes), (len(routes), len(maps)))
+    for column, (log, shown) in zip(grid.T, maps.items(), strict=True):
+        truth = shown["truth"]
+        for axis, route in zip(column, routes, strict=True):
+            table = [[-np.sum((truth == a) & (shown[route] == b)) for b in range(3)] for a in range(3)]
+            rows, columns = optimize.linear_sum_assignment(np.array(table))
+            names = np.empty(3, dtype=np.int64)
+            names[columns] = rows
+            colours = ListedColormap(COLOURS[:3])
+            axis.imshow(names[shown[route]], aspect="auto", interpolation="nearest", cmap=colours, vmin=-0.5, vmax=2.5)
+            axis.set_title(f"{log}: {PRINTED.get(route, (route,))[0]}", fontsize=8)
+            axis.set_yticks([])
+            axis.set_xticks(np.arange(6) * 12 - 0.5, range(2004, 2010), fontsize=7)
+            axis.grid(visible=False)
     return save(drawing, path)

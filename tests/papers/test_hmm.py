@@ -1,12 +1,18 @@
 """The hidden Markov study: what it counts, holds out and finds, on few sweeps."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from papers.event_logs import HONG_KONG, PORTUGAL
 from papers.event_scores import Study, converged_temperature, noisy_tables
+from papers.printed_chains import FLOORS, PrintedChains, temperature
 from papers.registry import Setting, find
+from papers.war_logs import AFGHANISTAN, IRAQ
 
 from sottovoce.privacy.randomness import seeded_rng
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("log", "shape", "n"), [(HONG_KONG, (18, 72), 95_821), (PORTUGAL, (18, 84), 200_419)])
@@ -50,3 +56,39 @@ def test_the_study_draws_its_figures_and_shows_the_papers_claims(tmp_path):
     held = {finding.claim: finding.holds for finding in outcome.findings}
     assert held["naive Bayes: Laplace noise beats tempered sampling at every ε"]
     assert held["a map from Laplace noise shows the states that a map without a promise shows"]
+
+
+def test_logs_of_the_thesis_size_have_its_numbers():
+    for log, median, total in ((IRAQ, 972, 390_000), (AFGHANISTAN, 58, 75_000)):
+        sizes = log.counts()[0].sum(axis=-1)
+        assert sizes.shape == log.truth.shape == (5, 72)
+        assert np.median(sizes) == pytest.approx(median, rel=0.03)
+        assert sizes.sum() == pytest.approx(total, rel=0.15)
+        for table in log.counts():
+            np.testing.assert_array_equal(table.sum(axis=-1), sizes)
+    early, late = (AFGHANISTAN.counts()[0].sum(axis=-1)[:, years] for years in (slice(12), slice(-12, None)))
+    assert late.sum() > 5 * early.sum()
+
+
+def test_the_printed_study_keeps_its_floors_and_its_temperature(tmp_path):
+    held = np.zeros(AFGHANISTAN.grid.shape, dtype=bool)
+    held[2, 10:20] = True
+    routes = (("none", 0.0), ("laplace", 5.0), ("M = 10", 5.0), ("M = 100", 5.0))
+    chains = PrintedChains(AFGHANISTAN, 3, routes, held)
+    posteriors = chains.run(8, 1)
+    for (name, _), posterior in zip(routes, posteriors, strict=True):
+        assert len(posterior) == 4
+        for theta in posterior.emissions:
+            assert name not in FLOORS or theta.min() >= FLOORS[name] / theta.shape[-1] * (1 - 1e-9)
+    assert np.all(np.isfinite(chains.scores(posteriors)))
+    # T = 2 Σ log((1 - (K-1)a)/a)/ε, a = 1/(MK): written out
+    bounds = [np.log((1 - (k - 1) / (100 * k)) * 100 * k) for k in (12, 100, 2, 2, 2)]
+    assert temperature(AFGHANISTAN, FLOORS["M = 100"], 5.0) == pytest.approx(2 * sum(bounds) / 5)
+
+
+def test_the_printed_study_is_drawn_again_from_its_table(tmp_path):
+    table = ROOT / "docs" / "gallery" / "tables" / "hmm-printed.csv"
+    outcome = find("hmm-printed").redraw(table, Setting(tmp_path))
+    assert sorted(p.name for p in outcome.files if p.suffix == ".png") == ["hmm-printed-maps.png", "hmm-printed.png"]
+    claims = [finding.claim for finding in outcome.findings]
+    assert len(claims) == len(set(claims)) >= 12

@@ -133,6 +133,7 @@ class HiddenMarkovModel(OverTables):
         noise_aware: bool = True,
         chains: int = 4,
         starts: int = 4,
+        collapsed: bool = False,
         rng: np.random.Generator | None = None,
     ) -> HiddenMarkovPosterior:
         """Return posterior draws of several chains: states by blocks, then emissions and transitions.
@@ -158,6 +159,9 @@ class HiddenMarkovModel(OverTables):
         starts
             How many random starts to try for each chain for a few sweeps; the likeliest goes on, or another
             chain's where that is likelier by far.
+        collapsed
+            Draw states one by one with the transitions summed out, as the thesis did, not path by path: the same
+            posterior, which a chain then takes longer to see.
         rng
             Secure randomness by default.
         """
@@ -172,7 +176,7 @@ class HiddenMarkovModel(OverTables):
                 latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises)
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
-        walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng)
+        walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng, collapsed)
         draws = [next(walk) for _ in range(_LEAST_SWEEPS if sweeps is None else sweeps)]
         while True:
             kept = draws[len(draws) // 2 if burn_in is None else burn_in :]
@@ -208,15 +212,16 @@ class HiddenMarkovModel(OverTables):
         latent: LatentCounts | None,
         seen: Mask,
         rng: np.random.Generator,
+        collapsed: bool,
     ) -> Iterator[ChainState]:
         """Yield the state of all chains after each sweep."""
         if latent is None:
             while True:
-                state, _ = gibbs_sweep(self.prior, state, counts, rng)
+                state, _ = gibbs_sweep(self.prior, state, counts, rng, collapsed)
                 yield state
         sizes = latent.start(len(state.states))
         while True:
-            state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng)
+            state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng, collapsed)
             yield state
 
     def mask(self, missing: Any) -> Mask:

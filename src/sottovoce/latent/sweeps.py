@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.latent.chains import sample_paths
+from sottovoce.latent.collapsed import collapsed_states
 from sottovoce.latent.latent_counts import CellSizes, LatentCounts
 from sottovoce.privacy.numbers import Floats
 
@@ -113,10 +114,18 @@ class ChainState:
 
 
 def gibbs_sweep(
-    prior: Prior, state: ChainState, counts: Sequence[Floats], rng: np.random.Generator
+    prior: Prior, state: ChainState, counts: Sequence[Floats], rng: np.random.Generator, collapsed: bool = False
 ) -> tuple[ChainState, Floats]:
-    """Return the state after one sweep given counts, and log p(counts) of each run before it."""
-    states, logs = state.draw_states(counts, rng)
+    """Return the state after one sweep given counts, and log p(counts) of each run before it.
+
+    With `collapsed`, states are drawn one by one, the transitions summed out, and log p(counts) given the states.
+    """
+    if collapsed:
+        emission = state.log_emission(counts)
+        states = collapsed_states(emission, state.states, prior.transition, rng)
+        logs = np.take_along_axis(emission, states[..., None], axis=-1)[..., 0].sum(axis=2)
+    else:
+        states, logs = state.draw_states(counts, rng)
     moved = ChainState(state.initial, state.transition, state.emissions, states)
     initial, transition = prior.draw_chain(states, rng)
     emissions = prior.draw_emissions(moved.counts_by_state(counts), rng)
@@ -130,6 +139,7 @@ def noisy_sweep(
     latent: LatentCounts,
     seen: NDArray[np.bool_],
     rng: np.random.Generator,
+    collapsed: bool = False,
 ) -> tuple[ChainState, CellSizes]:
     """Return the state and the cells' sizes after one sweep given noisy counts, the true ones summed out throughout.
 
@@ -140,7 +150,10 @@ def noisy_sweep(
     log_theta = np.log(np.concatenate(state.emissions, axis=-1))
     logs = np.zeros((runs, *seen.shape, prior.states))
     logs[:, seen] = latent.by_state(sizes.logs, log_theta)
-    states, _ = sample_paths(logs, state.initial, state.transition, rng)
+    if collapsed:
+        states = collapsed_states(logs, state.states, prior.transition, rng)
+    else:
+        states, _ = sample_paths(logs, state.initial, state.transition, rng)
     initial, transition = prior.draw_chain(states, rng)
     alpha = np.repeat(prior.emission, prior.sizes)
     log_theta = latent.move_probabilities(log_theta, states[:, seen], sizes, alpha, rng)
