@@ -60,6 +60,21 @@ def test_a_regression_is_one_entry_and_its_table_says_what_a_statistician_expect
     assert curator.left().startswith("70 % left")
 
 
+def test_of_groups_privacy_s_part_is_told_and_grows_where_less_is_spent(curator) -> None:
+    little, much = (curator.regress("smoker ~ age + (1 | ward)", spend=part).table for part in (0.02, 0.9))
+    assert little.privacy_share.between(0, 1).all() and much.privacy_share.between(0, 1).all()
+    assert (little.privacy_share >= much.privacy_share).all() and little.privacy_share.max() > 0.1
+    assert much.privacy_share.min() < 0.1
+
+
+def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:
+    answer = curator.regress("sbp ~ age", spend=0.8)
+    assert 2 * 12 < answer.posterior.cut < 6 * 12  # of residuals of a standard deviation of 12, cut at 3.5 of them
+    assert f"residuals cut at ±{answer.posterior.cut:.3g}, which shifts the intercept" in answer.summary()
+    assert Regression.from_json(answer.to_json()).posterior.cut == answer.posterior.cut
+    assert "residuals" not in curator.regress("smoker ~ age", spend=0.1).summary()
+
+
 def test_json_and_back_contrasts_arviz_and_plots(curator, tmp_path: Path) -> None:
     answer = curator.regress("smoker ~ age + ward + sex", spend=0.3)
     again = Regression.from_json(answer.to_json())

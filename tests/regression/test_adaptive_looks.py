@@ -73,6 +73,44 @@ def test_all_looks_together_cost_what_is_claimed_and_no_look_is_free() -> None:
         AdaptiveLooks.calibrate(Formula("y ~ x", FACTS), 500, PureDP(1.0))
 
 
+@pytest.mark.parametrize("family", ["logistic", "probit", "linear", "poisson", "multinomial"])
+@pytest.mark.parametrize(("n", "size"), [(300, 1.0), (300, 1e6), (300_000, 1.0), (None, 1.0)])
+def test_whatever_is_shown_the_looks_cost_no_more_than_is_claimed(family: str, n: int | None, size: float) -> None:
+    """Shares follow from what was shown: noise alone, sums far beyond those of n records, and sums of many."""
+    response = {"linear": "z", "poisson": "k", "multinomial": "c"}.get(family, "y")
+    mechanism = AdaptiveLooks(Formula(f"{response} ~ x + w", FACTS, family), n, 0.05)
+    for seed in range(6):
+        rng, spent = np.random.default_rng(seed), []
+
+        def fresh(look, scales, rng=rng, spent=spent):
+            spent.append(mechanism.paid(look, scales))
+            many = 1000 if n is None else n
+            shown = look.split(rng.normal(size=look.size) * size * 2.0**look.bits * math.sqrt(many))
+            return look.join(**(shown | {"information": np.eye(look.dimension) * rng.random() * many * 4.0**look.bits}))
+
+        mechanism.walk(fresh)
+        assert 0.999 * mechanism.rho < sum(spent) <= mechanism.rho
+
+
+def test_a_second_look_with_little_noise_leaves_more_to_the_last() -> None:
+    """With few records it gets its usual share."""
+    shares = {}
+    for n in (200, 100_000):
+        mechanism = AdaptiveLooks(Formula("y ~ x + w", FACTS), n, 0.05)
+        paid: list[float] = []
+        rng = np.random.default_rng(1)
+
+        def shown(look, scales, mechanism=mechanism, paid=paid, n=n, rng=rng):
+            paid.append(mechanism.paid(look, scales) / mechanism.rho)
+            parts = {"score": np.zeros(look.dimension), "information": np.eye(look.dimension) * n / 8 * 4.0**look.bits}
+            return look.join(**(parts | {"meat": parts["information"]})) + rng.normal(size=look.size)
+
+        mechanism.walk(shown)
+        shares[n] = paid
+    assert shares[200] == pytest.approx([0.15, 0.25, 0.60], rel=1e-3)
+    assert shares[100_000] == pytest.approx([0.15, 0.10, 0.75], rel=1e-3)
+
+
 def test_where_the_next_look_is_taken_follows_from_what_was_shown() -> None:
     """Two tables that happen to show the same noisy sums are looked at in the same places: nothing else leaks."""
     mechanism = AdaptiveLooks(Formula("y ~ x + w", FACTS), 300, 0.5)

@@ -105,7 +105,7 @@ class Regression:
             up = posterior.probability_positive(one)
             row: dict[str, Any] = {"term": term, "estimate": mean, "low": low, "high": high, "sd": sd}
             plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
-            # Without noise some spreads of groups would be believed more than others: then the part cannot be told.
+            # Of groups that an earlier version released the part cannot be told.
             row |= {"probability": max(up, 1 - up), "privacy_share": None if plain > _APART else 1 - min(plain, 1.0)}
             if name is not None:
                 ends = np.exp(np.clip([mean, low, high], -700, 700)).tolist()
@@ -155,6 +155,8 @@ class Regression:
         paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
         entry = "" if self.entry is None else f", entry {self.entry}"
         which = f"positive where {self.question.modelled} is likelier; " if self.question.modelled else ""
+        if self.posterior.cut is not None:
+            which += f"residuals cut at ±{self.posterior.cut:.3g}, which shifts the intercept if they are skewed; "
         return f"{which}{self.level:.0%} intervals, privacy noise included{paid}{entry}"
 
     def __repr__(self) -> str:

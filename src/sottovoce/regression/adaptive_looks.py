@@ -260,7 +260,13 @@ class AdaptiveLooks(Mechanism):
         many, one = (Guesses.of(last, several=several, at_least=system.guesses) for several in (True, False))
         found = believe(last, system.prior_sd, last, guesses=many).mapped(A, b)
         plain = believe(last, system.prior_sd, last, guesses=one, noisy=False).mapped(A, b)
-        return Coefficients.from_belief(system, found, np.sqrt(np.diag(plain.covariance)))
+        left = np.sqrt(np.diag(plain.covariance))
+        if system.groups:  # how far groups spread is believed with the noise: without it their spread would be no other
+            with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))
+            shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
+            left = np.sqrt(np.diag(found.covariance) * shares)
+        cut = last.look.cap * system.model.scale.half if system.family == "linear" and last.look.cap < 1 else None
+        return Coefficients.from_belief(system, found, left, cut)
 
     # The attack.
 

@@ -34,6 +34,8 @@ class Coefficients:
         The mixture: one component a spread of the groups, or one alone.
     plain_sd
         The standard deviations that would be left without noise.
+    cut
+        Where a linear regression's last look cut residuals, in the units of the response; None where it cut none.
 
     Examples
     --------
@@ -49,9 +51,10 @@ class Coefficients:
     means: Floats
     covariances: Floats
     plain_sd: Floats
+    cut: float | None = None
 
     @classmethod
-    def from_belief(cls, formula: Formula, belief: Belief, plain_sd: Floats) -> Coefficients:
+    def from_belief(cls, formula: Formula, belief: Belief, plain_sd: Floats, cut: float | None = None) -> Coefficients:
         """Return a belief with few components."""
         order = np.argsort(belief.weights)[::-1]
         kept = order[:_MOST] if len(order) > _MOST else order
@@ -63,7 +66,7 @@ class Coefficients:
             )
             weights[-1], means[-1], covariances[-1] = belief.weights[rest].sum(), merged.mean, merged.covariance
         some = weights > 1e-6
-        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], plain_sd)
+        return cls(formula, weights[some] / weights[some].sum(), means[some], covariances[some], plain_sd, cut)
 
     @property
     def terms(self) -> list[str]:
@@ -132,7 +135,8 @@ class Coefficients:
     def to_dict(self) -> dict[str, Any]:
         """Return the posterior as plain values; `from_dict` reads it back."""
         arrays = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances", "plain_sd")}
-        return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays
+        cut = {} if self.cut is None else {"cut": self.cut}
+        return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays | cut
 
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Coefficients:
@@ -140,7 +144,8 @@ class Coefficients:
         try:
             names = ("weights", "means", "covariances", "plain_sd")
             arrays = (np.asarray(state[name], dtype=np.float64) for name in names)
-            return Coefficients(Formula.from_dict(state["formula"]), *arrays)
+            cut = None if state.get("cut") is None else float(state["cut"])
+            return Coefficients(Formula.from_dict(state["formula"]), *arrays, cut)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(f"cannot read coefficients: {error}") from None
 
