@@ -33,7 +33,11 @@ def _mechanisms() -> list[FilteredRegression]:
     losses = (Logistic(), Softmax(4), Squared(1.0))
     designs = [Design(loss, _D, 1.0, radius=3.0 if isinstance(loss, Squared) else math.inf) for loss in losses]
     plain = [FilteredRegression(design, _N, 2.0, looks=3, unbiased=1) for design in designs]
-    return [*plain, FilteredRegression(designs[0], _N, 2.0, looks=3, shape_room=1.2, unbiased=1)]
+    shaped = [
+        FilteredRegression(designs[0], _N, 2.0, looks=3, shape_room=1.2, unbiased=1),
+        FilteredRegression(designs[0], _N, 2.0, looks=6, shape_room=1.2, full=True),
+    ]
+    return [*plain, *shaped]
 
 
 def _contributions(question: Sum, made: Rows) -> Floats:
