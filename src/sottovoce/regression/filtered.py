@@ -150,16 +150,16 @@ class FilteredRegression(RegressionMechanism):
         family = family_of(design.loss) or Line()
         rule = rule or (LINES if isinstance(family, Line) else CLASSES)
         if prior_scale is not None:
+            if prior_precision is not None:
+                raise InvalidValue("give the prior either as prior_precision or as prior_scale")
             positive("prior_scale", prior_scale)
-        if prior_precision is None:
-            prior_precision = rule.prior
-            if prior_scale is not None:
-                prior_precision = design.dimension / (prior_scale * design.data_norm) ** 2
-        elif prior_scale is not None:
-            raise InvalidValue("give the prior either as prior_precision or as prior_scale")
+            prior_precision = design.dimension / (prior_scale * design.data_norm) ** 2
         largest = min(largest_keeping(GaussianProfile, target, high=1e6, name="mu"), LARGEST_MU)
         whole("n", n, 1)
-        made = cls(design, n, largest, float(prior_precision), **rule.shares(n, design.dimension, largest, family))
+        settings = rule.shares(n, design.dimension, largest, family)
+        if prior_precision is not None:
+            settings["prior_precision"] = float(prior_precision)
+        made = cls(design, n, largest, **settings)
         # Discrete noise costs a hair more than μ.
         return replace(made, mu=largest * min(largest / made.profile.mu, 1.0) * (1 - 1e-11))
 

@@ -17,7 +17,7 @@ _SURPRISE = 0.3
 
 
 class NewtonBelief:
-    """N(t, 1/P) of the coefficients that are best on these very records, as far as looks have told.
+    """N(t, 1/P) of the coefficients that are best on these very records under the prior, as far as looks have told.
 
     All looks are at the same records, so that only their noise counts; where noise is small, a look moves t all the way
     to where its score vanishes. The loss is no parabola: a step is off by a part of its length, so that the variance
@@ -29,11 +29,12 @@ class NewtonBelief:
     centre
         Where the looks before led.
     prior
-        How sure that is: the precision of the prior, along each coordinate.
+        The precision of the prior N(0, 1/m) along each coordinate, and how sure the centre is.
     """
 
     def __init__(self, centre: Floats, prior: Floats) -> None:
         self.t, self.precision, self._step = centre, np.diag(prior), np.zeros(centre.size)
+        self._prior = prior
         self._info, self._weight, self._square = np.zeros((centre.size, centre.size)), 0.0, 0.0
 
     def learn(self, answer: Floats, mu: float) -> None:
@@ -45,10 +46,11 @@ class NewtonBelief:
         self._weight, self._square = kept * self._weight + 1, kept**2 * self._square + 1
         values, vectors = np.linalg.eigh(self._info / self._weight)
         edge = unit / mu * math.sqrt(2 * d * self._square) / self._weight
-        info = (vectors * np.maximum(values, edge / 2)) @ vectors.T
+        info = (vectors * np.maximum(values, edge / 2)) @ vectors.T + np.diag(self._prior)
         known = kept * self.precision
         along = known @ self._step
         known = known - np.outer(along, along) / (1 + float(self._step @ along))
         self.precision = known + info @ info * (mu / 2) ** 2
-        self._step = np.linalg.solve(self.precision, info @ answer[:d]) * mu**2 / 2
+        score = 2 * answer[:d] - self._prior * self.t
+        self._step = np.linalg.solve(self.precision, info @ score) * (mu / 2) ** 2
         self.t = self.t + self._step

@@ -24,7 +24,7 @@ class Rule:
     room
         How much longer than a typical row the bound is.
     prior
-        The prior's precision, in the coordinates of rows of length 1.
+        The prior's precision, in the coordinates of rows of length 1; of full looks, which need less, a tenth of it.
     stretch
         How much more room rows of full looks have where more is known of them.
     full
@@ -59,6 +59,7 @@ class Rule:
         full = not line and family.width == 1 and known >= self.full
         looks, unbiased = (12, 0) if line else (8, 4) if known < 10 else (16, 8) if known < 60 else (24, 18)
         return {
+            "prior_precision": self.prior / 10 if full else self.prior,
             "flatten": min(max(100 / told**2, 0.05), 0.4) if told >= self.reach else 0.0,
             "first": 0.15 if full else 0.3,
             "looks": 16 if full else looks,

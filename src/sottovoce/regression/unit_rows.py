@@ -14,8 +14,8 @@ One row 0: at most ¼(1 + c) + ⅛ + ω²/4 < 1. Both: at most ¼(c + 1) < 1. �
 
 Rounded to whole steps a row or a residual may be longer by a hair, M: all reaches grow by M².
 
-**Lemma of full looks.** Let ρ, ρ′ ∈ [0, 1], scores s, s′ of norms at most ρ, ρ′, and matrices A, A′ of rank one along the
-same lines, of norms at most 4ρ(1−ρ) and 4ρ′(1−ρ′). Then ¼‖s − s′‖² + ⅜‖A − A′‖² ≤ 1. So where two classes are
+**Lemma of full looks.** Let ρ, ρ′ ∈ [0, 1], scores s, s′ have norms at most ρ, ρ′, and matrices A, A′ of rank one
+along the same lines norms at most 4ρ(1−ρ), 4ρ′(1−ρ′). Then ¼‖s − s′‖² + ⅜‖A − A′‖² ≤ 1. So where two classes are
 asked with residuals in full, |y − p| = ρ, the information Σp(1−p)·… *at that centre* is free too: the records that move
 the score the most are those that the model is surest of, and they hold no information. *Proof.* With c for how far the
 lines are one and m for a quarter of a norm of A, it is at most ¼(ρ² + ρ′² + 2cρρ′) + 6(m² + m′² − 2c²mm′), convex

@@ -23,6 +23,7 @@ from sottovoce.regression import (
     posterior,
     refined,
     sums,
+    tries,
     unit_rows,
 )
 from sottovoce.regression.certificate import Chain
@@ -303,6 +304,17 @@ def _free_choice(patch: Patch) -> None:
 def _more_tries(patch: Patch) -> None:
     honest = Tries.probability
     patch.setattr(Tries, "probability", lambda self, k: honest(self, np.maximum(np.asarray(k) - 1, 1)))
+
+
+@fault("the number of tries drawn in doubles", "private search", TRIES)
+def _tries_in_doubles(patch: Patch) -> None:
+    def drawn(law: Tries, source) -> int:
+        left, k = source.random(), 1
+        while left >= (weight := float(law.probability(np.array(k)))) and k < 1000 * law.mean:
+            left, k = left - weight, k + 1
+        return k
+
+    patch.setattr(tries, "drawn", drawn)
 
 
 @fault("scored on the records it was fitted to", "private search", PARTS)
