@@ -1,8 +1,8 @@
 """How many tries a search makes, drawn exactly: with the very probabilities that its claim is about.
 
-The number is 1 plus a geometric one: K is the first k with U < 1 − qᵏ. For the geometric law q is 1 − γ. For the
-logarithmic one q = 1 − γ^V with V uniform (Kemp 1981): ∫γᵛ(1 − γᵛ)^{k−1}dv = (1−γ)ᵏ/(k·log(1/γ)). U and V are drawn bit by
-bit, and compared in ball arithmetic with as many bits as certainty takes.
+K is the first k with U < 1 − qᵏ. For the geometric law q is 1 − γ. For the logarithmic one q = 1 − γ^V with V uniform
+(Kemp 1981): ∫γᵛ(1 − γᵛ)^{k−1}dv = (1−γ)ᵏ/(k·log(1/γ)). U and V are drawn bit by bit, and compared in ball arithmetic
+with as many bits as certainty takes.
 """
 
 from __future__ import annotations
