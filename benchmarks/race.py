@@ -196,8 +196,8 @@ def time_table(name: str, epsilon: float, repeats: int) -> None:
 def tables(found: Found, names: Sequence[str], epsilons: Sequence[float], cuts: int) -> None:
     """Show what was found."""
     note = (
-        f"Replace-one, (ε, {DELTA:g}); {cuts} cuts into two thirds and one third, a third as many of the two largest "
-        "sets. Rivals' settings are those best, by the very figure shown at that ε, on the other sets; ours is one "
+        f"Replace-one, (ε, {DELTA:g}); {cuts} cuts into two thirds and one third. "
+        "Rivals' settings are those best, by the very figure shown at that ε, on the other sets; ours is one "
         "rule for all ε and both figures, best by their sum on the other sets. diffprivlib keeps the stricter pure ε, "
         f"in an environment of its own ({pins_of(PEER)})."
     )

@@ -14,15 +14,16 @@ __all__ = ["FAMILY", "name_of", "pick"]
 
 def name_of(rule: Rule) -> str:
     """Return a rule in a few words."""
-    return f"reach {rule.reach:g}, room {rule.room:g}, prior {rule.prior:g}, stretch {rule.stretch:g}"
+    named = {name: getattr(rule, name) for name in ("reach", "room", "prior", "stretch", "full")}
+    return ", ".join(f"{name} {value:g}" for name, value in named.items())
 
 
 FAMILY: Mapping[str, Rule] = {
     name_of(rule): rule
-    for reach, room, prior, stretch in product((6.0, 8.0, 12.0), (0.7, 0.9), (0.3, 1.0), (0.0, 0.12))
-    for rule in [Rule(reach=reach, room=room, prior=prior, stretch=stretch)]
+    for reach, room, prior, stretch, full in product((4.0, 6.0), (0.55, 0.7), (1.0, 3.0), (0.0, 0.12), (40.0, 80.0))
+    for rule in [Rule(reach=reach, room=room, prior=prior, stretch=stretch, full=full)]
 }
-"""Twenty-four rules by name."""
+"""Thirty-two rules by name."""
 
 
 def pick(scores: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> str:

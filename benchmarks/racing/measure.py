@@ -32,13 +32,12 @@ Found = dict[tuple[str, str, float], dict[str, list[tuple[float, float]]]]
 
 
 def jobs(names: Iterable[str], epsilons: Sequence[float], cuts: int, kind: str = "classes") -> list[Job]:
-    """Return what there is to fit, the longest first; the two largest sets are cut a third as often."""
-    large = ("adult", "mnist")
+    """Return what there is to fit, the longest first."""
     return [
         (kind, name, epsilon, cut)
         for name in sorted(names, key=lambda name: -len(sets.load(name).X) * sets.load(name).X.shape[1])
         for epsilon in epsilons
-        for cut in range(max(cuts // 3, 2) if name in large else cuts)
+        for cut in range(cuts)
     ]
 
 

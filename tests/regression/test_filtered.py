@@ -160,7 +160,10 @@ def test_shares_are_by_public_numbers_and_shaping_starts_where_the_information_s
     assert none["shape_room"] == few["shape_room"] == 0
     assert many["flatten"] == 0.05
     assert many["shape_room"] > 1
-    assert many["unbiased"] > few["unbiased"]
+    assert many["full"] and many["unbiased"] == 0
+    assert not few["full"] and few["unbiased"] == 4
+    several = rule.shares(30_000, 10, 0.5, Classes(3))
+    assert not several["full"] and several["unbiased"] == 18
     assert rule.shares(1000, 10, 0.1, Line())["shape_room"] > 0 == rule.shares(1000, 10, 0.1, Classes(2))["shape_room"]
 
 

@@ -70,6 +70,14 @@ class Tries:
         root = optimize.brentq(lambda u: math.log(math.expm1(u) / u) - math.log(self.mean), 1e-12, 60.0, xtol=1e-13)
         return math.exp(-float(root))
 
+    @cached_property
+    def log_mean(self) -> float:
+        """Log E[K] of the law with this very γ; `mean` is what it was made for, to the last digits but a few."""
+        u = -math.log(self.gamma)
+        if self.law == "geometric" or not u:
+            return u
+        return math.log1p(u / 2 + u * u / 6) if u < 1e-5 else math.log(math.expm1(u) / u)
+
     def probability(self, k: Floats) -> Floats:
         """Return P(K = k)."""
         k, gamma = np.asarray(k, dtype=np.float64), self.gamma
@@ -78,15 +86,6 @@ class Tries:
         if self.law == "geometric":
             return np.asarray(gamma * (1 - gamma) ** (k - 1))
         return np.asarray((1 - gamma) ** k / (k * -math.log(gamma)))
-
-    def draw(self, rng: np.random.Generator) -> int:
-        """Return K. Keep it secret: whoever knows it, or can time it, knows more than the profile says."""
-        left, k = float(rng.random()), 0
-        while True:
-            k += 1
-            left -= float(self.probability(np.array(k)))
-            if left < 0 or k >= 1000 * self.mean:
-                return k
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,14 @@ class BestOfProfile(Profile):
     @cached_property
     def _later(self) -> Floats:
         """The least of R(λ) + log E[K]/(λ−1) at each of the orders or above it."""
-        values = self.one._renyi(_ORDERS) + math.log(self.tries.mean) / (_ORDERS - 1)
+        values = self.one._renyi(_ORDERS) + self.tries.log_mean / (_ORDERS - 1)
         return np.minimum.accumulate(values[::-1])[::-1]
 
     def _renyi(self, order: Floats) -> Floats:
         if self._single:
             return self.one._renyi(order)
         with np.errstate(divide="ignore", invalid="ignore"):
-            here = self.one._renyi(order) + math.log(self.tries.mean) / (order - 1)
+            here = self.one._renyi(order) + self.tries.log_mean / (order - 1)
         # A Rényi curve never falls: what holds at a later order holds here.
         place = np.searchsorted(_ORDERS, order)
         later = np.append(self._later, np.inf)[place]

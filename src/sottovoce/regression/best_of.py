@@ -34,6 +34,7 @@ from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.predictive import posterior_predictive
 from sottovoce.regression.softmax import Softmax, softmax
 from sottovoce.regression.sums import LARGEST_MU, noisy, steps_in_one, total_mu
+from sottovoce.regression.tries import drawn
 from sottovoce.systems.naming import system_from
 
 __all__ = ["SCORES", "BestRegression", "Chosen", "held_out", "scores_of"]
@@ -220,7 +221,7 @@ class BestRegression(RegressionMechanism):
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Chosen:
         del draws
         best: Chosen | None = None
-        for _ in range(self.tries.draw(rng)):
+        for _ in range(drawn(self.tries, rng)):
             one = self._try(seen, rng)
             if best is None or one.score > best.score:
                 best = one

@@ -9,7 +9,18 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.residuals import Family, Line
 
-__all__ = ["Belief", "denoised", "effective"]
+__all__ = ["Belief", "denoised", "effective", "symmetric"]
+
+
+def symmetric(diagonal: Floats, above: Floats) -> Floats:
+    """Return a symmetric matrix as a look tells it: its diagonal, and √2 times what is above.
+
+    >>> symmetric(np.array([1.0, 2.0]), math.sqrt(2) * np.array([5.0])).round(9).tolist()
+    [[1.0, 5.0], [5.0, 2.0]]
+    """
+    found = np.zeros((diagonal.size, diagonal.size))
+    found[np.triu_indices(diagonal.size, 1)] = above / math.sqrt(2)
+    return found + found.T + np.diag(diagonal)
 
 
 def denoised(matrix: Floats, noise: float, expected: tuple[float, float] | None = None) -> tuple[Floats, Floats]:
@@ -90,9 +101,7 @@ class Belief:
         d, family, n = len(self.mean_row), self.family, self.n
         size = d * family.width + bool(family.square)
         noise = math.sqrt(8) / mu
-        gram = np.zeros((d, d))
-        gram[np.triu_indices(d, 1)] = 2 * answer[size + d :]
-        gram = gram + gram.T + np.diag(math.sqrt(8) * answer[size : size + d])
+        gram = math.sqrt(8) * symmetric(answer[size : size + d], answer[size + d :])
         # No row is longer than 1, and typical ones are not much shorter.
         rows, self.directions = denoised(gram, noise, (0.7 * n, 0.15 * n))
         self.rows = np.minimum(rows, float(n))

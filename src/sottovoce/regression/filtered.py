@@ -21,6 +21,7 @@ from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.filter_belief import Belief
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Logistic, positive
+from sottovoce.regression.newton_belief import NewtonBelief
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.residuals import Classes, Family, Line, family_of
 from sottovoce.regression.row_maps import flat_by
@@ -31,7 +32,6 @@ from sottovoce.regression.unit_rows import UnitRows, mean_row
 
 __all__ = ["FilteredRegression"]
 
-_FIRST = 0.3
 _CROWDED = 0.3
 """What is expected of Σλ²/(Σλ)² of the information as long as noise hides it; half of it once the mean is shrunk."""
 _SPREAD = 0.2
@@ -53,7 +53,8 @@ class FilteredRegression(RegressionMechanism):
        is denoised: below the edge of the noise's semicircle eigenvalues say nothing. This gives a belief N(t, 1/P).
     3. `looks` scores at the mean of the belief, of residuals that never exceed those at 0 (the rest of μ², equally).
        Each moves the belief by as much as its noise allows. Where the loss is less curved than it was at the look
-       before, what was known counts for less.
+       before, what was known counts for less. Where noise is small and there are two classes these looks are `full`
+       instead: residuals as they are, and the information at that very place, for Newton's steps.
 
     Everything a record can move is a sum of whole numbers that it moves by no more than its reach (`unit_rows`), under
     discrete Gaussian noise, so that the whole is √(Σμᵢ²)-GDP by adaptive composition, to the bit. The release is the
@@ -74,6 +75,8 @@ class FilteredRegression(RegressionMechanism):
     shape_room
         Where > 0 the rows are shaped by the information before the scores: a row up to this multiple of their typical
         length is left alone.
+    full
+        Whether the scores are full looks.
     keep, room
         How long the mean row is after flattening, beside the rows' distance from it; and how much longer than a
         typical row the bound is.
@@ -98,12 +101,13 @@ class FilteredRegression(RegressionMechanism):
     mu: float
     prior_precision: float = 0.3
     flatten: float = 0.1
-    first: float = _FIRST
+    first: float = 0.3
     looks: int = 8
     shape_room: float = 0.0
     unbiased: int = 0
     keep: float = 0.3
     room: float = 1.1
+    full: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,6 +127,8 @@ class FilteredRegression(RegressionMechanism):
         object.__setattr__(self, "unbiased", whole("unbiased", self.unbiased, 0))
         if not 0 <= self.shape_room <= 1e6:
             raise InvalidValue(f"shape_room must lie between 0, for none, and 1e6. Got {self.shape_room}")
+        if self.full and not isinstance(self.design.loss, Logistic):
+            raise InvalidValue(f"full looks are at two classes; set full=False for {self.design.loss.name}")
         self._steps  # noqa: B018 - refuse now what no whole number holds
 
     @classmethod
@@ -144,16 +150,16 @@ class FilteredRegression(RegressionMechanism):
         family = family_of(design.loss) or Line()
         rule = rule or (LINES if isinstance(family, Line) else CLASSES)
         if prior_scale is not None:
+            if prior_precision is not None:
+                raise InvalidValue("give the prior either as prior_precision or as prior_scale")
             positive("prior_scale", prior_scale)
-        if prior_precision is None:
-            prior_precision = rule.prior
-            if prior_scale is not None:
-                prior_precision = design.dimension / (prior_scale * design.data_norm) ** 2
-        elif prior_scale is not None:
-            raise InvalidValue("give the prior either as prior_precision or as prior_scale")
+            prior_precision = design.dimension / (prior_scale * design.data_norm) ** 2
         largest = min(largest_keeping(GaussianProfile, target, high=1e6, name="mu"), LARGEST_MU)
         whole("n", n, 1)
-        made = cls(design, n, largest, float(prior_precision), **rule.shares(n, design.dimension, largest, family))
+        settings = rule.shares(n, design.dimension, largest, family)
+        if prior_precision is not None:
+            settings["prior_precision"] = float(prior_precision)
+        made = cls(design, n, largest, **settings)
         # Discrete noise costs a hair more than μ.
         return replace(made, mu=largest * min(largest / made.profile.mu, 1.0) * (1 - 1e-11))
 
@@ -162,9 +168,10 @@ class FilteredRegression(RegressionMechanism):
         """What all looks cost together."""
         flat, first, one = self.mus
         d, width = self.design.dimension, self.family.width
-        numbers = (d + 1) + d * (d + 1) // 2 + (self.looks + 1) * (d * width + 1)
+        matrices, reach = (self.looks + 1, 1.1) if self.full else (1, 2.0)
+        numbers = (d + 1) + matrices * d * (d + 1) // 2 + (self.looks + 1) * (d * width + 1)
         return GaussianProfile(
-            total_mu([flat, first, *[one] * self.looks], 2 * self._steps**2, numbers), basis=Basis.BOUND
+            total_mu([flat, first, *[one] * self.looks], reach * self._steps**2, numbers), basis=Basis.BOUND
         )
 
     @property
@@ -217,7 +224,8 @@ class FilteredRegression(RegressionMechanism):
         """Return two tables in which the last row points the one way or the other, along a line that says nothing.
 
         The other rows lie along the same line and their labels do not depend on it, so that looks are taken where both
-        residuals are longest; and they are so short that the last row is as long as any look lets it be.
+        residuals are longest; and they are so short that the last row is as long as any look lets it be. Full looks
+        have the longest residuals where the model is surest: all the others are of one class, and the last is not.
         """
         place, (low, high) = np.arange(self.n), self.design.loss.labels
         X = np.zeros((self.n, self.design.dimension))
@@ -225,6 +233,10 @@ class FilteredRegression(RegressionMechanism):
         if isinstance(self.family, Line):  # so near their mean that residuals of the last are held
             y = np.where(place // 2 % 2, 0.2 * low, 0.2 * high)
             y[-1] = high
+        elif self.full and self.design.dimension > 1:
+            short = 2.5 * max(self.shape_room, 1.0) * (min(self.room, 1.0) if self.flatten else 1.0)
+            X[:, 0], X[:, 1] = np.where(place % 2, -1, 1) / short, 0.2
+            y = np.where(place == self.n - 1, high, low)
         else:
             classes = np.linspace(low, high, self.family.width + 1)
             y = classes[place // 2 % classes.size]
@@ -250,6 +262,7 @@ class FilteredRegression(RegressionMechanism):
             "unbiased": int(self.unbiased),
             "keep": float(self.keep),
             "room": float(self.room),
+            "full": bool(self.full),
         }
 
     # The filter. What meets records is in `unit_rows`, what is made of the answers in `belief`.
@@ -279,6 +292,8 @@ class FilteredRegression(RegressionMechanism):
         if self.shape_room:
             belief.scale = belief.shape(self.shape_room)
             rows = UnitRows(rows.matrix * belief.scale, self._steps)
+        if self.full:
+            return (yield from self._full_looks(belief, rows, one))
         for k in range(self.looks):
             consistent = k >= self.looks - self.unbiased
             answer = yield rows.look(
@@ -286,6 +301,16 @@ class FilteredRegression(RegressionMechanism):
             )
             belief.learn(answer, one)
         return self._posterior(belief, rows.matrix / (belief.scale * self.design.data_norm))
+
+    def _full_looks(self, first: Belief, rows: UnitRows, mu: float) -> Steps:
+        """Ask the full looks from where the first one led; logits are √2 times the one contrast."""
+        belief = NewtonBelief(math.sqrt(2) * first.t[:, 0] / first.scale, first.prior * first.scale**2 / 2)
+        for _ in range(self.looks):
+            answer = yield rows.full_look(belief.t, mu)
+            belief.learn(answer, mu)
+        matrix = rows.matrix / self.design.data_norm
+        covariance = _SPREAD * matrix @ np.linalg.inv(belief.precision) @ matrix.T
+        return GaussianPosterior(matrix @ belief.t, (covariance + covariance.T) / 2, _NO_INTERVALS)
 
     def _posterior(self, belief: Belief, matrix: Floats) -> GaussianPosterior | SoftmaxPosterior:
         """Return the belief in the coordinates of the design, w = matrix·t."""

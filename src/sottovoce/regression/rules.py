@@ -24,9 +24,11 @@ class Rule:
     room
         How much longer than a typical row the bound is.
     prior
-        The prior's precision, in the coordinates of rows of length 1.
+        The prior's precision, in the coordinates of rows of length 1; of full looks, which need less, a tenth of it.
     stretch
-        How much more room shaped rows have where more is known of them.
+        How much more room rows of full looks have where more is known of them.
+    full
+        Two classes are given full looks where n·μ/d^{3/2} is at least this.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Rule:
     room: float = 0.7
     prior: float = 1.0
     stretch: float = 0.12
+    full: float = 40.0
 
     def shares(self, n: int, dimension: int, mu: float, family: Family) -> dict[str, Any]:
         """Return the shares of μ², how many looks there are and of which kind.
@@ -47,22 +50,24 @@ class Rule:
         2√d/(nμ), is a fifth of the bound of a row, and between .05 and .4; or none where it would be hidden. Where
         r = nμ/d^{3/2} is 10 or more the information rises well above its noise, and the rows are shaped by it; there
         are twice as many looks then, and from 60 on three times as many, three quarters instead of half of which leave
-        no bias. Rows that are weighed count for less, which matters where the model is not quite right and noise is
-        small: the room of shaped rows grows with √r. A line's residuals vary less than those of classes, so that
-        shaping pays at a seventh of that, and twelve looks do.
+        no bias. Where it is `full` or more, noise is nothing beside what shortening residuals and weighing rows does to
+        the answer: two classes are given sixteen full looks, and the room of their rows grows with √r. A line's
+        residuals vary less than those of classes, so that shaping pays at a seventh of that, and twelve looks do.
         """
         line, told = isinstance(family, Line), n * mu / math.sqrt(dimension)
         known = told / dimension * (7 if line else 1)
-        flatten = min(max(100 / told**2, 0.05), 0.4) if told >= self.reach else 0.0
+        full = not line and family.width == 1 and known >= self.full
         looks, unbiased = (12, 0) if line else (8, 4) if known < 10 else (16, 8) if known < 60 else (24, 18)
-        shape = 0.0 if known < 10 else 1.2 if line else min(max(1.2, self.stretch * math.sqrt(known)), 3.0)
         return {
-            "flatten": flatten,
-            "looks": looks,
-            "unbiased": unbiased,
-            "shape_room": shape,
+            "prior_precision": self.prior / 10 if full else self.prior,
+            "flatten": min(max(100 / told**2, 0.05), 0.4) if told >= self.reach else 0.0,
+            "first": 0.15 if full else 0.3,
+            "looks": 16 if full else looks,
+            "unbiased": 0 if full else unbiased,
+            "shape_room": 0.0 if known < 10 else min(max(1.2, self.stretch * math.sqrt(known) * full), 3.0),
             "keep": self.keep,
             "room": self.room,
+            "full": full,
         }
 
 

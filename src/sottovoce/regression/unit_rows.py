@@ -13,6 +13,17 @@ are 0 or 1. All 1: ¾ + c/2 − c²/4 ≤ 1. One residual 0: ¼(1 + c) + ¼(1 �
 One row 0: at most ¼(1 + c) + ⅛ + ω²/4 < 1. Both: at most ¼(c + 1) < 1. ∎
 
 Rounded to whole steps a row or a residual may be longer by a hair, M: all reaches grow by M².
+
+**Lemma of full looks.** Let ρ, ρ′ ∈ [0, 1], scores s, s′ have norms at most ρ, ρ′, and matrices A, A′ of rank one
+along the same lines norms at most 4ρ(1−ρ), 4ρ′(1−ρ′). Then ¼‖s − s′‖² + ⅜‖A − A′‖² ≤ 1. So where two classes are
+asked with residuals in full, |y − p| = ρ, the information Σp(1−p)·… *at that centre* is free too: the records that move
+the score the most are those that the model is surest of, and they hold no information. *Proof.* With c for how far the
+lines are one and m for a quarter of a norm of A, it is at most ¼(ρ² + ρ′² + 2cρρ′) + 6(m² + m′² − 2c²mm′), convex
+in m and m′: each is 0 or ρ(1−ρ). If one is 0, or c = 1, it is at most ¼(ρ + 1)² + 6ρ²(1−ρ)² for one of the two, and
+that at most 1 where 24ρ²(1−ρ) ≤ 3 + ρ: the left side rises to 3 at ½, to 3.32 at .56, and never exceeds 24·4/27 < 3.56.
+Else c is where it is stationary, which leaves at most g(ρ) + g(ρ′) + ¼ρρ′ with g(ρ) = ¼ρ² + 6ρ²(1−ρ)²: below .97. ∎
+Rounding moves the score's part of either record by M² − 1 and the information's by M⁴ − 1 at most, and all reaches grow
+by 1 + 1.6(M⁴ − 1).
 """
 
 from __future__ import annotations
@@ -21,16 +32,21 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Rows
 from sottovoce.regression.residuals import Family
 from sottovoce.regression.sums import Sum
 
-__all__ = ["UnitRows", "mean_row"]
+__all__ = ["FULL_REACH", "LONGEST", "UnitRows", "mean_row"]
 
 _SURE = 1 + 1e-9
 """Rows and residuals are taken to be longer by more than the arithmetic of a record's part can be off."""
+FULL_REACH = math.sqrt(8 / 3)
+"""How far a record moves the information of a full look, beside 2 for the score."""
+LONGEST = 2.0
+"""Rows of a full look are weighed by 1/‖z‖ up to this length."""
 
 
 @dataclass(eq=False)
@@ -40,26 +56,31 @@ class UnitRows:
     matrix: Floats
     steps: float
     """How many steps there are in 1."""
-    _known: list[tuple[Rows, Floats]] = field(default_factory=list)
+    _known: list[tuple[Rows, Floats, Floats]] = field(default_factory=list)
 
     @property
     def width(self) -> int:
         """How many entries a row has."""
         return int(self.matrix.shape[1])
 
-    def weights(self, z: Floats) -> Floats:
-        """Return the weight of every row."""
-        return np.asarray(1 / np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0))
+    def lengths(self, z: Floats) -> Floats:
+        """Return how long each row is, 1 where shorter: what it is divided by."""
+        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0))
 
     def rows(self, seen: Rows) -> Floats:
         """Return u, a row a record, in whole steps."""
-        for rows, found in self._known:
+        return self._rows(seen)[0]
+
+    def _rows(self, seen: Rows) -> tuple[Floats, Floats]:
+        """Return u in whole steps, and the lengths of z."""
+        for rows, *found in self._known:
             if rows is seen:
-                return found
+                return found[0], found[1]
         z = seen.X @ self.matrix
-        found = np.rint(z * (self.steps * self.weights(z))[:, None])
-        self._known = [*self._known[-1:], (seen, found)]  # two tables at most: those of a pair
-        return found
+        length = self.lengths(z)
+        u = np.rint(z * (self.steps / length)[:, None])
+        self._known = [*self._known[-1:], (seen, u, length)]  # two tables at most: those of a pair
+        return u, length
 
     def _longest(self, numbers: int) -> float:
         """Return M², M the most that a row, or a residual of so many numbers, is long after rounding."""
@@ -75,18 +96,37 @@ class UnitRows:
 
     def first_look(self, family: Family, centre: Floats, bound: float, mu: float) -> Sum:
         """Return the look with the information, as its diagonal and what is above it."""
-        above = np.triu_indices(self.width, 1)
         reach = math.sqrt(8) * self.steps**2 * self._longest(family.width)
 
         def of(seen: Rows) -> Floats:
-            rows = self.rows(seen)
-            gram = rows.T @ rows
             score = self._look(seen, family, centre, bound, consistent=False)
-            return np.concatenate([score, np.diag(gram), gram[above]])
+            return np.concatenate([score, *_parts(self.rows(seen))])
 
+        return Sum(of, (*self._blocks(family), *self._gram_blocks(reach)), mu)
+
+    def full_look(self, centre: Floats, mu: float) -> Sum:
+        """Return score and information of two classes at a centre of logits, their residuals in full.
+
+        Rows longer than `LONGEST` are weighed once more, so that the information is what the score falls by: a row z
+        counts by 1/‖z‖, and from there on by LONGEST/‖z‖².
+        """
+        grown = 1 + 1.6 * (self._longest(1) ** 2 - 1)
+        score, gram = (reach * self.steps**2 * grown for reach in (2.0, FULL_REACH))
+
+        def of(seen: Rows) -> Floats:
+            u, length = self._rows(seen)
+            p = special.expit(seen.X @ (self.matrix @ centre))
+            held = np.minimum(length, LONGEST)
+            left = np.rint((seen.y - p) * (self.steps * held / length))
+            q = np.rint(u * np.sqrt(4 * p * (1 - p) * held / LONGEST)[:, None])
+            return np.concatenate([u.T @ left, *_parts(q)])
+
+        return Sum(of, ((self.width, score), *self._gram_blocks(gram)), mu)
+
+    def _gram_blocks(self, reach: float) -> tuple[tuple[int, float], ...]:
+        above = self.width * (self.width - 1) // 2
         # A number above the diagonal stands for two.
-        gram = ((self.width, reach), (above[0].size, reach / math.sqrt(2)))
-        return Sum(of, (*self._blocks(family), *(block for block in gram if block[0])), mu)
+        return tuple(block for block in ((self.width, reach), (above, reach / math.sqrt(2))) if block[0])
 
     def _blocks(self, family: Family) -> tuple[tuple[int, float], ...]:
         reach = 2 * self.steps**2 * self._longest(family.width)
@@ -100,6 +140,12 @@ class UnitRows:
         if family.square:
             parts.append(np.array([np.sum(left * left)]))
         return np.concatenate(parts)
+
+
+def _parts(rows: Floats) -> tuple[Floats, Floats]:
+    """Return Σuu′ as its diagonal and what is above it."""
+    gram = rows.T @ rows
+    return np.diag(gram), gram[np.triu_indices(len(gram), 1)]
 
 
 def mean_row(width: int, steps: float, mu: float) -> Sum:

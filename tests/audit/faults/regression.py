@@ -23,6 +23,7 @@ from sottovoce.regression import (
     posterior,
     refined,
     sums,
+    tries,
     unit_rows,
 )
 from sottovoce.regression.certificate import Chain
@@ -223,7 +224,7 @@ TRIES, PARTS = "the best of several tries costs what is charged", "a try is scor
 
 @fault("rows not weighed in a look", "filtered regression", LOOKS)
 def _unweighed(patch: Patch) -> None:
-    patch.setattr(unit_rows.UnitRows, "weights", lambda self, z: np.ones(len(z)))
+    patch.setattr(unit_rows.UnitRows, "lengths", lambda self, z: np.ones(len(z)))
 
 
 @fault("residuals of classes not held", "filtered regression", LOOKS)
@@ -250,6 +251,27 @@ def _free_information(patch: Patch) -> None:
         return replace(asked, blocks=(asked.blocks[0], *((size, reach / 2) for size, reach in asked.blocks[1:])))
 
     patch.setattr(unit_rows.UnitRows, "first_look", first_look)
+
+
+def _full_blocks(patch: Patch, scale: float, part: float) -> None:
+    honest = unit_rows.UnitRows.full_look
+
+    def full_look(self, *arguments):
+        asked = honest(self, *arguments)
+        (size, reach), *grams = asked.blocks
+        return replace(asked, blocks=((size, reach * scale), *((size, reach * part) for size, reach in grams)))
+
+    patch.setattr(unit_rows.UnitRows, "full_look", full_look)
+
+
+@fault("residuals of a full look charged as those at 0", "filtered regression", LOOKS)
+def _full_residuals(patch: Patch) -> None:
+    _full_blocks(patch, 0.5, 1.0)
+
+
+@fault("the information not counted in a full look", "filtered regression", LOOKS)
+def _free_full_information(patch: Patch) -> None:
+    _full_blocks(patch, 1.0, 0.5)
 
 
 @fault("all looks charged as one", "filtered regression", LOOK_NOISE)
@@ -282,6 +304,17 @@ def _free_choice(patch: Patch) -> None:
 def _more_tries(patch: Patch) -> None:
     honest = Tries.probability
     patch.setattr(Tries, "probability", lambda self, k: honest(self, np.maximum(np.asarray(k) - 1, 1)))
+
+
+@fault("the number of tries drawn in doubles", "private search", TRIES)
+def _tries_in_doubles(patch: Patch) -> None:
+    def drawn(law: Tries, source) -> int:
+        left, k = source.random(), 1
+        while left >= (weight := float(law.probability(np.array(k)))) and k < 1000 * law.mean:
+            left, k = left - weight, k + 1
+        return k
+
+    patch.setattr(tries, "drawn", drawn)
 
 
 @fault("scored on the records it was fitted to", "private search", PARTS)

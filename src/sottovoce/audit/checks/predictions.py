@@ -15,6 +15,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import Rows
+from sottovoce.regression import tries as counts
 from sottovoce.regression.best_of import BestRegression
 from sottovoce.regression.design import Design
 from sottovoce.regression.filtered import FilteredRegression
@@ -33,7 +34,11 @@ def _mechanisms() -> list[FilteredRegression]:
     losses = (Logistic(), Softmax(4), Squared(1.0))
     designs = [Design(loss, _D, 1.0, radius=3.0 if isinstance(loss, Squared) else math.inf) for loss in losses]
     plain = [FilteredRegression(design, _N, 2.0, looks=3, unbiased=1) for design in designs]
-    return [*plain, FilteredRegression(designs[0], _N, 2.0, looks=3, shape_room=1.2, unbiased=1)]
+    shaped = [
+        FilteredRegression(designs[0], _N, 2.0, looks=3, shape_room=1.2, unbiased=1),
+        FilteredRegression(designs[0], _N, 2.0, looks=6, shape_room=1.2, full=True),
+    ]
+    return [*plain, *shaped]
 
 
 def _contributions(question: Sum, made: Rows) -> Floats:
@@ -108,6 +113,21 @@ def looks_noise() -> tuple[bool, str]:
     return verdict(problems, f"{noises.size} numbers in {len(asked)} sums, μ = {spent:.4f} in all, p = {left:.2g}")
 
 
+class _Ones:
+    """Bits that are so many ones, and zeros from there on, over and over for each that asks."""
+
+    def __init__(self, ones: int) -> None:
+        self._left = ones
+
+    def bytes(self, length: int) -> bytes:
+        ones, self._left = min(self._left, 8 * length), max(self._left - 8 * length, 0)
+        return ((1 << 8 * length) - (1 << 8 * length - ones)).to_bytes(length, "big")
+
+    def random(self) -> float:
+        """Return the double that a generator would make of them."""
+        return int.from_bytes(self.bytes(8), "big") / 2.0**64
+
+
 @check("the best of several tries costs what is charged")
 def tries_cost() -> tuple[bool, str]:
     """Randomized response, tried K times and the best kept: the exact loss, summed over K, is within the profile."""
@@ -131,6 +151,11 @@ def tries_cost() -> tuple[bool, str]:
             shares.append(exact / profile.pure())
             if not exact <= profile.pure() * (1 + 1e-9) or not renyi <= profile.renyi(order) * (1 + 1e-9):
                 problems.append(f"{law}, mean {mean:g}: the loss is {exact:.4g} and {profile.pure():.4g} is charged")
+    # A geometric number of mean 2 is how many leading ones U has, and one more; doubles end after 53 of them.
+    for ones in (0, 3, 60, 300):
+        found = counts.drawn(Tries(2.0, "geometric"), _Ones(ones))
+        if found != ones + 1:
+            problems.append(f"{found} tries where {ones + 1} are due, which happens once in 2^{ones + 1}")
     return verdict(problems, f"losses up to {max(shares, default=0.0):.2f} of what is charged")
 
 
