@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from sottovoce.latent.class_draws import draw_classes
 from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
@@ -77,10 +78,11 @@ def test_posterior_matches_the_sum_over_every_true_table():
         w = np.exp(log)
         weight += w
         means = means + w * np.array([(sizes[0] + 1) / (n + 2), *((table[:, 0] + 1) / (sizes + 2))])
-    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=3000)
-    draws = latent.posterior(draws=9_000, rng=seeded_rng(3))
-    seen = np.column_stack([draws.classes[:, 0], draws.features[0][:, :, 0]])
-    np.testing.assert_allclose(seen.mean(axis=0), means / weight, atol=0.01)
+    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=1500)
+    exact = draw_classes((noisy,), (noise,), n, 1.0, (1.0,), 20_000, seeded_rng(3))
+    for draws in (latent.posterior(draws=4_500, rng=seeded_rng(3)), exact):
+        seen = np.column_stack([draws.classes[:, 0], draws.features[0][:, :, 0]])
+        np.testing.assert_allclose(seen.mean(axis=0), means / weight, atol=0.01)
 
 
 def test_intervals_keep_their_level_where_plain_ones_do_not():

@@ -6,7 +6,7 @@ Gelman and Rubin's R-hat with split chains, and Geyer's initial monotone sequenc
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,11 @@ class Convergence:
         counts = [_worst(effective_draws(values), np.min) for values in draws.values()]
         worst = max(ratios, key=lambda name: ratios[name])
         return Convergence(ratios[worst], min(counts), worst)
+
+    @staticmethod
+    def worst_of(several: Sequence[Convergence | None]) -> Convergence | None:
+        """Return the one with the largest R-hat; None, as those that no chain was needed for, where none is left."""
+        return max((c for c in several if c is not None), key=lambda c: c.r_hat, default=None)
 
     @property
     def reached(self) -> bool:

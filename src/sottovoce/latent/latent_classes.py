@@ -48,13 +48,13 @@ class ClassDraws:
     sizes
         How many records each class has, (draws, classes).
     convergence
-        Whether the chains agree.
+        Whether the chains agree; None where no chain was needed.
     """
 
     classes: Floats
     features: tuple[Floats, ...]
     sizes: Floats
-    convergence: Convergence
+    convergence: Convergence | None
 
 
 @dataclass(frozen=True, eq=False)

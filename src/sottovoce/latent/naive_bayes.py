@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Facts
+from sottovoce.latent.class_draws import draw_classes
 from sottovoce.latent.class_posterior import ClassPosterior
 from sottovoce.latent.count_tables import CountTables, columns_by_name
+from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.fields import Bounded, Field, field_from, field_of, settings_of
-from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.moment_posterior import moment_draws, moment_posterior, moments
 from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.mechanisms.forecast import Forecast
@@ -151,12 +152,12 @@ class NaiveBayesModel:
             return self.plain(total, rng)
         tables, sums = self.reading.split(np.rint(total).astype(np.int64))
         priors = [self.alpha_of(table.shape[1]) for table in tables]
-        latent = LatentClasses.chains(tables, noises[: len(tables)], n, self.class_prior, priors)
-        found = latent.posterior(self.draws, rng)
+        found = draw_classes(tables, noises[: len(tables)], n, self.class_prior, priors, self.draws, rng)
         rest = zip(sums, noises[len(tables) :], strict=True)
         numbers = [moment_posterior(s, noise, STEPS, found.sizes, rng) for s, noise in rest]
-        worst = max((found.convergence, *(m.convergence for m in numbers)), key=lambda c: c.r_hat)
-        worst.warn("leave out some features, or ask for a larger ε")
+        worst = Convergence.worst_of([found.convergence, *(m.convergence for m in numbers)])
+        if worst is not None:
+            worst.warn("leave out some features, or ask for a larger ε")
         features = self.in_order(found.features, [m.values for m in numbers])
         return ClassPosterior(self.label, self.fields, found.classes, features, total, worst)
 

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Facts
+from sottovoce.latent.class_draws import draw_classes
 from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
+from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.fields import Field, field_from, settings_of
-from sottovoce.latent.latent_classes import LatentClasses
 from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
@@ -166,12 +167,12 @@ class BayesianNetwork(OverTables):
             size = table.shape[-1]
             rows = table.reshape(-1, size)
             prior = self.prior_of(size)
-            latent = LatentClasses.chains((rows,), (noise,), data.n, prior * size, (prior,))
-            found = latent.posterior(draws, rng)
+            found = draw_classes((rows,), (noise,), data.n, prior * size, (prior,), draws, rng)
             values.append(found.features[0].reshape(draws, *table.shape))
             convergence.append(found.convergence)
-        worst = max(convergence, key=lambda c: c.r_hat)
-        worst.warn("take parents out of the larger tables, or ask for a larger ε")
+        worst = Convergence.worst_of(convergence)
+        if worst is not None:
+            worst.warn("take parents out of the larger tables, or ask for a larger ε")
         return NetworkPosterior(self.fields, self.parents, tuple(values), worst)
 
     def to_dict(self) -> dict[str, Any]:

@@ -35,6 +35,10 @@ _FAR = -150.0
 _LEAST_ORDER = 1.1
 """A Rényi curve never falls, so that below this order its value there stands; nearer to 1 rounding would drown it."""
 _ROUND_UP = 1 + 1e-12
+_AT_ONCE = 1 << 9
+"""How many orders are worked out at a time."""
+_BLOCK, _STEEP = 64, 100.0
+"""How many masses are summed in one product, and the largest exponent within it."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,7 @@ class SubsampledProfile(Profile):
         convex = self._by_convexity(order)
         if not self.has_own_delta:
             return convex
-        shape, flat = np.shape(order), np.ravel(order)
-        found = np.array([self._by_losses(one) for one in flat.tolist()]).reshape(shape)
-        best = np.fmin(convex, found)
+        best = np.fmin(convex, self._by_losses(np.ravel(order)).reshape(np.shape(order)))
         level = self.pure()
         return np.asarray(np.minimum(best, PureProfile(level)._renyi(order)) if math.isfinite(level) else best)
 
@@ -137,28 +139,32 @@ class SubsampledProfile(Profile):
         step = reach / _NODES
         return discretise(self, step, reach), step, reach
 
-    def _by_losses(self, order: float) -> float:
-        """Return a bound from the curve of δ: the law on the grid, what lies beyond its end, and the end's own mass."""
-        order = max(order, _LEAST_ORDER)
-        if self._losses is None or not order < self.pole:
-            return math.inf
+    def _by_losses(self, order: Floats) -> Floats:
+        """Return bounds from the curve of δ: the law on the grid, what lies beyond its end, and the end's own mass."""
+        order = np.maximum(order, _LEAST_ORDER)
+        out = np.full(order.shape, np.inf)
+        if self._losses is None:
+            return out
         losses, step, end = self._losses
-        gap = order - 1
-        logs = [losses.log_mass + gap * step * losses.index]
-        if losses.infinity > 0:
-            # 1 + λ(λ-1)∫(e^((λ-1)ε) + e^(-λε))δ(ε)dε: up to the end δ is that of the grid and the end's; beyond it,
-            # at most e^((λ'-1)(R(λ')-ε)) of the part's own curve at twice the order.
-            double = min(2 * order, (order + self.pole) / 2)
-            beyond = (double - 1) * float(self.one.renyi(double)) - (double - order) * end
-            tail = math.log(2 * self.rate * order * gap / (double - order)) + beyond
-            at_end = math.log(losses.infinity) + math.log(2 * order) + gap * end
-            logs.append(np.array([tail, at_end + 1e-12]))
-        every = np.concatenate(logs)
-        most = float(every.max())
-        if not math.isfinite(most):
-            return math.inf
-        total = most + math.log(float(np.exp(every - most).sum()))
-        return max(total, 0.0) / gap * _ROUND_UP + 1e-13 / gap
+        (below,) = np.nonzero(order < self.pole)
+        for some in (below[i : i + _AT_ONCE] for i in range(0, len(below), _AT_ONCE)):
+            gap = order[some] - 1
+            logs = [_log_moments(losses, gap * step)]
+            if losses.infinity > 0:
+                # 1 + λ(λ-1)∫(e^((λ-1)ε) + e^(-λε))δ(ε)dε: up to the end δ is that of the grid and the end's; beyond
+                # it, at most e^((λ'-1)(R(λ')-ε)) of the part's own curve at twice the order.
+                double = np.minimum(2 * order[some], (order[some] + self.pole) / 2)
+                beyond = (double - 1) * self.one._renyi(double) - (double - order[some]) * end
+                tail = np.log(2 * self.rate * order[some] * gap / (double - order[some])) + beyond
+                at_end = math.log(losses.infinity) + np.log(2 * order[some]) + gap * end
+                logs.append(np.stack([tail, at_end + 1e-12], axis=1))
+            every = np.concatenate(logs, axis=1)
+            most = every.max(axis=1)
+            with np.errstate(invalid="ignore"):
+                total = most + np.log(np.exp(every - most[:, None]).sum(axis=1))
+            found = np.maximum(total, 0.0) / gap * _ROUND_UP + 1e-13 / gap
+            out[some] = np.where(np.isfinite(most), found, np.inf)
+        return out
 
     def _state(self) -> dict[str, Any]:
         return {"one": self.one.to_dict(), "rate": self.rate}
@@ -166,3 +172,23 @@ class SubsampledProfile(Profile):
     @classmethod
     def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
         return cls(Profile.from_dict(state["one"]), state["rate"], basis=basis)
+
+
+def _log_moments(losses: Losses, tilts: Floats) -> Floats:
+    """Return, for each tilt t, logarithms whose exponentials add up to Σ mass·e^(t·index) or a hair more.
+
+    Blocks of masses are products of matrices; where a tilt is too steep for that, every mass is a term of its own.
+    """
+    index, logs = np.asarray(losses.index, dtype=np.float64), losses.log_mass
+    fill = -len(index) % _BLOCK
+    masses = np.append(logs, np.full(fill, -np.inf)).reshape(-1, _BLOCK)
+    places = np.append(index, np.full(fill, index[-1])).reshape(-1, _BLOCK)
+    top, first = masses.max(axis=1), places[:, 0]
+    gentle = bool(len(index)) and float(tilts.max(initial=0.0)) * float((places[:, -1] - first).max()) <= _STEEP
+    if not gentle or not np.all(np.diff(index) == 1):
+        return np.asarray(logs + tilts[:, None] * index)
+    # Masses too small for a double beside their block's largest are taken for larger ones.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = np.exp(np.where(np.isneginf(masses), -np.inf, np.maximum(masses - top[:, None], -3 * _STEEP)))
+        sums = np.exp(tilts[:, None] * np.arange(_BLOCK)) @ part.T
+        return np.asarray(np.log(sums) + top + tilts[:, None] * first)

@@ -70,13 +70,14 @@ def run_chains(
         rows = place(design, X, y, placement, chains=centre.shape[0])
         # The constants hold inside the ball only, so that a chain starts there too.
         radius = ball_of(design, chain.convexity)
-        start = jnp.asarray(scale_down(centre, radius), placement.dtype)
+        start = np.asarray(scale_down(centre, radius), placement.dtype)
         run = _stream if placement.stream else _resident
         exact = is_secure(rng)
         steps, source = (chain.n_steps - 1, CoupledNormals(rng)) if exact else (chain.n_steps, rng)
         last = run(design, rows, numbers, start, steps, source, progress)
         if exact:
-            last = _jit_mean(last, _total(design, rows, numbers, last), start, dict(numbers))
+            mean = _stream_mean if placement.stream else _resident_mean
+            last = mean(design, rows, numbers, start, last)
         if not np.all(np.isfinite(last)):
             raise InvalidValue("the chain left the range of its numbers; nothing is released. Use a finite radius")
         if exact:
@@ -85,12 +86,12 @@ def run_chains(
 
 
 class _Numbers(dict[str, Any]):
-    """The scalars of a chain as device values, so that changing them compiles nothing anew."""
+    """The scalars of a chain as values of its precision, so that changing them compiles nothing anew."""
 
     def __init__(self, design: Design, n: int, chain: Chain, data_weight: float, dtype: Any) -> None:
         check_range(design, n, chain, data_weight, dtype)
         values = _scalars(design, chain, data_weight)
-        super().__init__({name: jnp.asarray(value, dtype) for name, value in values.items()})
+        super().__init__({name: np.asarray(value, dtype) for name, value in values.items()})
 
 
 def _scalars(design: Design, chain: Chain, data_weight: float) -> dict[str, float]:
@@ -138,6 +139,17 @@ def _move(W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array
     return jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)
 
 
+def _total(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: jax.Array) -> jax.Array:
+    """Return Σ∇ℓ over all chunks, for each chain."""
+    if X.shape[0] == 1:
+        return _gradient(loss, X[0], y[0], W, steepest)
+
+    def add(sum_: jax.Array, chunk: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return sum_ + _gradient(loss, *chunk, W, steepest), None
+
+    return jax.lax.scan(add, jnp.zeros_like(W), (X, y))[0]
+
+
 @partial(jax.jit, static_argnames=("loss",))
 def _run_block(
     loss: Loss,
@@ -151,50 +163,57 @@ def _run_block(
 ) -> jax.Array:
     """Take `count` steps with the first `count` slices of `noise`."""
 
-    def total(W: jax.Array) -> jax.Array:
-        if X.shape[0] == 1:
-            return _gradient(loss, X[0], y[0], W, numbers["steepest"])
-
-        def add(sum_: jax.Array, chunk: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-            return sum_ + _gradient(loss, *chunk, W, numbers["steepest"]), None
-
-        return jax.lax.scan(add, jnp.zeros_like(W), (X, y))[0]
-
     def body(k: jax.Array, W: jax.Array) -> jax.Array:
-        return _move(W, total(W), noise[k], centre, numbers)
+        return _move(W, _total(loss, X, y, W, numbers["steepest"]), noise[k], centre, numbers)
 
     moved: jax.Array = jax.lax.fori_loop(0, count, body, W)
     return moved
+
+
+@partial(jax.jit, static_argnames=("loss",))
+def _last_mean(
+    loss: Loss, X: jax.Array, y: jax.Array, numbers: dict[str, jax.Array], centre: jax.Array, W: jax.Array
+) -> jax.Array:
+    """Return where one more step would go without its noise."""
+    return _mean(W, _total(loss, X, y, W, numbers["steepest"]), centre, numbers)
 
 
 _chunk_gradient = jax.jit(_gradient, static_argnums=0)
 _jit_move, _jit_mean = jax.jit(_move), jax.jit(_mean)
 
 
-def _total(design: Design, rows: Placed, numbers: _Numbers, W: jax.Array) -> jax.Array:
-    """Return Σ∇ℓ over all chunks, for each chain."""
+def _stream_total(design: Design, rows: Placed, numbers: _Numbers, W: Any) -> Any:
+    """Return Σ∇ℓ over all chunks, sent one after another, for each chain."""
     gradient = jnp.zeros_like(W)
     for X, y in rows.chunks():
         gradient += _chunk_gradient(design.loss, X, y, W, numbers["steepest"])
     return gradient
 
 
+def _stream_mean(design: Design, rows: Placed, numbers: _Numbers, start: Any, W: Any) -> Any:
+    return _jit_mean(W, _stream_total(design, rows, numbers, W), start, dict(numbers))
+
+
+def _resident_mean(design: Design, rows: Placed, numbers: _Numbers, start: Any, W: Any) -> Any:
+    return _last_mean(design.loss, rows.X, rows.y, dict(numbers), start, W)
+
+
 def _resident(
     design: Design,
     rows: Placed,
     numbers: _Numbers,
-    start: jax.Array,
+    start: Any,
     n_steps: int,
     rng: np.random.Generator | CoupledNormals,
     progress: Any,
-) -> jax.Array:
+) -> Any:
     W, dtype = start, start.dtype
     if n_steps == 0:
         return W
     # A power of two: chains of many lengths share a few compiled programs.
     block = max(1, min(1 << (n_steps - 1).bit_length(), _BLOCK // start.size))
     for first in range(0, n_steps, block):
-        noise = jnp.asarray(rng.standard_normal((block, *start.shape)), dtype)
+        noise = np.asarray(rng.standard_normal((block, *start.shape)), dtype)
         W = _run_block(design.loss, rows.X, rows.y, dict(numbers), start, W, noise, min(block, n_steps - first))
         if progress:
             W.block_until_ready()
@@ -206,15 +225,15 @@ def _stream(
     design: Design,
     rows: Placed,
     numbers: _Numbers,
-    start: jax.Array,
+    start: Any,
     n_steps: int,
     rng: np.random.Generator | CoupledNormals,
     progress: Any,
-) -> jax.Array:
+) -> Any:
     W = start
     for k in range(n_steps):
-        gradient = _total(design, rows, numbers, W)
-        noise = jnp.asarray(rng.standard_normal(start.shape), start.dtype)
+        gradient = _stream_total(design, rows, numbers, W)
+        noise = np.asarray(rng.standard_normal(start.shape), start.dtype)
         W = _jit_move(W, gradient, noise, start, dict(numbers))
         if progress:
             progress((k + 1) / n_steps)

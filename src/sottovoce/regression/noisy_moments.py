@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 import jax
@@ -150,7 +150,7 @@ class NoisyMoments(RegressionMechanism):
         """What the statistics cost, and with them the posterior and all its samples."""
         return GaussianProfile(self.mu, basis=Basis.BOUND)
 
-    @property
+    @cached_property
     def fit(self) -> QuadraticFit:
         """The quadratic that stands in for the loss."""
         return quadratic_fit(self.design.loss, self.fit_reach)
@@ -170,7 +170,7 @@ class NoisyMoments(RegressionMechanism):
             )
         return None
 
-    @property
+    @cached_property
     def balance(self) -> float:
         """α, the weight of X'ỹ beside X'X that leaves the score X'ỹ − κX'Xw least noisy where ‖w‖² ≈ d/m."""
         c, response = self.design.data_norm, self.fit.largest(self.design.loss)
@@ -184,7 +184,7 @@ class NoisyMoments(RegressionMechanism):
         best = optimize.minimize_scalar(noise, bounds=(-8.0, 1.0), method="bounded").x
         return math.exp(float(best)) * c / response
 
-    @property
+    @cached_property
     def noise(self) -> float:
         """The standard deviation of the noise on the diagonal of X'X."""
         moved = joint_sensitivity(self.design.data_norm, self.fit.largest(self.design.loss), self.balance)

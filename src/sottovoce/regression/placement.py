@@ -121,7 +121,7 @@ def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) 
     for chunk, cut in zip(held, cuts, strict=True):
         chunk[:] = clipped(cut)
     if not placement.devices:
-        return Placed(jnp.asarray(held), jnp.asarray(labels), placement)
+        return Placed(jax.device_put(held), jax.device_put(labels), placement)
     mesh = Mesh(np.array(placement.devices), ("rows",))
     shard = NamedSharding(mesh, PartitionSpec(None, "rows"))  # type: ignore[no-untyped-call]
     return Placed(jax.device_put(held, shard), jax.device_put(labels, shard), placement)

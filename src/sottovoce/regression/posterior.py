@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -147,7 +148,7 @@ class _Chains(RegressionMechanism):
         check_precision(self.precision)
         _ = self.chain  # a step too long is refused here, not at the release
 
-    @property
+    @cached_property
     def chain(self) -> Chain:
         """The public numbers of the chain."""
         m, rho = self.prior_precision, self.data_weight
