@@ -48,6 +48,11 @@ class Engine:
     adds
         A sum of doubles adds them as they are, so that whole numbers below 2⁵³ in all are added exactly; it is several
         times as fast as a sum of integers.
+    small
+        Whole numbers may be of 8 bits, by which records are grouped fastest.
+    tries
+        A double that no whole number is near to becomes null where a cast is tried, and the others are rounded to
+        nearest, ties to even.
     untyped
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
@@ -59,6 +64,8 @@ class Engine:
     searches: bool = False
     underflows: bool = True
     adds: bool = False
+    small: bool = False
+    tries: bool = False
     untyped: frozenset[str] = frozenset()
 
     def integer(self, value: Any, kind: str = "int64") -> Any:
@@ -91,7 +98,7 @@ class Engine:
 
 
 ENGINES = {
-    "duckdb": Engine(rounds=True, widens=True, searches=True, underflows=False, adds=True),
+    "duckdb": Engine(rounds=True, widens=True, searches=True, underflows=False, adds=True, small=True, tries=True),
     "postgres": Engine(rounds=True, widens=True, unnests=True),
 }
 

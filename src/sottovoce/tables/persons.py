@@ -18,9 +18,10 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.readings import PersonCells, PersonLook, PersonMoments, PersonRows, Statistics
 from sottovoce.readings.group_moments import STEPS
 from sottovoce.readings.person_cells import PersonPlaces
+from sottovoce.tables.cells import cell_codes, group_codes, measured, placed_rows
 from sottovoce.tables.columns import field
 from sottovoce.tables.engine import Engine, number
-from sottovoce.tables.group_moments import by_cell, cell_codes, group_codes, measured, placed_rows
+from sottovoce.tables.group_moments import by_cell
 from sottovoce.tables.looks import contributions, looked, places, product, sums_of
 from sottovoce.tables.plans import Asked, Plan
 

@@ -29,6 +29,9 @@ SETTINGS = {
     "temp_directory": "",
     # The order of the records plays no part, and keeping it costs memory.
     "preserve_insertion_order": False,
+    # Neither a plan nor which records are read may follow from the least and largest numbers that a file notes: one
+    # record would change how long an answer takes.
+    "disabled_optimizers": "statistics_propagation,filter_pushdown,compressed_materialization",
     # A path that looks like a web address must not make the engine fetch code or data from the network.
     "autoinstall_known_extensions": False,
 }
@@ -111,16 +114,20 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     }
     found = _or_close(connection, readers[kind], complaint)
     origin = file_origin(path, files)
-    return Table(name, found.records, connection, connection.disconnect, found.texts, found.untyped, origin)
+    counted = found.records if found.counted else None  # a Parquet file says how many records it has
+    return Table(name, found.records, connection, connection.disconnect, found.texts, found.untyped, origin, counted)
 
 
 @dataclass(frozen=True)
 class Found:
-    """A table's records; the same records read another way where a question looks at text; its columns of no type."""
+    """A table's records; the same records read another way where a question looks at text; its columns of no type;
+    whether the number of records is known without reading them.
+    """
 
     records: Any
     texts: Any = None
     untyped: frozenset[str] = frozenset()
+    counted: bool = False
 
 
 def _or_close(connection: Any, work: Callable[[], T], complaint: str) -> T:
@@ -151,9 +158,9 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     records = connection.read_parquet([glob.escape(file) for file in files]).select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
-        return Found(records)
+        return Found(records, counted=True)
     coded = ds.ParquetFileFormat(dictionary_columns=texts)
-    return Found(records, _register(connection, ds.dataset(list(files), schema=known, format=coded)))
+    return Found(records, _register(connection, ds.dataset(list(files), schema=known, format=coded)), counted=True)
 
 
 def _arrow_files(files: Sequence[str]) -> Any:
