@@ -96,7 +96,7 @@ class IntegerNoise:
         return counts + np.array([draw(scale) for _ in range(counts.size)], dtype=np.int64)
 
     def _add_secure(self, counts: Integers) -> Integers:
-        # A large library that only a release needs; its prelude would bring scikit-learn and Polars along (80 MB, 1.6 s).
+        # A large library that only a release needs; its prelude would bring scikit-learn and Polars along (80 MB).
         from opendp import domains, measurements, metrics, mod  # noqa: PLC0415
 
         mod.enable_features("contrib")
