@@ -104,14 +104,15 @@ class IntegerNoise:
 @functools.lru_cache(maxsize=256)
 def _measurement(thread: int, noise: IntegerNoise) -> Any:
     """Return OpenDP's measurement for a noise, made once for each thread: making it takes longer than the noise."""
-    import opendp.prelude as dp  # noqa: PLC0415 - a large library that only a release needs
+    # A large library that only a release needs; its prelude would bring scikit-learn and Polars along (80 MB).
+    from opendp import domains, measurements, metrics, mod  # noqa: PLC0415
 
     del thread
-    dp.enable_features("contrib")
-    vector = dp.vector_domain(dp.atom_domain(T="i64"))
+    mod.enable_features("contrib")
+    vector = domains.vector_domain(domains.atom_domain(T="i64"))
     if noise.kind == "laplace":
-        return dp.m.make_laplace(vector, dp.l1_distance(T="i64"), scale=noise.scale)
-    return dp.m.make_gaussian(vector, dp.l2_distance(T="i64"), scale=noise.scale)
+        return measurements.make_laplace(vector, metrics.l1_distance(T="i64"), scale=noise.scale)
+    return measurements.make_gaussian(vector, metrics.l2_distance(T="i64"), scale=noise.scale)
 
 
 def _many(noise: IntegerNoise, size: int, rng: np.random.Generator) -> Integers:

@@ -6,36 +6,92 @@ inside the sampler only.
 
 from __future__ import annotations
 
-from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.best_of import BestRegression
-from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
-from sottovoce.regression.choose import choose
-from sottovoce.regression.coefficients import Coefficients
-from sottovoce.regression.custom_loss import CustomLoss
-from sottovoce.regression.design import Design
-from sottovoce.regression.device_looks import DeviceRecords
-from sottovoce.regression.filtered import FilteredRegression
-from sottovoce.regression.formula import Formula
-from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.localised import LocalisedRegression
-from sottovoce.regression.losses import (
-    ComplementaryLogLog,
-    Huber,
-    Logistic,
-    Loss,
-    Poisson,
-    Probit,
-    SmoothedHinge,
-    Squared,
-)
-from sottovoce.regression.noisy_moments import NoisyMoments
-from sottovoce.regression.pac_bayes import PacBayes, pac_bayes
-from sottovoce.regression.placement import Placement, placed
-from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
-from sottovoce.regression.predictive import posterior_predictive
-from sottovoce.regression.refined import RefinedRegression
-from sottovoce.regression.softmax import Softmax, SoftmaxPosterior
-from sottovoce.regression.tempered import TemperedRegression
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sottovoce.regression.adaptive_looks import AdaptiveLooks
+    from sottovoce.regression.best_of import BestRegression
+    from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
+    from sottovoce.regression.choose import choose
+    from sottovoce.regression.coefficients import Coefficients
+    from sottovoce.regression.custom_loss import CustomLoss
+    from sottovoce.regression.design import Design
+    from sottovoce.regression.device_looks import DeviceRecords
+    from sottovoce.regression.filtered import FilteredRegression
+    from sottovoce.regression.formula import Formula
+    from sottovoce.regression.gaussian_posterior import GaussianPosterior
+    from sottovoce.regression.localised import LocalisedRegression
+    from sottovoce.regression.losses import (
+        ComplementaryLogLog,
+        Huber,
+        Logistic,
+        Loss,
+        Poisson,
+        Probit,
+        SmoothedHinge,
+        Squared,
+    )
+    from sottovoce.regression.noisy_moments import NoisyMoments
+    from sottovoce.regression.pac_bayes import PacBayes, pac_bayes
+    from sottovoce.regression.placement import Placement, placed
+    from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
+    from sottovoce.regression.predictive import posterior_predictive
+    from sottovoce.regression.refined import RefinedRegression
+    from sottovoce.regression.softmax import Softmax, SoftmaxPosterior
+    from sottovoce.regression.tempered import TemperedRegression
+
+_PLACES = {
+    "adaptive_looks": ("AdaptiveLooks",),
+    "best_of": ("BestRegression",),
+    "certificate": (
+        "Chain",
+        "largest_step",
+        "mixing_steps",
+    ),
+    "choose": ("choose",),
+    "coefficients": ("Coefficients",),
+    "custom_loss": ("CustomLoss",),
+    "design": ("Design",),
+    "device_looks": ("DeviceRecords",),
+    "filtered": ("FilteredRegression",),
+    "formula": ("Formula",),
+    "gaussian_posterior": ("GaussianPosterior",),
+    "localised": ("LocalisedRegression",),
+    "losses": (
+        "ComplementaryLogLog",
+        "Huber",
+        "Logistic",
+        "Loss",
+        "Poisson",
+        "Probit",
+        "SmoothedHinge",
+        "Squared",
+    ),
+    "noisy_moments": ("NoisyMoments",),
+    "pac_bayes": (
+        "PacBayes",
+        "pac_bayes",
+    ),
+    "placement": (
+        "Placement",
+        "placed",
+    ),
+    "posterior": (
+        "ConcentratedRegression",
+        "DiffusedRegression",
+    ),
+    "predictive": ("posterior_predictive",),
+    "refined": ("RefinedRegression",),
+    "softmax": (
+        "Softmax",
+        "SoftmaxPosterior",
+    ),
+    "tempered": ("TemperedRegression",),
+}
+"""Where the names here live; each file is imported when first used, for most of them need JAX and looks do not."""
+
+_LAZY = {name: place for place, names in _PLACES.items() for name in names}
 
 __all__ = [
     "AdaptiveLooks",
@@ -73,3 +129,9 @@ __all__ = [
     "placed",
     "posterior_predictive",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"sottovoce.regression.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'sottovoce.regression' has no attribute {name!r}")

@@ -16,13 +16,12 @@ from sottovoce.facts.conditions import check_columns
 from sottovoce.facts.encodings import Encoding
 from sottovoce.facts.formulas import ParsedFormula, parse_formula
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.plain import mapping
 from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import Family, LinearFamily, family_of
 from sottovoce.readings.look import PARTS, fine_bits
 from sottovoce.regression.guesses import NARROWEST
-from sottovoce.regression.losses import positive
 
 __all__ = ["Formula"]
 
@@ -87,8 +86,8 @@ class Formula:
         object.__setattr__(self, "family", self.family or _usual(self.response))
         if self.prior is None:
             object.__setattr__(self, "prior", 2.0 if self.family == "linear" else 5.0)
-        positive("prior", self.prior)
-        positive("spread", self.spread)
+        real("prior", self.prior, above=0.0)
+        real("spread", self.spread, above=0.0)
         self.model  # noqa: B018 - a response of the wrong kind is refused here
         if self.groups and self.model.outputs > 1:
             raise InvalidValue("groups (1 | column) go with families of one linear predictor, not multinomial")

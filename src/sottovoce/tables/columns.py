@@ -43,7 +43,7 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
             (value.notnull(), value), (word == "true", 1.0), (word == "false", 0.0), else_=ibis.null("float64")
         )
     if kind.is_boolean():
-        return ibis.cases((column, 1), (~column, 0), else_=ibis.null("int64"))
+        return column.cast("int8" if engine.small else "int32")
     if kind.is_integer():
         return _signed(column)
     if kind.is_decimal():

@@ -139,8 +139,13 @@ def _whole(value: int) -> Any:
     return ibis.literal(value).cast("int64")
 
 
-def category_code(engine: Engine, value: Any, categories: tuple[Any, ...], other: int | None) -> Any:
-    """Return the position of a value among its categories, `other` (or null) of what is none of them."""
+def category_code(
+    engine: Engine, value: Any, categories: tuple[Any, ...], other: int | None, *, loose: bool = False
+) -> Any:
+    """Return the position of a value among its categories, `other` (or null) of what is none of them.
+
+    Where `loose`, what is none of them may be any number that is no position: that is quicker.
+    """
     if len(set(categories)) < len(categories) or not categories:
         raise InvalidValue("categories must be a list of different values")
     value, literals = category_literals(value, categories)
@@ -149,6 +154,8 @@ def category_code(engine: Engine, value: Any, categories: tuple[Any, ...], other
         return place if other is None else place.fill_null(other)
     missing = ibis.null("int64") if other is None else ibis.literal(other).cast("int64")
     if value.type().is_integer() and tuple(categories) == tuple(range(len(categories))):
+        if loose and other is None:
+            return value if value.type().is_int8() else ibis.greatest(ibis.least(value, len(categories)), -1)
         return ibis.cases((value.between(0, len(categories) - 1), value.cast("int64")), else_=missing)
     return ibis.cases(*((value == literal, i) for i, literal in enumerate(literals)), else_=missing)
 

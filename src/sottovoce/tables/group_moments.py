@@ -1,10 +1,12 @@
-"""Counts and sums of every public group, by one query inside the engine that groups by cell."""
+"""Counts and sums of every public group, by one query inside the engine."""
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ibis
@@ -12,160 +14,186 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.readings import CellCounts, GroupMoments, Statistics
-from sottovoce.readings.group_moments import STEPS, Scale
+from sottovoce.readings.group_moments import STEPS, squares
+from sottovoce.tables.cells import bin_of, place_or_none, steps_of
 from sottovoce.tables.cross_counts import category_code
-from sottovoce.tables.engine import Engine, number
+from sottovoce.tables.engine import Engine
 from sottovoce.tables.plans import Asked, Plan
 
-__all__ = ["by_cell", "cell_codes", "cell_counts", "group_codes", "group_moments", "measured", "placed_rows"]
+__all__ = ["by_cell", "cell_counts", "group_moments"]
 
 _SHIFT = STEPS.bit_length() - 1
+_FEW = 2**13
+"""So many combinations of whole numbers are counted each on its own, and turned into steps afterwards."""
 
 
 def group_moments(asked: Asked, reading: GroupMoments) -> Plan:
-    """Plan rows of (cell, records, those inside, sums), of which cell -1 holds the records that are in none."""
+    """Plan the counts and sums of every cell."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
     groups, numbers = asked.names[: len(reading.groups)], list(asked.names[len(reading.groups) :])
-    codes = group_codes(asked, reading, groups)
+    keys = [_key(asked, *each) for each in zip(groups, reading.groups, reading.others, strict=True)]
     fillers = list(reading.fillers)
     if reading.edges:
         inner, filler = reading.edges[1:-1], fillers.pop(0)
         missing = None if filler is None else int(np.searchsorted(inner, filler, side="right"))
-        codes.append(_bin(_double(asked, numbers.pop(0)), inner, missing))
-    return _rows_by_cell(asked, reading, codes, measured(asked, numbers, reading.scales, fillers))
+        keys.append(_binned(asked, numbers.pop(0), inner, missing))
+    return _rows_by_cell(asked, reading, keys, numbers, fillers)
 
 
 def cell_counts(asked: Asked, reading: CellCounts) -> Plan:
-    """Plan rows as `group_moments` does, without sums."""
+    """Plan the counts of every cell."""
     asked.no_missing("each column says itself what a missing value counts as")
     asked.take(reading.columns)
-    return _rows_by_cell(asked, reading, cell_codes(asked, reading), [])
-
-
-def group_codes(asked: Asked, reading: GroupMoments, names: Sequence[str]) -> list[Any]:
-    """Return the place of each record in every group, null for none."""
-    return [
-        category_code(asked.engine, asked.value(name, categories, cut=False), categories, _place(other))
-        for name, categories, other in zip(names, reading.groups, reading.others, strict=True)
+    columns = zip(asked.names, reading.numeric, reading.marks, reading.others, strict=True)
+    keys = [
+        _binned(asked, name, marks, place_or_none(other)) if numeric else _key(asked, name, marks, other)
+        for name, numeric, marks, other in columns
     ]
+    return _rows_by_cell(asked, reading, keys)
 
 
-def cell_codes(asked: Asked, reading: CellCounts) -> list[Any]:
-    """Return the place of each record in every column, null for none."""
-    return [
-        _bin(_double(asked, name), marks, _place(other))
-        if numeric
-        else category_code(asked.engine, asked.value(name, marks, cut=False), marks, _place(other))
-        for name, numeric, marks, other in zip(
-            asked.names, reading.numeric, reading.marks, reading.others, strict=False
-        )
-    ]
+def _rows_by_cell(
+    asked: Asked,
+    reading: GroupMoments | CellCounts,
+    keys: list[Key],
+    names: Sequence[str] = (),
+    fillers: Sequence[float | None] = (),
+) -> Plan:
+    """Plan one row for each combination of keys: of the places in every column and, where they are few, of the numbers.
 
-
-def measured(asked: Asked, names: Sequence[str], scales: Sequence[Scale], fillers: Sequence[float | None]) -> list[Any]:
-    """Return numbers in whole steps, null where missing."""
-    return [
-        _steps(asked.engine, _double(asked, name), scale, filler)
-        for name, scale, filler in zip(names, scales, fillers, strict=True)
-    ]
-
-
-def placed_rows(asked: Asked, shape: Sequence[int], codes: list[Any], steps: list[Any], **carried: Any) -> Any:
-    """Return a record's cell from its place in every column, -1 for none, and what it adds there (t0, t1 and so on)."""
-    columns = {f"c{i}": code.cast("int64") for i, code in enumerate(codes)}
-    columns |= {f"t{i}": step.cast("int64") for i, step in enumerate(steps)}
-    kept = ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
-    coded = asked.engine.stage(asked.records.select(**columns, kept=kept, **carried))
-    inside = functools.reduce(operator.and_, [coded.kept, *(coded[name].notnull() for name in columns)])
-    cell: Any = ibis.literal(0).cast("int64")
-    for i, size in enumerate(shape):
-        cell = cell * size + coded[f"c{i}"]
-    return coded.select(
-        cell=ibis.cases((inside, cell), else_=ibis.literal(-1).cast("int64")),
-        **{f"t{i}": ibis.cases((inside, coded[f"t{i}"]), else_=0) for i in range(len(steps))},
-        **{name: coded[name] for name in carried},
-    )
-
-
-def _rows_by_cell(asked: Asked, reading: GroupMoments | CellCounts, codes: list[Any], steps: list[Any]) -> Plan:
-    """Plan one row a cell from the place of each record in every column and what it adds, null for none.
-
-    Null spreads by itself, through the arithmetic of the cell and through sums, so no record is asked twice whether it
-    is inside: what a cell holds are the records whose first number is there.
+    Records are told apart by a last key: whether all numbers are there and, where the engine must read all records to
+    count them, whether the question is about them. Elsewhere the others are left out and all records counted apart.
     """
-    columns = {f"c{i}": code.cast("int64") for i, code in enumerate(codes)}
-    columns |= {f"t{i}": step for i, step in enumerate(steps)}
-    if asked.kept is not None:
-        columns["kept"] = asked.kept.fill_null(False)
-    coded = asked.engine.stage(asked.records.select(**columns))
-    cell: Any = ibis.literal(0).cast("int64")
-    for i, size in enumerate(reading.shape):
-        cell = cell * size + coded[f"c{i}"] if i else coded.c0
-    needed = [coded[f"t{i}"].notnull() for i in range(len(steps))] if len(steps) > 1 else []
-    needed += [] if asked.kept is None else [coded.kept]
-    if needed:
-        cell = ibis.cases((functools.reduce(operator.and_, needed), cell), else_=ibis.null("int64"))
-    placed = coded.select(cell=cell, **{f"t{i}": coded[f"t{i}"] for i in range(len(steps))})
-    return by_cell(asked.engine, placed, reading)
-
-
-def by_cell(engine: Engine, placed: Any, reading: GroupMoments | CellCounts) -> Plan:
-    """Plan one row a cell from records that are in one, or in none (null, or -1)."""
-    steps = len(reading.measures)
-    sums = {f"s{i}": engine.total(placed[f"t{i}"]).fill_null("0") for i in range(steps)}
-    if reading.squared:
-        first = placed.t0.cast("int64")  # t² is never halfway between two steps, so half a step more rounds it
-        sums["square"] = engine.total((first * first + STEPS // 2) >> _SHIFT).fill_null("0")
-    inside = placed.t0.count() if steps else placed.count()
-    query = placed.group_by("cell").aggregate(records=placed.count(), inside=inside, **sums)
-    query = query.mutate(cell=query.cell.fill_null(-1))
+    engine, records, apart = asked.engine, asked.records, asked.kept is not None and asked.whole is not None
+    numbers = [asked.value(name, cut=False) for name in names]
+    scales = reading.scales if isinstance(reading, GroupMoments) else ()
+    known = [number for number, filler in zip(numbers, fillers, strict=True) if filler is None]
+    conditions = [_there(number) for number in known]
+    conditions += [] if asked.kept is None or apart else [asked.kept]
+    columns = {f"c{i}": key.value for i, key in enumerate(keys)}
+    few = [_few(number, scale.low, scale.high, f) for number, scale, f in zip(numbers, scales, fillers, strict=True)]
+    sizes = [key.size for key in few if key is not None]
+    values = few if len(sizes) == len(numbers) and reading.cells * math.prod(sizes) <= _FEW else []
+    columns |= {f"v{i}": key.value for i, key in enumerate(values) if key is not None}
+    if not values:
+        measures = zip(numbers, scales, fillers, strict=True)
+        columns |= {
+            f"t{i}": steps_of(engine, number.cast("float64"), s, f, 0) for i, (number, s, f) in enumerate(measures)
+        }
+    if conditions:
+        columns["inside"] = functools.reduce(operator.and_, conditions)
+    rows = engine.stage((records.filter(asked.kept) if apart else records).select(**columns))
+    grouped = [name for name in columns if not name.startswith("t")]
+    sums = {} if values else _sums(engine, rows, reading)
+    found = (rows.group_by(grouped) if grouped else rows).aggregate(records=rows.count(), **sums)
+    inside = ibis.cases((found.inside, 1), else_=0) if conditions else ibis.literal(1)
+    shown = {name: found[name].cast("int64").fill_null(-1) for name in grouped if name != "inside"}
+    query = found.select(**shown, inside=inside.cast("int64"), records=found.records, **{s: found[s] for s in sums})
+    if apart:
+        whole = asked.whole.aggregate(records=asked.whole.count())
+        ends = {name: ibis.literal(-1).cast("int64") for name in [*shown, "inside"]}
+        zeros = {name: ibis.literal("0") for name in sums}
+        query = query.union(whole.select(**ends, records=whole.records, **zeros))
 
     def decode(rows: NDArray[np.int64]) -> Statistics:
+        rows = rows.reshape(-1, len(query.columns))
+        codes, mark, records = rows[:, : len(shown)], rows[:, len(shown)], rows[:, len(shown) + 1]
+        n = int(records[mark < 0].sum() if apart else records.sum())
+        places = [key.place(codes[:, i]) for i, key in enumerate(keys)]
+        there = functools.reduce(operator.and_, [mark > 0, *(place >= 0 for place in places)])
+        cell = np.ravel_multi_index([place[there] for place in places], reading.shape) if keys else 0
+        added = rows[there][:, len(shown) + 2 :].T
+        if values:
+            steps = [s.steps(codes[there, len(keys) + i].astype(np.float64)) for i, s in enumerate(scales)]
+            steps += [squares(steps[0])] if reading.squared else []
+            added = np.array(steps) * records[there]
         table = np.zeros((1 + reading.moments, reading.cells))
-        placed = rows[rows[:, 0] >= 0] if rows.size else rows.reshape(0, 3 + reading.moments)
-        table[:, placed[:, 0]] = placed[:, 2:].T
-        n = int(rows[:, 1].sum()) if rows.size else 0
+        for line, part in zip(table, [records[there], *added], strict=True):
+            np.add.at(line, np.broadcast_to(cell, part.shape), part)
         return reading.gathered(n, table[0], table[1:])
 
     return Plan(query, decode, many=True)
 
 
-def _double(asked: Asked, name: str) -> Any:
-    return asked.value(name, cut=False).cast("float64")
+def _sums(engine: Engine, rows: Any, reading: GroupMoments | CellCounts) -> dict[str, Any]:
+    """Return the sums of t of every measure, and of t² of the first."""
+    sums = {f"s{i}": engine.total(rows[f"t{i}"]).fill_null("0") for i in range(len(reading.measures))}
+    if reading.squared:
+        first = rows.t0.cast("int64")  # t² is never halfway between two steps, so half a step more rounds it
+        sums["square"] = engine.total((first * first + STEPS // 2) >> _SHIFT).fill_null("0")
+    return sums
 
 
-def _place(other: int) -> int | None:
-    return None if other < 0 else other
+def by_cell(engine: Engine, placed: Any, reading: GroupMoments | CellCounts) -> Plan:
+    """Plan one row a cell from records that are in one, or in none (-1)."""
+    query = placed.group_by("cell").aggregate(records=placed.count(), **_sums(engine, placed, reading))
+
+    def decode(rows: NDArray[np.int64]) -> Statistics:
+        rows = rows.reshape(-1, 2 + reading.moments)
+        table, placed = np.zeros((1 + reading.moments, reading.cells)), rows[rows[:, 0] >= 0]
+        table[:, placed[:, 0]] = placed[:, 1:].T
+        return reading.gathered(int(rows[:, 1].sum()), table[0], table[1:])
+
+    return Plan(query, decode, many=True)
 
 
-def _steps(engine: Engine, value: Any, scale: Scale, filler: float | None) -> Any:
-    """Return t in whole steps, null where the number is missing. Most numbers lie within the bounds: they go first."""
-    missing = ibis.null("int32") if filler is None else ibis.literal(int(scale.steps(np.array([filler]))[0]))
-    off = value - number(scale.middle)
-    inner = engine.integer(off * number(scale.factor), "int32")
-    ends = [(end - scale.middle) * scale.factor for end in (scale.low, scale.high)]
-    if max(map(abs, ends)) > STEPS + 0.25:  # bounds so close together that their middle is rounded
-        inner = ibis.greatest(ibis.least(inner, STEPS), -STEPS)
-    small = [(off.between(number(-scale.least), number(scale.least)), 0)] if engine.underflows else []
-    return ibis.cases(
-        *small,
-        (value.between(number(scale.low), number(scale.high)), inner),
-        (value.isnan(), missing),
-        (value < number(scale.low), -STEPS),
-        (value > number(scale.high), STEPS),
-        else_=missing,
-    ).cast("int32")
+@dataclass(frozen=True)
+class Key:
+    """What records are grouped by: whole numbers, from which a place in a column follows, below 0 for none.
+
+    Attributes
+    ----------
+    value
+        An expression of the engine.
+    place
+        From its whole numbers to places.
+    size
+        How many numbers it has at most.
+    """
+
+    value: Any
+    place: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    size: int
 
 
-def _bin(value: Any, inner: tuple[float, ...], missing: int | None) -> Any:
-    """Return the number of a bin: halfway first, so that a record is compared with few of the edges."""
-    none = ibis.null("int64") if missing is None else missing
+def _there(number: Any) -> Any:
+    """Say whether a number is there: false, or null, where it is missing."""
+    return ~number.isnan() if number.type().is_floating() else number.notnull()
 
-    def between(first: int, last: int) -> Any:
-        if first == last:
-            return ibis.literal(first).cast("int64")
-        middle = (first + last) // 2
-        return ibis.cases((value < number(inner[middle]), between(first, middle)), else_=between(middle + 1, last))
 
-    return ibis.cases((value.isnan(), none), (value.notnull(), between(0, len(inner))), else_=none)
+def _few(number: Any, low: float, high: float, filler: float | None) -> Key | None:
+    """Return whole numbers within their bounds, where they are whole and few: each is then counted on its own."""
+    first, last = math.floor(low), math.ceil(high)
+    if not number.type().is_integer() or last - first >= _FEW or not (filler is None or float(filler).is_integer()):
+        return None
+    filled = number if filler is None else number.fill_null(int(filler))
+    # A missing one is any number here: it is known otherwise that it is missing.
+    value = ibis.greatest(ibis.least(filled, last), first).cast("int32")
+    return Key(value, lambda found: found, last - first + 1)
+
+
+def _key(asked: Asked, name: str, categories: tuple[Any, ...], other: int) -> Key:
+    """Return the places of categories."""
+    code = category_code(
+        asked.engine, asked.value(name, categories, cut=False), categories, place_or_none(other), loose=True
+    )
+    size = len(categories) + (other == len(categories))
+    kind = "int8" if asked.engine.small and size < 127 else "int64"
+    return Key(code.cast(kind), lambda found: np.where(found < size, found, -1), size)
+
+
+def _binned(asked: Asked, name: str, inner: tuple[float, ...], missing: int | None) -> Key:
+    """Return the bins between inner edges: what is missing is in none, or where it is said to be."""
+    number, bins = asked.value(name, cut=False), len(inner) + 1
+    none = -1 if missing is None else missing
+    if number.type().is_integer() and inner and inner[-1] - inner[0] < _FEW:
+        first, last = math.floor(inner[0]) - 1, math.ceil(inner[-1])
+        there = ibis.greatest(ibis.least(number, last), first) - first
+        value = ibis.cases((number.notnull(), there), else_=-1).cast("int32")
+
+        def place(found: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.where(found < 0, none, np.searchsorted(inner, (found + first).astype(np.float64), side="right"))
+
+        return Key(value, place, last - first + 2)
+    return Key(bin_of(asked.engine, number.cast("float64"), inner, missing), lambda found: found, bins + 1)

@@ -18,201 +18,184 @@ from sottovoce.readings.families import EDGE, FARTHEST, HART
 from sottovoce.tables.cross_counts import category_code
 from sottovoce.tables.engine import number
 from sottovoce.tables.plans import Asked, Plan
+from sottovoce.tables.written import Written, case, cut, double, ordered
 
 __all__ = ["contributions", "look", "looked", "places", "product", "sums_of"]
 
-_LARGEST = float(np.finfo(np.float64).max)
+_ONE, _ZERO = double(1.0), double(0.0)
 
 
 def look(asked: Asked, reading: Look) -> Plan:
     """Plan n and the sums of a look; a record outside of `kept`, or with a missing value, adds nothing but its n."""
     asked.take(len(reading.columns))
     rows = contributions(asked, reading)
-    return looked(rows, sums_of(rows, reading), asked.engine.grand)
+    return looked(rows, sums_of(reading), steps=True)
 
 
-def looked(rows: Any, sums: Sequence[Any], add: Callable[[Any], Any]) -> Plan:
+def looked(rows: Written, sums: Sequence[str], *, steps: bool = False) -> Plan:
     """Plan n and the sums of what each record gives."""
-    totals = {f"s{k}": add(value) for k, value in enumerate(sums)}
-    query = rows.aggregate(n=rows.count().cast("string"), **totals)
+    totals = {f"s{k}": rows.total(value, steps=steps) for k, value in enumerate(sums)}
+    query = rows.select({"n": "CAST(COUNT(*) AS TEXT)", **totals})
     return Plan(query, lambda row: Statistics(row[0], np.array(row[1:], dtype=np.float64)))
 
 
-def contributions(asked: Asked, reading: Look, **carried: Any) -> Any:
-    """Return whole steps of each record (see `_weighed`); what is carried goes along, and `known` if anything does."""
+def contributions(asked: Asked, reading: Look, *along: str, **carried: Any) -> Written:
+    """Return whole steps of each record (see `_weighed`); what is carried goes along, and `known` if anything does.
+
+    Of a record that is not `known` the factors are zero, and whatever else was made of it is multiplied by them.
+    """
     asked.no_missing("each column says itself what a missing value counts as")
     engine, encoding = asked.engine, reading.encoding
     names = asked.names[: len(reading.columns)]
-    values = [_value(asked, name, column) for name, column in zip(names, reading.columns, strict=True)]
     defaults = [*(encoding.default(k) for k in range(len(encoding.columns))), reading.model.default]
-    named = {f"c{k}": _filled(value, default) for k, (value, default) in enumerate(zip(values, defaults, strict=True))}
-    kept = ibis.literal(True) if asked.kept is None else asked.kept.fill_null(False)
-    raw = engine.stage(asked.records.select(**named, kept=kept, **carried))
-    known = functools.reduce(operator.and_, [raw.kept, *(raw[name].notnull() for name in named)])
-    entries = {
-        f"x{i}": ibis.cases((known, _entry(raw, reading, entry)), else_=number(0.0))
-        for i, entry in enumerate(encoding.entries)
-    }
-    outcome = ibis.cases((known, _outcome(raw[f"c{len(values) - 1}"], reading)), else_=number(0.0))
-    along = {name: raw[name] for name in carried} | ({"known": known} if carried else {})
-    rows = engine.stage(raw.select(**entries, y=outcome, **along))
-    z = {f"z{i}": _combined([rows[f"x{j}"] for j in range(encoding.size)], row) for i, row in enumerate(reading.matrix)}
-    rows = engine.stage(rows.select(**z, y=rows.y, **{name: rows[name] for name in along}))
-    columns = [rows[name] for name in z]
-    squares = functools.reduce(operator.add, [column * column for column in columns])
-    t = {f"t{k}": _combined(columns, row) for k, row in enumerate(reading.predictors)}
-    c = number(reading.norm**2)
-    rows = engine.stage(rows.mutate(v=c / ibis.greatest(squares, c), **t))
-    return _weighed(engine, rows, reading, tuple(along))
+    values = [_value(asked, *each) for each in zip(names, reading.columns, defaults, strict=True)]
+    known = [
+        value.notnull() & ~value.isnan() for value, default in zip(values, defaults, strict=True) if default is None
+    ]
+    kept = ibis.literal(True) if asked.kept is None else asked.kept
+    named = {f"c{k}": value for k, value in enumerate(values)}
+    sure = functools.reduce(operator.and_, [kept, *known]).fill_null(False)
+    rows = Written(engine, engine.stage(asked.records.select(**named, known=sure, **carried)))
+    along = ("known", *carried)
+    entries = {f"x{i}": _entry(engine, reading, entry) for i, entry in enumerate(encoding.entries)}
+    rows = rows.select(entries | {"y": _outcome(engine, f"c{len(values) - 1}", reading)}, *along)
+    x = [f"x{j}" for j in range(encoding.size)]
+    z = {f"z{i}": _combined(x, row) for i, row in enumerate(reading.matrix)}
+    rows = rows.select(z, "y", *along)
+    t = {f"t{k}": _combined(list(z), row) for k, row in enumerate(reading.predictors)}
+    c = double(reading.norm**2)
+    squares = ordered(f"{name} * {name}" for name in z)
+    rows = rows.select({"v": f"{c} / GREATEST({squares}, {c})", **t}, *z, "y", *along)
+    return _weighed(rows, reading, (*z, *along), along if carried else ())
 
 
-def _value(asked: Asked, name: str, column: Any) -> Any:
-    """Return a column as doubles, null where missing: of categories the place of each."""
+def _value(asked: Asked, name: str, column: Any, default: float | None) -> Any:
+    """Return a column as doubles, of categories the place of each, and what a missing one counts as in its place."""
     if isinstance(column, Category):
         code = category_code(asked.engine, asked.value(name, column.categories, cut=False), column.categories, -1)
-        return code.nullif(-1).cast("float64")
-    value = asked.value(name, cut=False).cast("float64")
-    # NaN goes first, for engines order it differently; what is infinite is cut to the bounds.
-    return ibis.cases((value.isnan(), ibis.null("float64")), else_=value)
+        value = code.nullif(-1).cast("float64")
+    else:
+        value = asked.value(name, cut=False).cast("float64")
+    if default is None:
+        return value
+    return ibis.cases((value.isnan(), number(default)), (value.notnull(), value), else_=number(default))
 
 
-def _filled(value: Any, default: float | None) -> Any:
-    return value if default is None else value.fill_null(number(default))
-
-
-def _entry(raw: Any, reading: Look, entry: Sequence[tuple[int, int]]) -> Any:
+def _entry(engine: Any, reading: Look, entry: Sequence[tuple[int, int]]) -> str:
     encoding, factors = reading.encoding, []
     for place, level in entry:
-        column, value = encoding.columns[place], raw[f"c{place}"]
+        column, value = encoding.columns[place], f"c{place}"
         if isinstance(column, Flag):
-            value = ibis.cases((value != number(0.0), number(1.0)), else_=number(0.0))
+            value = case(f"{value} <> {_ZERO}", _ONE, _ZERO)
         if level < 0:
-            factors.append(_scaled(value, encoding.scale(place)))
+            factors.append(_scaled(engine, value, encoding.scale(place)))
         else:
-            factors.append(ibis.cases((value == number(float(level)), number(1.0)), else_=number(0.0)))
-    return functools.reduce(operator.mul, factors) if factors else number(1.0)
+            factors.append(case(f"{value} = {double(float(level))}", _ONE, _ZERO))
+    return " * ".join(factors) or _ONE
 
 
-def _scaled(value: Any, scale: Scale) -> Any:
-    off = ibis.greatest(ibis.least(value, number(scale.high)), number(scale.low)) - number(scale.middle)
-    least = number(LEAST * scale.half)
-    return ibis.cases((off.abs() < least, number(0.0)), else_=off) / number(scale.half)
+def _scaled(engine: Any, value: str, scale: Scale) -> str:
+    off = f"({cut(value, scale.low, scale.high)} - {double(scale.middle)})"
+    if engine.underflows:
+        off = case(f"ABS({off}) < {double(LEAST * scale.half)}", _ZERO, off)
+    return f"({off} / {double(scale.half)})"
 
 
-def _outcome(value: Any, reading: Look) -> Any:
-    family, word = reading.model, reading.family
-    if word in ("logistic", "probit"):
-        return ibis.cases((value != number(0.0), number(1.0)), else_=number(0.0))
-    if word == "linear":
-        return _scaled(value, family.scale)  # type: ignore[attr-defined]
-    if word == "poisson":
-        return ibis.greatest(ibis.least(value, number(float(family.most))), number(0.0)).floor().cast("float64")  # type: ignore[attr-defined]
+def _outcome(engine: Any, value: str, reading: Look) -> str:
+    family: Any = reading.model
+    if reading.family in ("logistic", "probit"):
+        return case(f"{value} <> {_ZERO}", _ONE, _ZERO)
+    if reading.family == "linear":
+        return _scaled(engine, value, family.scale)
+    if reading.family == "poisson":
+        return f"CAST(FLOOR({cut(value, 0.0, float(family.most))}) AS DOUBLE)"
     return value
 
 
-def _combined(columns: Sequence[Any], weights: Sequence[float]) -> Any:
-    """Return Σ columns·weights, added from left to right as in memory."""
-    parts = [column * number(float(weight)) for column, weight in zip(columns, weights, strict=True) if weight != 0]
-    return functools.reduce(operator.add, parts) if parts else number(0.0)
+def _combined(columns: Sequence[str], weights: Sequence[float]) -> str:
+    """Return Σ columns·weights."""
+    pairs = zip(columns, weights, strict=True)
+    return ordered(f"{column} * {double(float(weight))}" for column, weight in pairs if weight != 0)
 
 
-def _cut(value: Any, low: float, high: float) -> Any:
-    return ibis.greatest(ibis.least(value, number(high)), number(low))
-
-
-def _weighed(engine: Any, rows: Any, reading: Look, along: tuple[str, ...]) -> Any:
+def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[str, ...]) -> Written:
     """Return whole steps: w0, w1, … of the score, and u0_0, u0_1, … for each root of the information."""
     d, word = reading.encoding.size, reading.family
-    pull, lean = map(number, reading.factors)
-    z = {name: rows[name] for name in (*(f"z{i}" for i in range(d)), *along)}
+    pull, lean = map(double, reading.factors)
     if word == "multinomial":
-        return _several(engine, rows, reading, along)
-    t = rows.t0
+        return _several(rows, reading, held, along)
+    slope, p = _ONE, "t0"
     if word == "logistic":
-        rows = engine.stage(
-            rows.select(**z, y=rows.y, v=rows.v, p=number(1.0) / (number(1.0) + (-_cut(t, -FARTHEST, FARTHEST)).exp()))
-        )
-        slope = rows.p * (number(1.0) - rows.p)
+        rows = rows.select({"p": f"{_ONE} / ({_ONE} + EXP(-{cut('t0', -FARTHEST, FARTHEST)}))"}, *held, "y", "v")
+        slope, p = f"p * ({_ONE} - p)", "p"
     elif word == "probit":
-        rows = engine.stage(rows.mutate(size=ibis.least(t.abs(), number(EDGE))))
-        above, below = (_polynomial(rows["size"], part) for part in HART)
-        bell = (-(rows["size"] * rows["size"]) / number(2.0)).exp()
-        rows = engine.stage(rows.mutate(bell=bell, tail=bell * above / below))
-        p = ibis.cases((rows.t0 > number(0.0), number(1.0) - rows.tail), else_=rows.tail)
-        rows = engine.stage(rows.mutate(p=p))
-        slope = rows.bell / number(math.sqrt(2 * math.pi))
+        rows = rows.select({"far": f"LEAST(ABS(t0), {double(EDGE)})"}, *held, "y", "v", "t0")
+        above, below = (_polynomial("far", part) for part in HART)
+        rows = rows.select({"bell": f"EXP(-(far * far) / {double(2.0)})"}, *held, "y", "v", "t0", "far")
+        rows = rows.select({"tail": f"bell * {above} / {below}"}, *held, "y", "v", "t0", "bell")
+        p = case(f"t0 > {_ZERO}", f"{_ONE} - tail", "tail")
+        slope = f"(bell / {double(math.sqrt(2 * math.pi))})"
     elif word == "poisson":
         family: Any = reading.model
-        rows = engine.stage(rows.mutate(m=_cut(t, -FARTHEST, family.farthest).exp()))
-        above, below = (_polynomial(rows.m, part) for part in family.powers)
-        rows = engine.stage(
-            rows.mutate(p=number(float(family.most)) - (-rows.m).exp() * above, s=rows.m * (-rows.m).exp() * below)
-        )
-        slope = rows.s
-    else:
-        rows = rows.mutate(p=t)
-        slope = number(1.0)
-    off = rows.y - rows.p
+        rows = rows.select({"m": f"EXP({cut('t0', -FARTHEST, family.farthest)})"}, *held, "y", "v")
+        rows = rows.select({"e": "EXP(-m)"}, *held, "y", "v", "m")
+        above, below = (_polynomial("m", part) for part in family.powers)
+        slope, p = f"(m * e * {below})", f"({double(float(family.most))} - e * {above})"
+    off = f"(y - {p})"
     if word == "linear" and reading.cap:
-        slope = ibis.cases((off.abs() <= number(reading.cap), number(1.0)), else_=number(0.0))
-        off = _cut(off, -reading.cap, reading.cap)
-    rows = engine.stage(
-        rows.select(
-            **{name: rows[name] for name in z},
-            fw=pull * rows.v * off,
-            fu=lean * (rows.v * slope).sqrt(),
-        )
-    )
-    steps = {f"w{i}": engine.step(rows[f"z{i}"] * rows.fw) for i in range(d)}
+        slope = case(f"ABS({off}) <= {double(reading.cap)}", _ONE, _ZERO)
+        off = cut(off, -reading.cap, reading.cap)
+    factors = {"fw": f"{pull} * v * {off}", "fu": f"{lean} * SQRT(v * {slope})"}
+    rows = rows.select({name: case("known", value, _ZERO) for name, value in factors.items()}, *held)
+    steps = {f"w{i}": rows.step(f"z{i} * fw") for i in range(d)}
     if "information" in reading.parts:
-        steps |= {f"u0_{i}": engine.step(rows[f"z{i}"] * rows.fu) for i in range(d)}
-    return engine.stage(rows.select(**steps, **{name: rows[name] for name in along}))
+        steps |= {f"u0_{i}": rows.step(f"z{i} * fu") for i in range(d)}
+    return rows.select(steps, *along)
 
 
-def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    value = number(coefficients[0])
+def _polynomial(x: str, coefficients: Sequence[float]) -> str:
+    value = double(coefficients[0])
     for coefficient in coefficients[1:]:
-        value = value * x + number(coefficient)
+        value = f"({value} * {x} + {double(coefficient)})"
     return value
 
 
-def _several(engine: Any, rows: Any, reading: Look, along: tuple[str, ...]) -> Any:
+def _several(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[str, ...]) -> Written:
     """Return the whole steps where there is a linear predictor for each class but the first."""
     d, K = reading.encoding.size, reading.model.outputs
-    pull, lean = map(number, reading.factors)
-    powers = {f"e{k}": _cut(rows[f"t{k}"], -FARTHEST, FARTHEST).exp() for k in range(K)}
-    rows = engine.stage(rows.mutate(**powers))
-    below = number(1.0) + functools.reduce(operator.add, [rows[name] for name in powers])
-    rows = engine.stage(rows.mutate(**{f"p{k + 1}": rows[f"e{k}"] / below for k in range(K)}))
-    classes = [rows[f"p{k + 1}"] for k in range(K)]
-    rest = ibis.greatest(number(1.0) - functools.reduce(operator.add, classes), number(0.0))
-    shares = [rest, *classes]
-    factors = {f"f{k}": lean * (rows.v * share).sqrt() for k, share in enumerate(shares)}
-    rows = engine.stage(rows.mutate(fw=pull * rows.v, **factors))
+    pull, lean = map(double, reading.factors)
+    powers = {f"e{k}": f"EXP({cut(f't{k}', -FARTHEST, FARTHEST)})" for k in range(K)}
+    rows = rows.select(powers, *held, "y", "v")
+    below = f"({ordered([_ONE, ordered(powers)])})" if K == 1 else f"({_ONE} + ({ordered(powers)}))"
+    classes = {f"p{k + 1}": f"e{k} / {below}" for k in range(K)}
+    rows = rows.select(classes, *held, "y", "v")
+    shares = [f"GREATEST({_ONE} - ({ordered(classes)}), {_ZERO})", *classes]
+    factors = {"fw": f"{pull} * v"} | {f"f{k}": f"{lean} * SQRT(v * {share})" for k, share in enumerate(shares)}
+    rows = rows.select({name: case("known", value, _ZERO) for name, value in factors.items()}, *held, "y", *classes)
 
-    def hit(k: int) -> Any:
-        return ibis.cases((rows.y == number(float(k + 1)), number(1.0)), else_=number(0.0)) - rows[f"p{k + 1}"]
+    def hit(k: int) -> str:
+        return f"({case(f'y = {double(float(k + 1))}', _ONE, _ZERO)} - p{k + 1})"
 
-    steps = {f"w{k * d + i}": engine.step(hit(k) * (rows[f"z{i}"] * rows.fw)) for k in range(K) for i in range(d)}
+    steps = {f"w{k * d + i}": rows.step(f"{hit(k)} * (z{i} * fw)") for k in range(K) for i in range(d)}
     if "information" in reading.parts:
         for m in range(K + 1):
             for k in range(K):
-                off = number(1.0 if m == k + 1 else 0.0) - rows[f"p{k + 1}"]
-                steps |= {f"u{m}_{k * d + i}": engine.step(off * (rows[f"z{i}"] * rows[f"f{m}"])) for i in range(d)}
-    return engine.stage(rows.select(**steps, **{name: rows[name] for name in along}))
+                off = f"({double(1.0 if m == k + 1 else 0.0)} - p{k + 1})"
+                steps |= {f"u{m}_{k * d + i}": rows.step(f"{off} * (z{i} * f{m})") for i in range(d)}
+    return rows.select(steps, *along)
 
 
-def sums_of(rows: Any, reading: Look, information: Callable[[int, int], Any] | None = None) -> list[Any]:
+def sums_of(reading: Look, information: Callable[[int, int], str] | None = None) -> list[str]:
     """Return what is added up, in the order of the blocks: products of whole numbers, which no engine rounds."""
-    D, squares = reading.dimension, information or (lambda i, j: product(rows, reading, i, j))
+    D, squares = reading.dimension, information or (lambda i, j: product(reading, i, j))
     found = []
     for name in reading.sizes:
         part = name.removesuffix(" off")
         if part == "score":
-            found += [rows[f"w{i}"] for i in range(D)]
+            found += [f"w{i}" for i in range(D)]
         else:
             pairs = places(D, off=name.endswith(" off"))
-            found += [rows[f"w{i}"] * rows[f"w{j}"] if part == "meat" else squares(i, j) for i, j in pairs]
+            found += [f"w{i} * w{j}" if part == "meat" else squares(i, j) for i, j in pairs]
     return found
 
 
@@ -221,7 +204,7 @@ def places(D: int, *, off: bool) -> list[tuple[int, int]]:
     return [(i, j) for i in range(D) for j in range(i + 1, D)] if off else [(i, i) for i in range(D)]
 
 
-def product(rows: Any, reading: Look, i: int, j: int) -> Any:
+def product(reading: Look, i: int, j: int) -> str:
     """Return an entry of a record's information: the products of all its roots."""
     roots = 1 if reading.model.outputs == 1 else reading.model.outputs + 1
-    return functools.reduce(operator.add, [rows[f"u{m}_{i}"] * rows[f"u{m}_{j}"] for m in range(roots)])
+    return ordered(f"u{m}_{i} * u{m}_{j}" for m in range(roots))

@@ -18,11 +18,13 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.readings import PersonCells, PersonLook, PersonMoments, PersonRows, Statistics
 from sottovoce.readings.group_moments import STEPS
 from sottovoce.readings.person_cells import PersonPlaces
+from sottovoce.tables.cells import cell_codes, group_codes, measured, placed_rows
 from sottovoce.tables.columns import field
 from sottovoce.tables.engine import Engine, number
-from sottovoce.tables.group_moments import by_cell, cell_codes, group_codes, measured, placed_rows
+from sottovoce.tables.group_moments import by_cell
 from sottovoce.tables.looks import contributions, looked, places, product, sums_of
 from sottovoce.tables.plans import Asked, Plan
+from sottovoce.tables.written import case, double
 
 __all__ = ["check_moments", "first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
 
@@ -157,21 +159,18 @@ def _cells(asked: Asked, reading: PersonPlaces) -> Any:
 def person_look(asked: Asked, reading: PersonLook) -> Plan:
     """Plan the number of persons and the sums of what each gives: the average of their rows."""
     asked.take(len(reading.columns) + 1)
-    engine, D = asked.engine, reading.dimension
+    D = reading.dimension
     rows = contributions(asked, reading, person=person_of(asked.records, asked.names[-1]))
-    rows = rows.filter(rows.person.notnull())
-    parts = {f"w{i}": rows[f"w{i}"] for i in range(D)}
+    parts = {f"w{i}": f"w{i}" for i in range(D)}
     if "information" in reading.parts:
         pairs = [*places(D, off=False), *places(D, off=True)]
-        parts |= {f"h{i}_{j}": product(rows, reading, i, j) for i, j in pairs}
-    rows = engine.stage(rows.select(person=rows.person, known=rows.known, **parts))
-    summed = rows.group_by("person").aggregate(
-        rows=ibis.cases((rows.known, 1), else_=0).sum().cast("float64"),
-        **{name: engine.added(rows[name]) for name in parts},
-    )
-    below = ibis.greatest(summed["rows"], number(1.0))
-    each = engine.stage(summed.select(**{name: engine.integer(summed[name] / below) for name in parts}))
-    return looked(each, sums_of(each, reading, lambda i, j: each[f"h{i}_{j}"]), engine.total)
+        parts |= {f"h{i}_{j}": product(reading, i, j) for i, j in pairs}
+    rows = rows.select(parts, "person", "known", tail=" WHERE person IS NOT NULL")
+    sums = {name: rows.added(name) for name in parts}
+    below = {"below": f"GREATEST(CAST(SUM({case('known', '1', '0')}) AS DOUBLE), {double(1.0)})"}
+    summed = rows.select(sums | below, tail=" GROUP BY person")
+    each = summed.select({name: summed.integer(f"{name} / below") for name in parts})
+    return looked(each, sums_of(reading, lambda i, j: f"h{i}_{j}"))
 
 
 def _averages(asked: Asked, steps: list[Any], person: Any) -> Any:

@@ -78,6 +78,8 @@ class Asked:
         True for the records that the question is about; None where it is about all.
     missing
         What a missing value counts as, if the question says.
+    whole
+        The same records in a form whose number is known without reading them; None where there is none.
     """
 
     engine: Engine
@@ -85,6 +87,7 @@ class Asked:
     names: tuple[str, ...]
     kept: Any = None
     missing: Any = None
+    whole: Any = None
 
     def one(self, categories: Sequence[Any] | None = None) -> Any:
         """Return the only column, a record outside of `kept` as missing."""

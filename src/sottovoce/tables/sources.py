@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import glob
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +28,11 @@ T = TypeVar("T")
 
 SETTINGS = {
     "memory_limit": "1GB",
-    # Where memory does not suffice, fail rather than write private records to a temporary file.
-    "temp_directory": "",
     # The order of the records plays no part, and keeping it costs memory.
     "preserve_insertion_order": False,
+    # Neither a plan nor which records are read may follow from the least and largest numbers that a file notes: one
+    # record would change how long an answer takes.
+    "disabled_optimizers": "statistics_propagation,filter_pushdown,compressed_materialization",
     # A path that looks like a web address must not make the engine fetch code or data from the network.
     "autoinstall_known_extensions": False,
 }
@@ -44,6 +48,23 @@ ENDINGS = {
     ".feather": "Arrow",
     ".ipc": "Arrow",
 }
+
+
+def _duckdb() -> tuple[Any, Callable[[], None]]:
+    """Return a connection of our own, and how it is closed.
+
+    What memory cannot hold goes to a folder that nobody else may read, and which is gone when the table is closed:
+    whether an answer comes must not depend on how many rows one person has.
+    """
+    folder = tempfile.mkdtemp(prefix="sottovoce-")
+    connection = ibis.duckdb.connect(**SETTINGS, temp_directory=folder)
+    remove = weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+
+    def close() -> None:
+        connection.disconnect()
+        remove()
+
+    return connection, close
 
 
 def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Facts | None = None) -> Table:
@@ -102,32 +123,36 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     files = named_files(path)
     if not files or not all(Path(file).is_file() for file in files):
         raise InvalidData(f"there is no {kind} file at {place}")
-    connection = ibis.duckdb.connect(**SETTINGS)
+    connection, close = _duckdb()
     complaint = f"{name} cannot be read as {kind}; it is damaged or of another kind"
     readers: dict[str, Callable[[], Found]] = {
         "Parquet": lambda: _parquet(connection, files),
         "CSV": lambda: _csv(connection, files, types or {}),
         "Arrow": lambda: Found(_register(connection, _arrow_files(files))),
     }
-    found = _or_close(connection, readers[kind], complaint)
+    found = _or_close(close, readers[kind], complaint)
     origin = file_origin(path, files)
-    return Table(name, found.records, connection, connection.disconnect, found.texts, found.untyped, origin)
+    counted = found.records if found.counted else None  # a Parquet file says how many records it has
+    return Table(name, found.records, connection, close, found.texts, found.untyped, origin, counted)
 
 
 @dataclass(frozen=True)
 class Found:
-    """A table's records; the same records read another way where a question looks at text; its columns of no type."""
+    """A table's records; the same records read another way where a question looks at text; its columns of no type;
+    whether the number of records is known without reading them.
+    """
 
     records: Any
     texts: Any = None
     untyped: frozenset[str] = frozenset()
+    counted: bool = False
 
 
-def _or_close(connection: Any, work: Callable[[], T], complaint: str) -> T:
+def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) -> T:
     try:
         return guarded(work, complaint)
     except BaseException:
-        connection.disconnect()
+        close()
         raise
 
 
@@ -151,9 +176,9 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     records = connection.read_parquet([glob.escape(file) for file in files]).select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
-        return Found(records)
+        return Found(records, counted=True)
     coded = ds.ParquetFileFormat(dictionary_columns=texts)
-    return Found(records, _register(connection, ds.dataset(list(files), schema=known, format=coded)))
+    return Found(records, _register(connection, ds.dataset(list(files), schema=known, format=coded)), counted=True)
 
 
 def _arrow_files(files: Sequence[str]) -> Any:
@@ -216,9 +241,9 @@ def _frame(source: Any) -> Table:
             f"cannot read a table from {kind}; give a path, an address, an Ibis table, "
             "or a pandas, polars, pyarrow or Spark frame"
         )
-    connection = ibis.duckdb.connect(**SETTINGS)
-    records = _or_close(connection, lambda: _register(connection, data), f"{kind} could not be read")
-    return Table(f"the {type(source).__name__}", records, connection, connection.disconnect, untyped=untyped)
+    connection, close = _duckdb()
+    records = _or_close(close, lambda: _register(connection, data), f"{kind} could not be read")
+    return Table(f"the {type(source).__name__}", records, connection, close, untyped=untyped)
 
 
 def _arrow(source: Any) -> tuple[Any, frozenset[str]]:
@@ -301,7 +326,7 @@ def _address(address: str) -> Table:
         f"cannot connect to {place}; check the address, and that the extra is installed",
     )
     records = _or_close(
-        connection,
+        connection.disconnect,
         lambda: connection.table(table, database=schema),
         f"there is no table {table!r} at {place}",
     )

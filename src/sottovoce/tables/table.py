@@ -52,10 +52,11 @@ class Table:
         texts: Any = None,
         untyped: frozenset[str] = frozenset(),
         origin: Origin | None = None,
+        counted: Any = None,
     ) -> None:
         self.name, self.origin = name, origin
         self._records, self._connection, self._release = records, connection, release
-        self._texts = records if texts is None else texts
+        self._texts, self._counted = records if texts is None else texts, counted
         self._engine = engine_of(connection, untyped)
         self._open = True
 
@@ -162,7 +163,7 @@ class Table:
 
         for name in names:
             field(records, name)
-        asked = Asked(self._engine, records, tuple(names), kept(records), missing)
+        asked = Asked(self._engine, records, tuple(names), kept(records), missing, self._counted)
         if persons is not None and whose is not None:
             if names == [whose] and isinstance(reading, CategoryCounts) and where is None:
                 return rows_a_person(asked, reading)
