@@ -208,7 +208,7 @@ class AdaptiveLooks(Mechanism):
         if self.system.family == "linear":  # what is expected of a response lies within its bounds
             centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
         look = self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
-        look = replace(look, cap=self._cap(glance, rows, imagined.records[0], centre, look, step))
+        look = replace(look, cap=self._cap(glance, rows, imagined.records[0], look, step))
         return look, self._split(look, step, belief) if self.system.model.curved else step
 
     def _split(self, look: Look, step: Step, belief: Belief) -> Step:
@@ -230,25 +230,24 @@ class AdaptiveLooks(Mechanism):
         noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()) * varies, 1e-300)
         return float(np.clip((_LAST * less * noise) ** -0.17, 1.0, 6.0)) if noise > 0 else 6.0
 
-    def _cap(self, glance: Glance, rows: Floats, records: Floats, centre: Floats, look: Look, step: Step) -> float:
-        """Return where to cut residuals, or counts: there where noise and what the records vary weigh least."""
+    def _cap(self, glance: Glance, rows: Floats, records: Floats, look: Look, step: Step) -> float:
+        """Return where to cut residuals, or counts: there where on imagined rows noise and variation weigh least."""
         if self.system.family == "linear":
             return min(_FAR * math.sqrt(glance.dispersion), 1.0)
         if self.system.family != "poisson":
             return 0.0
-        squares = ((rows @ look.matrix.T) ** 2).sum(axis=1)
-        v, t = look.norm**2 / np.maximum(squares, look.norm**2), rows @ centre
-        weighed, D = records * v * squares, len(centre)
+        z = rows @ look.matrix.T
+        squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
+        v = look.norm**2 / np.maximum(squares, look.norm**2)
         order = np.argsort(t)
         ninth = t[order[np.searchsorted(np.cumsum(records[order]), 0.9 * records.sum())]]
-        least = max(1, math.ceil(math.exp(min(float(ninth), 5.0))))
-        most = int(min(self.system.response.high, MOST_COUNTED))  # type: ignore[attr-defined]
+        least, most = max(1, math.ceil(math.exp(min(float(ninth), 5.0)))), int(self.system.response.high)  # type: ignore[attr-defined]
         found = {}
-        for cap in sorted({*range(min(least, most), min(4 * least + 2, most) + 1)}):
+        for cap in range(min(least, most), min(4 * least + 2, most, MOST_COUNTED) + 1):
             tried = replace(look, cap=cap)
-            noise = D * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
-            varies = float((weighed * v) @ tried.model.variance(t))
-            found[cap] = (varies + noise) / max(float(weighed @ tried.model.slope(t)), 1e-300) ** 2
+            noise = look.dimension * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
+            varies = float((records * v * v * squares) @ tried.model.variance(t))
+            found[cap] = (varies + noise) / max(float((records * v * squares) @ tried.model.slope(t)), 1e-300) ** 2
         return max(cap for cap, badness in found.items() if badness <= _NEARLY * min(found.values()))
 
     def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
