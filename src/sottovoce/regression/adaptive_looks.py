@@ -31,7 +31,7 @@ from sottovoce.regression.formula import Formula
 from sottovoce.regression.glances import Glance, round_shape
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
-from sottovoce.regression.shares import Step, before_last, split, usual
+from sottovoce.regression.shares import Step, split, steps
 
 __all__ = ["AdaptiveLooks"]
 
@@ -41,6 +41,8 @@ _FAR = 3.5
 """Residuals are cut at so many standard deviations."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
+_NEARLY = 1.05
+"""Counts are cut at the highest place that is so near to the best: rows have longer tails than imagined ones."""
 _LOT = 5000
 _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
@@ -98,8 +100,8 @@ class AdaptiveLooks(Mechanism):
 
     @property
     def plan(self) -> tuple[Step, ...]:
-        """Each look's usual share of ρ, and how it is split; looks that show much leave more to the last."""
-        return usual(self.system.model.curved)
+        """Each look's share of ρ, and how it is split unless what was released says otherwise."""
+        return steps(self.system.model.curved, self.n, self.system.dimension, self.rho)
 
     @property
     def reading(self) -> Look:
@@ -175,11 +177,10 @@ class AdaptiveLooks(Mechanism):
     def walk(self, shown: Callable[[Look, Mapping[str, float]], Floats]) -> list[tuple[Glance, Belief | None]]:
         """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
         path: list[tuple[Glance, Belief | None]] = []
-        look, step, left = self.reading, self.plan[0], 1.0
+        look, step = self.reading, self.plan[0]
         for place in range(len(self.plan)):
             if place:
-                look, step = self._next(path, step, left)
-            left -= step[0]
+                look, step = self._next(path, step)
             scales = self.scales(look, step)
             glance = _glance(look, self.n, shown(look, scales), scales)
             if place == len(self.plan) - 1:
@@ -189,36 +190,34 @@ class AdaptiveLooks(Mechanism):
             path.append((glance, believe(glance, self.system.prior_sd, _own(glance), guesses=guesses)))
         return path
 
-    def _next(self, path: list[tuple[Glance, Belief | None]], paid: Step, left: float) -> tuple[Look, Step]:
-        """Return the next look and its share, by what was released: where the last one points to, and there round.
+    def _next(self, path: list[tuple[Glance, Belief | None]], paid: Step) -> tuple[Look, Step]:
+        """Return the next look and how it is split, by what was released: where the last points to, and there round.
 
-        `paid` is what the look before it was given, and `left` what is left.
+        `paid` is what the look before it was given.
         """
         glance, belief = path[-1]
         assert belief is not None
-        step, ends = self.plan[len(path)], len(path) == len(self.plan) - 1
-        step = (left, step[1]) if ends else step
+        step = self.plan[len(path)]
         shape = round_shape(glance)
         imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
         rows, weights = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T, imagined.weights[0]
-        exact = ends and self.system.model.curved
+        exact = self.system.model.curved and len(path) == len(self.plan) - 1
         room = self._room(glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
         lengths = float(weights @ ((rows @ shape.T) ** 2).sum(axis=1) / weights.sum()) * room**2
         centre = belief.mean
         if self.system.family == "linear":  # what is expected of a response lies within its bounds
             centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
         look = self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
-        look = replace(look, cap=self._cap(glance, rows, imagined.records[0], centre, look, step))
-        return look, self._shared(look, step, belief, ends) if self.system.model.curved else step
+        look = replace(look, cap=self._cap(glance, rows, imagined.records[0], look, step))
+        return look, self._split(look, step, belief) if self.system.model.curved else step
 
-    def _shared(self, look: Look, step: Step, belief: Belief, ends: bool) -> Step:
-        """Return how much a look is given, and what of it to which part."""
+    def _split(self, look: Look, step: Step, belief: Belief) -> Step:
+        """Return what of a look's share each part is given."""
         pull, lean = look.factors
         noise = self.scales(look, step)
         score, information = (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
         back = np.kron(np.eye(look.model.outputs), np.linalg.inv(look.matrix).T)
         doubt = float(np.trace(back @ belief.covariance @ back.T))
-        step = step if ends else before_last(step, score)
         return split(step, score * step[1]["score"], information * step[1]["information"], doubt)
 
     def _room(self, glance: Glance, less: float) -> float:
@@ -231,26 +230,25 @@ class AdaptiveLooks(Mechanism):
         noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()) * varies, 1e-300)
         return float(np.clip((_LAST * less * noise) ** -0.17, 1.0, 6.0)) if noise > 0 else 6.0
 
-    def _cap(self, glance: Glance, rows: Floats, records: Floats, centre: Floats, look: Look, step: Step) -> float:
-        """Return where to cut residuals, or counts: there where noise and what the records vary weigh least."""
+    def _cap(self, glance: Glance, rows: Floats, records: Floats, look: Look, step: Step) -> float:
+        """Return where to cut residuals, or counts: there where on imagined rows noise and variation weigh least."""
         if self.system.family == "linear":
             return min(_FAR * math.sqrt(glance.dispersion), 1.0)
         if self.system.family != "poisson":
             return 0.0
-        squares = ((rows @ look.matrix.T) ** 2).sum(axis=1)
-        v, t = look.norm**2 / np.maximum(squares, look.norm**2), rows @ centre
-        weighed, D = records * v * squares, len(centre)
+        z = rows @ look.matrix.T
+        squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
+        v = look.norm**2 / np.maximum(squares, look.norm**2)
         order = np.argsort(t)
         ninth = t[order[np.searchsorted(np.cumsum(records[order]), 0.9 * records.sum())]]
-        least = max(1, math.ceil(math.exp(min(float(ninth), 5.0))))
-        most = int(min(self.system.response.high, MOST_COUNTED))  # type: ignore[attr-defined]
+        least, most = max(1, math.ceil(math.exp(min(float(ninth), 5.0)))), int(self.system.response.high)  # type: ignore[attr-defined]
         found = {}
-        for cap in sorted({*range(min(least, most), min(4 * least + 2, most) + 1)}):
+        for cap in range(min(least, most), min(4 * least + 2, most, MOST_COUNTED) + 1):
             tried = replace(look, cap=cap)
-            noise = D * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
-            varies = float((weighed * v) @ tried.model.variance(t))
-            found[cap] = (varies + noise) / max(float(weighed @ tried.model.slope(t)), 1e-300) ** 2
-        return min(found, key=found.__getitem__)
+            noise = look.dimension * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
+            varies = float((records * v * v * squares) @ tried.model.variance(t))
+            found[cap] = (varies + noise) / max(float((records * v * squares) @ tried.model.slope(t)), 1e-300) ** 2
+        return max(cap for cap, badness in found.items() if badness <= _NEARLY * min(found.values()))
 
     def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
         """Return what the looks tell: post-processing."""

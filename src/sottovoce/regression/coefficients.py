@@ -97,8 +97,9 @@ class Coefficients:
         """Return the equal-tailed interval of each coefficient, (low, high) a row."""
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise InvalidValue(f"level must lie between 0 and 1. Got {level!r}")
-        eye = np.eye(self.mean.size)
-        return np.stack([self.combined(row, level)[2:] for row in eye])
+        sds = np.sqrt(np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0))
+        ends = (_quantile(q, self.weights, self.means, sds) for q in ((1 - level) / 2, (1 + level) / 2))
+        return np.stack(list(ends), axis=1)
 
     def combined(self, weights: Floats, level: float = 0.95) -> tuple[float, float, float, float]:
         """Return the mean, the sd and the ends of the interval of Σ weights·coefficients."""
@@ -106,7 +107,7 @@ class Coefficients:
         sds = np.sqrt(np.maximum(np.einsum("i,kij,j->k", weights, self.covariances, weights), 0.0))
         mean = float(self.weights @ means)
         sd = math.sqrt(max(float(self.weights @ (sds**2 + (means - mean) ** 2)), 0.0))
-        low, high = (_quantile(q, self.weights, means, sds) for q in ((1 - level) / 2, (1 + level) / 2))
+        low, high = (float(_quantile(q, self.weights, means, sds)) for q in ((1 - level) / 2, (1 + level) / 2))
         return mean, sd, low, high
 
     def probability_positive(self, weights: Floats) -> float:
@@ -150,14 +151,14 @@ class Coefficients:
             raise InvalidValue(f"cannot read coefficients: {error}") from None
 
 
-def _quantile(q: float, weights: Floats, means: Floats, sds: Floats) -> float:
-    """Return a quantile of a mixture of normal laws, by bisection."""
+def _quantile(q: float, weights: Floats, means: Floats, sds: Floats) -> Any:
+    """Return a quantile of a mixture of normal laws, or of one for each column of means, by bisection."""
     if len(weights) == 1:
-        return float(means[0] + special.ndtri(q) * sds[0])
-    reach = 40 * sds.max() + 1e-300
-    low, high = float(means.min() - reach), float(means.max() + reach)
-    for _ in range(200):
+        return means[0] + special.ndtri(q) * sds[0]
+    reach = 40 * sds.max(axis=0) + 1e-300
+    low, high = means.min(axis=0) - reach, means.max(axis=0) + reach
+    for _ in range(100):
         middle = (low + high) / 2
-        below = float(weights @ special.ndtr((middle - means) / np.maximum(sds, 1e-300)))
-        low, high = (middle, high) if below < q else (low, middle)
+        below = weights @ special.ndtr((middle - means) / np.maximum(sds, 1e-300)) < q
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
     return (low + high) / 2

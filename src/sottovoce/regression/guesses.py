@@ -164,10 +164,8 @@ class _Veil:
         solved = _own(axes, self.average)
         seen, spread = _along(axes, left, solved, self.glance.noise)
         logs = np.linspace(2 * math.log(NARROWEST), 0.0, _FINE)
-        drawn = [
-            _drawn(place, logs, -(((np.exp(logs) - one) / noise) ** 2) / 2)
-            for place, one, noise in zip(places, np.minimum(seen, 1.0), spread, strict=True)
-        ]
+        fits = -(((np.exp(logs) - np.minimum(seen, 1.0)[:, None]) / spread[:, None]) ** 2) / 2
+        drawn = _drawn(places, np.broadcast_to(logs, fits.shape), fits)
         return np.asarray(np.eye(len(left)) + (axes * (np.sqrt(drawn) - 1)) @ solved.T)
 
     def _alone(self, stretch: Floats, places: Floats, around: Floats) -> Floats:
@@ -182,12 +180,10 @@ class _Veil:
             middle = average @ back[constant]
             centred = centred - np.outer(centred @ middle / max(float(middle @ back[constant]), 1e-300), back[constant])
         lean, left = average @ centred.T, _left(self.glance, average)
-        whole = np.eye(len(average))
-        for i, place in enumerate(places):
-            logs = np.linspace(math.log(NARROWEST), 0.0, _FINE) - math.log(max(spread[i], NARROWEST))
-            fits = _fits(np.expm1(logs), g[:, i], lean[:, i], float(centred[i] @ lean[:, i]), left)
-            drawn = _drawn(place, 2 * logs, -fits / (2 * self.glance.noise**2))
-            whole = whole + (math.sqrt(drawn) - 1) * np.outer(g[:, i], centred[i])
+        logs = np.linspace(math.log(NARROWEST), 0.0, _FINE) - np.log(np.maximum(spread, NARROWEST))[:, None]
+        own = (centred * lean.T).sum(axis=1)
+        drawn = _drawn(places, 2 * logs, -_fits(np.expm1(logs), g, lean, own, left) / (2 * self.glance.noise**2))
+        whole = np.eye(len(average)) + (g * (np.sqrt(drawn) - 1)) @ centred
         whole = whole @ stretch
         if constant is None:
             return np.asarray(whole)
@@ -199,23 +195,25 @@ class _Veil:
         return np.asarray((np.eye(len(one)) + np.outer(g @ np.clip(shifts, -1.0, 1.0), one)) @ whole)
 
 
-def _fits(b: Floats, g: Floats, u: Floats, c: float, left: Floats) -> Floats:
+def _fits(b: Floats, g: Floats, u: Floats, c: Floats, left: Floats) -> Floats:
     """Return ‖R − b(gu' + ug') − b²c·gg'‖², but for what does not depend on b: how badly a column fits that is longer
-    by b about its mean.
+    by b about its mean. A row of b for each column of g and u.
     """
-    along, both = float(g @ g), float(g @ u)
-    squares = 2 * along * float(u @ u) + 2 * both**2 - 2 * c * float(g @ left @ g)
-    return np.asarray(
-        b * (-4 * float(g @ left @ u) + b * (squares + b * (4 * c * along * both + b * (c * along) ** 2)))
+    along, both, aside = (g * g).sum(axis=0), (g * u).sum(axis=0), (u * u).sum(axis=0)
+    turned = left @ g
+    ways = (-4 * (turned * u).sum(axis=0), 2 * along * aside + 2 * both**2 - 2 * c * (turned * g).sum(axis=0))
+    first, second, third, fourth = (part[:, None] for part in (*ways, 4 * c * along * both, (c * along) ** 2))
+    return np.asarray(b * (first + b * (second + b * (third + b * fourth))))
+
+
+def _drawn(places: Floats, logs: Floats, fits: Floats) -> Floats:
+    """Return each column's information at a place of its law, by its logs and how well each fits what was seen."""
+    weights = _POWER / 2 * (logs - logs[:, -1:]) + np.clip(fits, -1e300, 1e300)
+    weights = np.exp(weights - weights.max(axis=1, keepdims=True))
+    sums = np.cumsum((weights[:, 1:] + weights[:, :-1]) / 2, axis=1)
+    return np.exp(
+        [np.interp(*one) for one in zip(places * sums[:, -1], np.pad(sums, ((0, 0), (1, 0))), logs, strict=True)]
     )
-
-
-def _drawn(place: float, logs: Floats, fits: Floats) -> float:
-    """Return a column's information at a place of its law, by its logs and how well each fits what was seen."""
-    weights = _POWER / 2 * (logs - logs[-1]) + np.clip(fits, -1e300, 1e300)
-    weights = np.exp(weights - weights.max())
-    steps = np.concatenate([[0.0], np.cumsum((weights[1:] + weights[:-1]) / 2)])
-    return float(np.exp(np.interp(place * steps[-1], steps, logs)))
 
 
 def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -77,11 +78,15 @@ class Imagined:
         """Return H⁻¹(S(θ) − S(centre)) and its derivative, S(θ) the sum of zμ(z·θ) over the rows, H its slope at the
         centre: how far θ seems to be from the centre to one who takes the mean to be straight.
         """
-        here, there = self._sums(np.broadcast_to(self.centre.ravel(), theta.shape)), self._sums(theta)
+        here, there = self._here, self._sums(theta)
         D = theta.shape[1]
         steep = here[1] + 1e-6 * np.trace(here[1], axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
         solved = np.linalg.solve(steep, np.concatenate([(there[0] - here[0])[:, :, None], there[1]], axis=2))
         return solved[:, :, 0], solved[:, :, 1:]
+
+    @cached_property
+    def _here(self) -> tuple[Floats, Floats]:
+        return self._sums(np.tile(self.centre.ravel(), (len(self.rows), 1)))
 
     def _sums(self, theta: Floats) -> tuple[Floats, Floats]:
         K, (count, _, d) = self.family.outputs, self.rows.shape

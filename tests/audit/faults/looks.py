@@ -72,7 +72,12 @@ def _whole_price(patch: Patch) -> None:
     patch.setattr(AdaptiveLooks, "scales", lambda self, look, step: honest(self, look, (1.0, step[1])))
 
 
-@fault("a last look that is given what others had", "adaptive looks", COST)
+@fault("a second look that takes nothing from the last", "adaptive looks", COST)
 def _twice(patch: Patch) -> None:
-    honest = AdaptiveLooks._next
-    patch.setattr(AdaptiveLooks, "_next", lambda self, path, paid, left: honest(self, path, paid, 1.0))
+    honest = AdaptiveLooks.plan.fget
+
+    def plan(self):
+        *first, (share, parts) = honest(self)
+        return *first, (share + 0.15, parts)
+
+    patch.setattr(AdaptiveLooks, "plan", property(plan))
