@@ -180,6 +180,8 @@ def fetch_batches(connection: Any, query: Any, name: str, decode: Callable[[Any]
     """Run a query of records and return what `decode` makes of its Arrow batches, one after the other."""
 
     def run() -> T:
+        if not isinstance(query, ibis.Expr):
+            return decode(iter(query()))
         if connection.name == "pyspark":  # Ibis would go through pandas, whose types depend on the records
             return decode(iter(connection.raw_sql(connection.compile(query)).toArrow().to_batches()))
         return decode(iter(connection.to_pyarrow_batches(query)))

@@ -49,7 +49,8 @@ class Plan:
     Attributes
     ----------
     query
-        An aggregate of one row of integers, n first; or of several rows of integers where `many`.
+        An aggregate of one row of integers, n first; or of several rows of integers where `many`. An expression of
+        Ibis, or the SQL of one row (`Written`), or for a `stream` what returns the batches.
     decode
         From that row, or those rows, to what is seen.
     many

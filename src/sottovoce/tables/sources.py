@@ -133,19 +133,21 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     found = _or_close(close, readers[kind], complaint)
     origin = file_origin(path, files)
     counted = found.records if found.counted else None  # a Parquet file says how many records it has
-    return Table(name, found.records, connection, close, found.texts, found.untyped, origin, counted)
+    ways = (found.texts, found.untyped, origin, counted, found.batches)
+    return Table(name, found.records, connection, close, *ways)
 
 
 @dataclass(frozen=True)
 class Found:
     """A table's records; the same records read another way where a question looks at text; its columns of no type;
-    whether the number of records is known without reading them.
+    whether the number of records is known without reading them; and the data set that the texts are read from.
     """
 
     records: Any
     texts: Any = None
     untyped: frozenset[str] = frozenset()
     counted: bool = False
+    batches: Any = None
 
 
 def _or_close(close: Callable[[], None], work: Callable[[], T], complaint: str) -> T:
@@ -177,8 +179,14 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
         return Found(records, counted=True)
-    coded = ds.ParquetFileFormat(dictionary_columns=texts)
-    return Found(records, _register(connection, ds.dataset(list(files), schema=known, format=coded)), counted=True)
+    # Each different text once, and where it stands: so it lies in most files, and so it is compared fastest.
+    coded = pa.schema([_coded(field) if field.name in texts else field for field in known])
+    data = ds.dataset(list(files), schema=coded, format=ds.ParquetFileFormat(dictionary_columns=texts))
+    return Found(records, _register(connection, data), counted=True, batches=data)
+
+
+def _coded(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.dictionary(pa.int32(), pa.string())) if pa.types.is_string(field.type) else field
 
 
 def _arrow_files(files: Sequence[str]) -> Any:

@@ -53,10 +53,11 @@ class Table:
         untyped: frozenset[str] = frozenset(),
         origin: Origin | None = None,
         counted: Any = None,
+        batches: Any = None,
     ) -> None:
         self.name, self.origin = name, origin
         self._records, self._connection, self._release = records, connection, release
-        self._texts, self._counted = records if texts is None else texts, counted
+        self._texts, self._counted, self._batches = records if texts is None else texts, counted, batches
         self._engine = engine_of(connection, untyped)
         self._open = True
 
@@ -172,6 +173,11 @@ class Table:
             if not reading.persons:
                 return one_a_person(asked, reading, persons, conditions, kept)
         plan: Plan = PLANS[reading.word](asked, reading)
+        rows = where is None and missing is None and not reading.persons
+        if rows and self._batches is not None and records is self._texts:
+            from sottovoce.tables.batches import counted  # noqa: PLC0415 - it brings 45 MB along
+
+            plan = counted(self._batches, reading, names) or plan
         return plan
 
     def _reading_of(self, names: Sequence[str]) -> Any:
