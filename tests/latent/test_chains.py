@@ -148,3 +148,18 @@ def test_relabelling_renames_everything_alike() -> None:
         (Field("a", (0, 1, 2)),), twice.initial, twice.transition, twice.emissions, twice.states
     )
     np.testing.assert_allclose(posterior.log_likelihood(counts), before.log_likelihood(counts))
+
+
+def test_the_compiled_filter_draws_what_the_plain_one_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same uniform numbers give the same paths, with impossible states and with states that cannot be left."""
+    pytest.importorskip("jax")
+    rng = np.random.default_rng(2)
+    logs = 5 * rng.normal(size=(2, 9, 60, 5))
+    logs[:, 3, 10:20, :4] = -1e5
+    initial, transition = rng.dirichlet(np.ones(5), 2), rng.dirichlet(np.full(5, 0.1), (2, 5))
+    transition[1, 0] = [1, 0, 0, 0, 0]
+    compiled = sample_paths(logs, initial, transition, seeded_rng(3))
+    monkeypatch.setattr("sottovoce.latent.chains._MANY", 10**9)
+    plain = sample_paths(logs, initial, transition, seeded_rng(3))
+    np.testing.assert_array_equal(compiled[0], plain[0])
+    np.testing.assert_allclose(compiled[1], plain[1], rtol=1e-12)

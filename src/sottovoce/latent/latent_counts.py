@@ -157,7 +157,7 @@ class LatentCounts:
         squares, usual = member @ (size**2)[..., None], member @ size[..., None]
         usual = squares / np.maximum(usual, 1e-300)
         run = np.arange(runs)[:, None]
-        now = self.log_likelihood(sizes.logs, log_theta[run, states])
+        now = member @ self.log_likelihood(sizes.logs, log_theta[run, states])  # summed over the cells of each state
         for _ in range(rounds):
             left, right = self._pairs(rng)
             first, second = log_theta[..., left], log_theta[..., right]
@@ -168,8 +168,8 @@ class LatentCounts:
             new_first, new_second = both - np.logaddexp(0, -odds), both - np.logaddexp(0, odds)
             proposed = log_theta.copy()
             proposed[..., left], proposed[..., right] = new_first, new_second
-            then = self.log_likelihood(sizes.logs, proposed[run, states])
-            gain = member @ (then - now)
+            then = member @ self.log_likelihood(sizes.logs, proposed[run, states])
+            gain = then - now
             gain = gain[..., left] + gain[..., right] + log_jacobian
             gain += (alpha[left] - 1) * (new_first - first) + (alpha[right] - 1) * (new_second - second)
             kept = (-rng.standard_exponential(gain.shape) <= gain) & (np.minimum(new_first, new_second) > _LEAST)
@@ -178,7 +178,7 @@ class LatentCounts:
             log_theta[..., right] = np.where(kept, new_second, second)
             taken = np.zeros(log_theta.shape, dtype=bool)
             taken[..., left] = taken[..., right] = kept
-            now = np.where(taken[run, states], then, now)
+            now = np.where(taken, then, now)
         return log_theta
 
     def _fresh(self, log_theta: Floats, states: Integers, alpha: Floats, rng: np.random.Generator) -> Floats:

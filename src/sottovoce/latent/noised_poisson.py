@@ -103,7 +103,7 @@ class NoisedPoisson:
     offset, first, inverse
         Of each noisy count: where its row begins, its first node, and one over the step from node to node.
     pieces
-        The coefficients of all pieces of all rows, (pieces, 4).
+        The coefficients of all pieces of all rows, (4, pieces).
 
     Examples
     --------
@@ -144,7 +144,7 @@ class NoisedPoisson:
             np.concatenate(offset, axis=-1),
             np.concatenate(first, axis=-1),
             np.concatenate(inverse, axis=-1),
-            np.concatenate(parts),
+            np.ascontiguousarray(np.concatenate(parts).T),
         )
 
     def __call__(self, log_mean: Floats) -> Floats:
@@ -152,14 +152,15 @@ class NoisedPoisson:
         u = log_mean - self.first
         u *= self.inverse
         node = np.floor(u)
-        np.clip(node, -1, _NODES - 1, out=node)
+        np.maximum(node, -1, out=node)
+        np.minimum(node, _NODES - 1, out=node)
         u -= node
-        piece = self.pieces.take(node.astype(np.int64) + self.offset, axis=0)
-        out = piece[..., 3] * u
-        for k in (2, 1):
-            out += piece[..., k]
+        piece = node.astype(np.int64)
+        piece += self.offset
+        out = self.pieces[3].take(piece)
+        for k in (2, 1, 0):
             out *= u
-        out += piece[..., 0]
+            out += self.pieces[k].take(piece)
         return np.asarray(out)
 
 
