@@ -111,6 +111,17 @@ def test_a_run_on_a_half_space_from_a_start_is_the_plain_loop():
         Mechanism.from_dict(sgd.to_dict())
 
 
+def test_a_set_far_from_the_origin_is_within_reach_and_its_rounding_counted():
+    """Runs on {w₁ ≥ 1000}: they stay there, and every state is shorter than the reach that rounding is counted for."""
+    far = OwnSet(lambda w: w.at[0].set(jnp.maximum(w[0], 1000.0)), dimension=2)
+    sgd = NoisyProjectedSGD(Design(ROBUST, 2, 1.0), 6, noise=0.5, regularisation=0.3, within=far)
+    near = NoisyProjectedSGD(Design(ROBUST, 2, 1.0), 6, noise=0.5, regularisation=0.3)
+    drawn = sgd.run(np.zeros((6, 2)), np.ones(6), seeded_rng(1), chains=200)
+    assert drawn[:, 0].min() >= 1000.0
+    assert np.linalg.norm(drawn, axis=1).max() <= sgd.reach
+    assert sgd.rounding > near.rounding
+
+
 def test_a_run_on_a_simplex_reads_back_and_stays_there():
     sgd = NoisyProjectedSGD.calibrate(
         Design(Logistic(), 3, 1.0), 8, GaussianDP(1.0), within=Simplex(), start=(0.2, 0.3, 0.5)

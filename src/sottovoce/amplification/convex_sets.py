@@ -48,6 +48,11 @@ class ConvexSet(ABC):
     def reach(self, dimension: int) -> float:
         """Return the length of the longest vector of the set."""
 
+    def offset(self, dimension: int) -> float:
+        """Return how far the set lies from the origin."""
+        del dimension
+        return 0.0
+
     def error(self, dimension: int) -> float:
         """Return by how much a computed projection may be off, beside the length of what is projected."""
         del dimension
@@ -116,6 +121,10 @@ class Simplex(ConvexSet):
         del dimension
         return self.total
 
+    def offset(self, dimension: int) -> float:
+        """Return total/√d: the middle is the nearest."""
+        return self.total / math.sqrt(dimension)
+
     def error(self, dimension: int) -> float:
         """Return 4d√d·u: sums of at most d entries, in every coordinate."""
         return 4 * dimension * math.sqrt(dimension) * 2.0**-53
@@ -170,6 +179,11 @@ class OwnSet(ConvexSet):
         if dimension != self.dimension:
             raise InvalidValue(f"the set has vectors of {self.dimension} entries, and the run has {dimension}")
         return self.longest
+
+    def offset(self, dimension: int) -> float:
+        """Return the length of the projection of the origin, and a little."""
+        with jax.enable_x64(True):
+            return float(np.linalg.norm(np.asarray(self.project(jnp.zeros((1, dimension)))))) * (1 + 1e-6)
 
     def error(self, dimension: int) -> float:
         """Return the precision given."""

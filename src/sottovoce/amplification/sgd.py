@@ -188,7 +188,9 @@ class NoisyProjectedSGD(RegressionMechanism):
         drift = min(steps * self.step, 1 / self.regularisation if self.regularisation else math.inf) * pull
         length = min(steps, 1 / max(1 - self.contraction**2, 1 / steps))
         far = FAR * self.step * self.noise * math.sqrt(self.design.dimension * length)
-        return min(self.design.radius, math.hypot(*(self.start or (0.0,))) + drift + far)
+        # Measured from the set's nearest point p to the origin, ρ pulls by ρ‖p‖ more: 3‖p‖ covers it all.
+        away = 0.0 if self.held_in is None else 3 * self.held_in.offset(self.design.dimension)
+        return min(self.design.radius, away + math.hypot(*(self.start or (0.0,))) + drift + far)
 
     @property
     def rounding(self) -> float:

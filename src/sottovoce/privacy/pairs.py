@@ -127,7 +127,9 @@ class BetaPairs:
 
     def __post_init__(self) -> None:
         _positive(self, "a", "b", "step")
-        others = whole("others", self.others, floats=True) if self.whole else real("others", self.others)
+        others = real("others", self.others)
+        if self.whole or others.is_integer():
+            others = whole("others", self.others, floats=True)
         object.__setattr__(self, "others", others)
 
     @property
