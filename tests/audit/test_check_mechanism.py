@@ -29,7 +29,8 @@ def _failed(results):
 def test_every_registered_mechanism_has_an_example_that_passes(word):
     example = MECHANISMS[word].example()
     assert isinstance(example, MECHANISMS[word])
-    assert _failed(check_mechanism(example, draws=1000, fresh=False)) == {}
+    # Without the audit: `test_against_the_sentence` attacks the same examples.
+    assert _failed(check_mechanism(example, draws=None, fresh=False)) == {}
 
 
 def test_a_process_that_imported_nothing_reads_every_mechanism():

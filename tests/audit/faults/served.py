@@ -69,7 +69,7 @@ def answers() -> AuditReport:
         return told["release"]["value"]["answer"]
 
     claim = DiffusedPosterior.calibrate(BetaBernoulli(1, 1), n=3, target=RenyiDP(8, 0.5)).profile
-    return audit(release, ([0, 0, 0], [0, 0, 1]), claim, draws=20_000, seed=None, test="scan")
+    return audit(release, ([0, 0, 0], [0, 0, 1]), claim, draws=6_000, seed=None, test="scan")
 
 
 def refusals() -> CheckResult:
