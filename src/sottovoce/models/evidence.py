@@ -59,14 +59,14 @@ def bridge(program: Program, draws: Mapping[str, Floats], *, seed: int = 0) -> E
     posterior draws by their effective number.
     """
     with jax.enable_x64(True):
-        counts = {name: jnp.asarray(part) for name, part in program.counts.items()}
+        given = jax.tree.map(jnp.asarray, program.prepared())
         chains, size = next(iter(draws.values())).shape[:2]
         free = {name: jnp.asarray(part.reshape(-1, *part.shape[2:])) for name, part in draws.items()}
         loose = jax.jit(jax.vmap(lambda z: unconstrain_fn(program, (), {}, z)))(free)
         first = jax.tree.map(lambda part: part[0], loose)
         back = ravel_pytree(first)[1]
         flat = np.asarray(jax.vmap(lambda z: ravel_pytree(z)[0])(loose)).reshape(chains, size, -1)
-        log_joint = jax.jit(jax.vmap(lambda x: -potential_energy(program, (counts,), {}, back(x))))
+        log_joint = jax.jit(jax.vmap(lambda x: -potential_energy(program, (given,), {}, back(x))))
         fitted, kept = flat[:, : size // 2], flat[:, size // 2 :]
         mean, spread = _normal(fitted.reshape(-1, flat.shape[2]))
         drawn = mean + seeded_rng(seed).standard_normal((kept.shape[0] * kept.shape[1], mean.size)) @ spread.T

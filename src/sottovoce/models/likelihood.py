@@ -19,7 +19,7 @@ import numpy as np
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 
-__all__ = ["Form", "Plan", "choose_form", "exact", "log_normaliser", "normal", "plan_for"]
+__all__ = ["LEAST", "Form", "Plan", "choose_form", "exact", "log_normaliser", "normal", "plan_for", "two_sided"]
 
 Form = Literal["exact", "normal"]
 
@@ -31,7 +31,11 @@ _FEW = 260
 """Below this modulus every term of the series is taken."""
 _WORK = 400_000
 """The most terms of all cells together that the exact form is chosen for unasked."""
-_LEAST = 1e-30
+_NARROW = 100
+"""Sums over no more counts than this are made anew each time; longer ones are kept in a table."""
+_PIECE, _TABLE = 0.2, 1_000_000
+"""How long, in standard deviations of a Poisson count, the pieces of a table are, and its most numbers, in twelves."""
+LEAST = 1e-30
 """No cell is less likely: a count that a model rules out is then nearly impossible, and has a slope that leads back."""
 
 
@@ -46,17 +50,21 @@ class Plan:
     modulus, terms
         That the counts sum to n is asked modulo an odd `modulus`, far wider than the sum is uncertain, by so many
         terms of a Fourier series.
+    pieces
+        Of how many pieces the table of each cell is (`tabulated`); none where sums are made anew each time.
     """
 
     width: int
     modulus: int
     terms: int
+    pieces: int = 0
 
     def wider(self, other: Plan) -> Plan:
         """Return a plan that serves both."""
         modulus = max(self.modulus, other.modulus)
         reach = max(self.terms / self.modulus, other.terms / other.modulus)
-        return Plan(max(self.width, other.width), modulus, min(math.ceil(reach * modulus), (modulus - 1) // 2))
+        terms = min(math.ceil(reach * modulus), (modulus - 1) // 2)
+        return Plan(max(self.width, other.width), modulus, terms, max(self.pieces, other.pieces))
 
 
 def plan_for(counts: Any, n: int, noise: IntegerNoise) -> Plan:
@@ -68,15 +76,44 @@ def plan_for(counts: Any, n: int, noise: IntegerNoise) -> Plan:
     width = min(2 * _SPREADS * math.sqrt(1.3 * highest + 9.0) + 2, 2 * reach + 2, n + 1)
     width = min(_rounded(width), n + 1)
     variance = max(noise.variance, 1e-6)
-    least = float(np.sum(1 / (1 / likely + 1 / variance)))
+    held = likely * min(1.0, max(n, 1) / float(likely.sum()))  # wide noise may show many more records than there are
+    least = float(np.sum(1 / (1 / held + 1 / variance)))
     most = float(np.sum(np.minimum(1.5 * likely + deviation, 2 * variance + 0.25)))
     whole = noisy.size * (width - 1) + 1
-    modulus = min(_rounded(12 * math.sqrt(1.5 * most) + 32), whole) | 1
+    modulus = _smooth(min(_rounded(12 * math.sqrt(1.5 * most) + 32), whole))
     # Among K cells held by Laplace noise the series falls off no faster than (1 + c²/2K)^-K at c deviations.
     reached = max(6.5, math.sqrt(2 * noisy.size * math.expm1(21 / noisy.size))) if noise.kind == "laplace" else 6.5
-    few = modulus < _FEW or noisy.size <= 8
-    terms = modulus if few else _rounded(1.3 * reached / math.sqrt(least) * modulus / (2 * math.pi))
-    return Plan(width, modulus, min(terms, (modulus - 1) // 2))
+    terms, most_terms = _rounded(1.3 * reached / math.sqrt(least) * modulus / (2 * math.pi)), (modulus - 1) // 2
+    if modulus < _FEW or noisy.size <= 8 or 3 * terms > most_terms:
+        terms = most_terms
+    pieces = 0
+    if noise.kind == "laplace" and width > _NARROW and n > 0:
+        first, last = two_sided(noisy, noise)
+        pieces = _rounded(float(np.max(last - first)) / _PIECE)
+        pieces = pieces if noisy.size * pieces * terms <= _TABLE else 0
+    return Plan(width, modulus, terms, pieces)
+
+
+def two_sided(counts: Any, noise: IntegerNoise) -> tuple[Any, Any]:
+    """Return from where to where, in 2√λ, Laplace noise has two sides that matter to a cell of rate λ.
+
+    Beyond it true counts are Poisson(λe^(±1/b)), with the noisy count at least 6.5 standard deviations away.
+    """
+    root, held = math.exp(0.5 / noise.scale), np.maximum(np.asarray(counts, dtype=np.float64), 0.0)
+    return np.maximum((2 * np.sqrt(held + 0.5) - 6.5) / root, 1e-4), (2 * np.sqrt(held + 1) + 6.5) * root
+
+
+def _smooth(size: int) -> int:
+    """Return the least odd number from `size` on that is a product of 3, 5 and 7: transforms of such are fast."""
+    odd = size | 1
+    while True:
+        left = odd
+        for prime in (3, 5, 7):
+            while left % prime == 0:
+                left //= prime
+        if left == 1:
+            return odd
+        odd += 2
 
 
 def _rounded(size: float) -> int:
@@ -124,7 +161,7 @@ def exact(probabilities: Any, counts: Any, n: int, noise: IntegerNoise, plan: Pl
     characteristic functions. t is set where the sum is expected to be n, so that nothing cancels; the result does
     not depend on it.
     """
-    pi = jnp.maximum(jnp.asarray(probabilities), _LEAST)
+    pi = jnp.maximum(jnp.asarray(probabilities), LEAST)
     noisy = jnp.asarray(counts, dtype=pi.dtype)
     if n == 0:
         return jnp.sum(_log_weight(noise, noisy)) - noisy.size * log_normaliser(noise)

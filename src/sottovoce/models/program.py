@@ -15,9 +15,9 @@ from numpyro import handlers
 from numpyro.distributions import biject_to
 
 from sottovoce.models.cell_masses import masses
-from sottovoce.models.likelihood import Form, Plan, choose_form, plan_for
-from sottovoce.models.numpyro import NoisyCounts
+from sottovoce.models.likelihood import Form, Plan, choose_form, exact, normal, plan_for
 from sottovoce.models.observation import Observed
+from sottovoce.models.tabulated import Table, table_for, tabulated
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["Program", "program_for"]
@@ -66,10 +66,19 @@ class Program:
             numpyro.deterministic(self._label(name, "probabilities"), probabilities)
             if counts is None:
                 continue
-            law = NoisyCounts(
-                whole, seen.n, seen.noise, seen.scale, form=self.forms[name], plan=self.plans[name], validate_args=False
-            )
-            numpyro.factor(self._label(name, "noisy counts"), law.log_prob(counts[name]))
+            numpyro.factor(self._label(name, "noisy counts"), self._log_likelihood(name, whole, counts[name]))
+
+    def _log_likelihood(self, name: str, whole: Any, given: Any) -> Any:
+        seen, form, plan = self.sites[name], self.forms[name], self.plans[name]
+        if isinstance(given, Table):
+            if form == "exact":
+                return tabulated(whole, given, seen.n, seen.law, plan)
+            given = given.counts
+        return (
+            exact(whole, given, seen.n, seen.law, plan)
+            if form == "exact"
+            else normal(whole, given, seen.n, seen.law.variance)
+        )
 
     def _label(self, name: str, what: str) -> str:
         return what if self.single else f"{name}: {what}"
@@ -78,6 +87,16 @@ class Program:
     def counts(self) -> dict[str, Any]:
         """The noisy counts of every release."""
         return {name: np.asarray(seen.all, dtype=np.float64) for name, seen in self.sites.items()}
+
+    def prepared(self, counts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return noisy counts, those of the releases unless given, with a table where the plan says so."""
+        given = counts or self.counts
+        return {
+            name: table_for(given[name], self.sites[name].law, plan)
+            if plan.pieces and self.forms[name] == "exact"
+            else np.asarray(given[name], dtype=np.float64)
+            for name, plan in self.plans.items()
+        }
 
     def tables(self) -> dict[str, Any]:
         """Return the probabilities of the cells of every release, inside a model."""
@@ -126,13 +145,13 @@ class Program:
             self()
         return trace
 
-    def starts(self) -> dict[str, Any]:
-        """Return draws of the prior, without bounds, one a row: where chains may start."""
+    def starts(self) -> list[dict[str, Any]]:
+        """Return draws of the prior, without bounds: where chains may start."""
         found = []
         for seed in range(_TRIES):
             trace = self._drawn(seed)
             found.append({n: biject_to(trace[n]["fn"].support).inv(trace[n]["value"]) for n in _free(trace)})
-        return {name: jnp.stack([part[name] for part in found]) for name in found[0]}
+        return found
 
 
 def _free(trace: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -67,69 +71,97 @@ class Sampler:
         self._kept = draws
         self._accept = target_accept
         with jax.enable_x64(True):
-            self._tries = program.starts()
-            first, self._back = ravel_pytree(jax.tree.map(lambda part: part[0], self._tries))
-            self._size = first.size
+            tries = program.starts()
+            self._back = ravel_pytree(tries[0])[1]
+            self._tries = jnp.stack([ravel_pytree(start)[0] for start in tries])
+            self._size = self._tries.shape[1]
         self._kernels = hmc(potential_fn_gen=self._potential, algo="NUTS")
-        self._begin, self._go, self._end = jax.jit(self._started), jax.jit(self._stepped), jax.jit(self._constrained)
+        self._about = dataclasses.replace(program, forms=dict.fromkeys(program.forms, "normal"))
+        self._compiled: tuple[Any, ...] | None = None
 
     def run(self, counts: Mapping[str, Any] | None = None, seed: int = 0) -> Drawn:
-        """Return draws given noisy counts, those of the program's own releases unless given."""
-        with jax.enable_x64(True), _bar(self.progress, self.warmup + self.draws) as advance:
-            given = {n: jnp.asarray(c, dtype=jnp.float64) for n, c in (counts or self.program.counts).items()}
-            states = self._begin(jax.random.PRNGKey(seed), given, self._tries)
-            found: list[Any] = []
-            for step in range(0, self.warmup + self.draws, _STEPS):
-                states, part = self._go(states, given)
-                found += [part] if step >= self.warmup else []
-                advance(_STEPS)
-            flat, diverged = (
-                np.concatenate([np.asarray(p[k]) for p in found], axis=1)[:, : self._kept] for k in (0, 1)
-            )
-            draws = jax.device_get(self._end(flat))
+        """Return draws given noisy counts, those of the program's own releases unless given.
+
+        Every chain is a thread of one compiled program, as many at a time as there are processors.
+        """
+        stop = threading.Event()
+        workers = ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1))
+        with jax.enable_x64(True), _bar(self.progress, self.chains * (self.warmup + self.draws)) as advance, workers:
+            given = jax.tree.map(jnp.asarray, self.program.prepared(counts))
+            keys = jax.random.split(jax.random.PRNGKey(seed), self.chains)
+            begin, go, end = self._programs(keys[0], given)
+            places = self._places(given)
+
+            def one(chain: int) -> Any:
+                with jax.enable_x64(True):
+                    state, found = begin(keys[chain], places[chain], given), []
+                    for step in range(0, self.warmup + self.draws, _STEPS):
+                        state, part = go(state, given)
+                        found += [jax.device_get(part)] if step >= self.warmup else []
+                        advance(_STEPS)
+                        if stop.is_set():
+                            break
+                    return [np.concatenate(part)[: self._kept] for part in zip(*found, strict=True)]
+
+            try:
+                found = list(workers.map(one, range(self.chains)))
+            except BaseException:
+                stop.set()  # chains end at their next look, not at their end
+                raise
+            flat, diverged = (np.stack(part) for part in zip(*found, strict=True))
+            draws = jax.device_get(end(flat))
         return Drawn({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
 
-    def _potential(self, counts: Any) -> Any:
-        return lambda z: potential_energy(self.program, (counts,), {}, z)
+    def _programs(self, key: Any, given: Any) -> tuple[Any, ...]:
+        """Return what starts a chain, what goes on with it and what gives its draws their bounds, compiled once."""
+        if self._compiled is None:
+            start = jnp.zeros(self._size)
+            begin = jax.jit(self._started).lower(key, start, given)
+            go = jax.jit(self._stepped).lower(begin.out_info, given)
+            end = jax.jit(self._constrained).lower(jax.ShapeDtypeStruct((self.chains, self._kept, self._size), float))
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                self._compiled = tuple(pool.map(lambda part: part.compile(), (go, begin, end)))
+        go, begin, end = self._compiled
+        return begin, go, end
 
-    def _started(self, key: Any, counts: Any, tries: Any) -> Any:
+    def _places(self, given: Any) -> Any:
+        """Return where each chain starts: at the likeliest of some draws of the prior."""
+        heights = np.array([self._height(start, given) for start in self._tries])
+        best = np.argsort(np.where(np.isfinite(heights), heights, np.inf), kind="stable")
+        return self._tries[np.resize(best[: self.chains], self.chains)]
+
+    def _potential(self, given: Any) -> Any:
+        return lambda z: potential_energy(self.program, (given,), {}, z)
+
+    def _height(self, x: Any, given: Any) -> Any:
+        """Return the potential in the normal form: about the same, and soon computed."""
+        found = potential_energy(self._about, (given,), {}, self._back(x))
+        return jnp.where(jnp.isfinite(found), found, jnp.inf)
+
+    def _started(self, key: Any, start: Any, given: Any) -> Any:
         begin, _ = self._kernels
-        heights = jax.lax.map(self._potential(counts), tries)
-        best = jnp.argsort(jnp.where(jnp.isfinite(heights), heights, jnp.inf))[: self.chains]
-        best = jnp.resize(best, (self.chains,))
-        dense = self._size <= _DENSE
+        first, second = jax.random.split(key)
+        shape, dense = None, self._size <= _DENSE
+        if dense:
+            start, shape = self._descended(start, given, second)
+        return begin(
+            self._back(start),
+            self.warmup,
+            step_size=0.1,
+            inverse_mass_matrix=shape,
+            dense_mass=dense,
+            target_accept_prob=self._accept,
+            rng_key=first,
+            model_args=(given,),
+        )
 
-        def one(given: Any) -> Any:
-            place, key = given
-            start = ravel_pytree(jax.tree.map(lambda part: part[place], tries))[0]
-            k, more = jax.random.split(key)
-            shape = None
-            if dense:
-                start, shape = self._descended(start, counts, more)
-            return begin(
-                self._back(start),
-                self.warmup,
-                step_size=0.1,
-                inverse_mass_matrix=shape,
-                dense_mass=dense,
-                target_accept_prob=self._accept,
-                rng_key=k,
-                model_args=(counts,),
-            )
-
-        return jax.lax.map(one, (best, jax.random.split(key, self.chains)))
-
-    def _descended(self, start: Any, counts: Any, key: Any) -> tuple[Any, Any]:
+    def _descended(self, start: Any, given: Any, key: Any) -> tuple[Any, Any]:
         """Return a draw from the normal law about the mode that a start leads to, and that law's covariance.
 
         Chains keep their own starts, so that several modes are found where there are such; what is approximate here
         is forgotten in the warmup, which then is a third as long to compute.
         """
-        height = self._potential(counts)
-
-        def flat(x: Any) -> Any:
-            found = height(self._back(x))
-            return jnp.where(jnp.isfinite(found), found, jnp.inf)
+        flat = partial(self._height, given=given)
 
         def slopes(x: Any) -> tuple[Any, Any]:
             slope = jax.grad(flat)(x)
@@ -151,14 +183,14 @@ class Sampler:
         near = mode + vectors @ (jax.random.normal(key, mode.shape, mode.dtype) / jnp.sqrt(values))
         return jnp.where(jnp.isfinite(flat(near)), near, mode), (vectors / values) @ vectors.T
 
-    def _stepped(self, states: Any, counts: Any) -> Any:
+    def _stepped(self, state: Any, given: Any) -> Any:
         _, sample = self._kernels
 
         def step(state: Any, _: Any) -> Any:
-            state = sample(state, model_args=(counts,))
+            state = sample(state, model_args=(given,))
             return state, (ravel_pytree(state.z)[0], state.diverging)
 
-        return jax.lax.map(lambda state: jax.lax.scan(step, state, None, length=_STEPS), states)
+        return jax.lax.scan(step, state, None, length=_STEPS)
 
     def _constrained(self, flat: Any) -> Any:
         shape = partial(constrain_fn, self.program, (), {}, return_deterministic=True)
