@@ -182,7 +182,7 @@ class AdaptiveLooks(Mechanism):
             if place:
                 look, step = self._next(path, step)
             scales = self.scales(look, step)
-            glance = _glance(look, self.n, shown(look, scales), scales)
+            glance = Glance.of(look, self.n, shown(look, scales), scales)
             if place == len(self.plan) - 1:
                 path.append((glance, None))
                 continue
@@ -366,13 +366,3 @@ class _Counted(Looks):
 def _own(glance: Glance) -> Glance | None:
     """Return the look itself where it measured how much its score varies."""
     return glance if glance.meat is not None else None
-
-
-def _glance(look: Look, n: int, noisy: Floats, scales: Mapping[str, float]) -> Glance:
-    """Return noisy sums in their own units."""
-    pull, lean = look.factors
-    unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
-    parts = {part: value * unit[part] for part, value in look.split(noisy).items()}
-    sd = {part: scale * unit[part] for part, scale in scales.items()}
-    noises = (sd.get(part, 0.0) for part in _SIDES)
-    return Glance(look, n, parts.get("score"), parts.get("information"), parts.get("meat"), *noises)
