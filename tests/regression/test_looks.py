@@ -89,6 +89,8 @@ def test_counts_cut_at_any_place_have_the_mean_and_slope_that_are_said(cap: int)
         t = np.array([math.log(mean)])
         assert family.mean(t)[0] == pytest.approx(np.minimum(k, cap) @ mass, abs=1e-9)
         assert family.slope(t)[0] == pytest.approx(mean * mass[:cap].sum(), abs=1e-9)
+        cut = np.minimum(k, cap)
+        assert family.variance(t)[0] == pytest.approx(cut**2 @ mass - (cut @ mass) ** 2, abs=1e-8)
     grid = np.linspace(-30, 30, 20_001)
     assert family.slope(grid).max() <= family.steepest
     assert family.mean(grid).min() >= 0 and family.mean(grid).max() <= cap

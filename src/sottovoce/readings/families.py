@@ -338,7 +338,7 @@ class PoissonFamily(Family):
         below, squares = ((self.most - np.arange(self.most)) ** power for power in (1, 2))
         whole = np.asarray(self.powers[1])[::-1]
         first, second = (np.exp(-mu) * np.polyval((part * whole)[::-1], mu) for part in (below, squares))
-        return np.maximum(second - first**2, 0.0)
+        return np.asarray(np.maximum(second - first**2, 0.0))
 
     @property
     def steepest(self) -> float:

@@ -24,7 +24,7 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
 from sottovoce.readings.base import MOST_RECORDS
-from sottovoce.readings.families import MOST_COUNTED
+from sottovoce.readings.families import MOST_COUNTED, LinearFamily, PoissonFamily
 from sottovoce.regression.belief import Belief, believe
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
@@ -182,7 +182,7 @@ class AdaptiveLooks(Mechanism):
             if place:
                 look, step = self._next(path, step)
             scales = self.scales(look, step)
-            glance = _glance(look, self.n, shown(look, scales), scales)
+            glance = Glance.of(look, self.n, shown(look, scales), scales)
             if place == len(self.plan) - 1:
                 path.append((glance, None))
                 continue
@@ -234,7 +234,7 @@ class AdaptiveLooks(Mechanism):
         """Return where to cut residuals, or counts: there where on imagined rows noise and variation weigh least."""
         if self.system.family == "linear":
             return min(_FAR * math.sqrt(glance.dispersion), 1.0)
-        if self.system.family != "poisson":
+        if not isinstance(self.system.model, PoissonFamily):
             return 0.0
         z = rows @ look.matrix.T
         squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
@@ -245,9 +245,10 @@ class AdaptiveLooks(Mechanism):
         found = {}
         for cap in range(min(least, most), min(4 * least + 2, most, MOST_COUNTED) + 1):
             tried = replace(look, cap=cap)
+            family = PoissonFamily(self.system.response, cap)
             noise = look.dimension * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
-            varies = float((records * v * v * squares) @ tried.model.variance(t))
-            found[cap] = (varies + noise) / max(float((records * v * squares) @ tried.model.slope(t)), 1e-300) ** 2
+            varies = float((records * v * v * squares) @ family.variance(t))
+            found[cap] = (varies + noise) / max(float((records * v * squares) @ family.slope(t)), 1e-300) ** 2
         return max(cap for cap, badness in found.items() if badness <= _NEARLY * min(found.values()))
 
     def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
@@ -263,7 +264,9 @@ class AdaptiveLooks(Mechanism):
             with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))
             shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
             left = np.sqrt(np.diag(found.covariance) * shares)
-        cut = last.look.cap * system.model.scale.half if system.family == "linear" and last.look.cap < 1 else None
+        family, cut = system.model, None
+        if isinstance(family, LinearFamily) and last.look.cap < 1:
+            cut = last.look.cap * family.scale.half
         return Coefficients.from_belief(system, found, left, cut)
 
     # The attack.
@@ -363,13 +366,3 @@ class _Counted(Looks):
 def _own(glance: Glance) -> Glance | None:
     """Return the look itself where it measured how much its score varies."""
     return glance if glance.meat is not None else None
-
-
-def _glance(look: Look, n: int, noisy: Floats, scales: Mapping[str, float]) -> Glance:
-    """Return noisy sums in their own units."""
-    pull, lean = look.factors
-    unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
-    parts = {part: value * unit[part] for part, value in look.split(noisy).items()}
-    sd = {part: scale * unit[part] for part, scale in scales.items()}
-    noises = (sd.get(part, 0.0) for part in _SIDES)
-    return Glance(look, n, parts.get("score"), parts.get("information"), parts.get("meat"), *noises)

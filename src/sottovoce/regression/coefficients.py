@@ -144,9 +144,9 @@ class Coefficients:
         """Read a posterior from `to_dict`'s form."""
         try:
             names = ("weights", "means", "covariances", "plain_sd")
-            arrays = (np.asarray(state[name], dtype=np.float64) for name in names)
+            arrays: dict[str, Any] = {name: np.asarray(state[name], dtype=np.float64) for name in names}
             cut = None if state.get("cut") is None else float(state["cut"])
-            return Coefficients(Formula.from_dict(state["formula"]), *arrays, cut)
+            return Coefficients(Formula.from_dict(state["formula"]), **arrays, cut=cut)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(f"cannot read coefficients: {error}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,16 @@ class Glance:
     sigma: float
     tau: float
     tau_meat: float
+
+    @classmethod
+    def of(cls, look: Look, n: int | None, noisy: Floats, scales: Mapping[str, float]) -> Glance:
+        """Return noisy sums, and their noise in whole steps, in their own units."""
+        pull, lean = look.factors
+        unit = {"score": 1 / pull, "information": 1 / lean**2, "meat": 1 / pull**2}
+        parts = {part: value * unit[part] for part, value in look.split(noisy).items()}
+        sd = {part: scale * unit[part] for part, scale in scales.items()}
+        sums = (parts.get("score"), parts.get("information"), parts.get("meat"))
+        return cls(look, n, *sums, sd.get("score", 0.0), sd.get("information", 0.0), sd.get("meat", 0.0))
 
     @property
     def constant(self) -> int | None:

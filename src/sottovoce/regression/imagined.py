@@ -67,7 +67,7 @@ class Imagined:
     @property
     def records(self) -> Floats:
         """How many records each row stands for, those counted that a look weighs in full."""
-        return self.weights * (self.total / self.weights.shape[1])[:, None]
+        return np.asarray(self.weights * (self.total / self.weights.shape[1])[:, None])
 
     def size(self, move: Floats) -> Floats:
         """Return how far each guess's linear predictors move on average."""

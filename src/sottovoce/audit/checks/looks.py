@@ -37,7 +37,7 @@ def _records(labels: tuple[Any, ...]) -> list[tuple[float, float, Any]]:
 
 
 def _looks(family: str) -> Iterator[Look]:
-    centres = [((0.0, 0.0), 12), ((1.2, -0.9), 12), ((0.0, 2.5), 3)]
+    centres: list[tuple[tuple[float, ...], int]] = [((0.0, 0.0), 12), ((1.2, -0.9), 12), ((0.0, 2.5), 3)]
     if family == "multinomial":  # both predictors alike, and opposed
         centres = [(centre * 2, bits) for centre, bits in centres] + [((8.0, 0.0, -8.0, 0.0), 12)]
     for centre, bits in centres:
