@@ -110,14 +110,14 @@ def _even(value: Any, inner: tuple[float, ...]) -> Any:
     if last < 3:
         return None
     width = (inner[-1] - inner[0]) / (last - 1)
-    start = inner[0]
-    if [start + float(k) * width for k in range(last)] != list(inner) or not math.isfinite(1 / width):
+    start = inner[0] - width
+    if [start + float(k) * width for k in range(1, last + 1)] != list(inner) or not math.isfinite(1 / width):
         return None
     tried = ((value - number(start)) * number(1 / width)).try_cast("int32")
-    far = ibis.cases((value < number(start), 0), else_=last - 1).cast("int32")
-    nearest = ibis.greatest(ibis.least(tried.coalesce(far), last - 1), 0)
+    far = ibis.cases((value < number(start), 1), else_=last).cast("int32")
+    nearest = ibis.greatest(ibis.least(tried.coalesce(far), last), 1)
     edge = nearest.cast("float64") * number(width) + number(start)
-    return nearest.cast("int64") + (value >= edge).cast("int64")
+    return nearest.cast("int64") - (value < edge).cast("int64")
 
 
 def _halved(value: Any, inner: tuple[float, ...], first: int, last: int) -> Any:
