@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from sottovoce.estimators import LinearRegression, LogisticRegression
+from sottovoce.estimators import LinearRegression, LogisticRegression, ProbitRegression
 from sottovoce.facts import Category, Facts, Number
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
@@ -28,7 +28,7 @@ from sottovoce.regression import (
     Squared,
 )
 from sottovoce.regression.filter_belief import denoised, effective
-from sottovoce.regression.residuals import Classes, Line
+from sottovoce.regression.residuals import Classes, Line, Probits
 from sottovoce.regression.rules import Rule
 from sottovoce.regression.softmax import contrasts, softmax
 from sottovoce.regression.sums import ask
@@ -322,3 +322,28 @@ def test_rows_seen_are_cut_to_their_bound_whoever_hands_them_in():
     wild = Rows(100, np.full((100, 2), 1e300), np.full(100, 7.0))
     assert np.linalg.norm(mechanism._within(wild).X, axis=1).max() <= 1
     assert set(mechanism._within(wild).y) == {0.0}
+
+
+def test_probits_pull_as_far_as_the_truth_is_off() -> None:
+    """What a residual y − Φ(t) moves by, per step of the truth, is what the filter counts on; and none is too long."""
+    family, h = Probits(), 1e-5
+    for t in (-3.0, -0.4, 0.0, 1.2, 8.0):
+        ends = family.residuals(np.array([[t], [t]]), np.array([0.0, 1.0]), family.bound, consistent=True)[:, 0]
+        pulls = [ends @ [special.ndtr(-truth), special.ndtr(truth)] for truth in (t - h, t + h)]
+        slope = (pulls[1] - pulls[0]) / (2 * h) / family.curvature
+        assert family.factor(np.array([t]), 0.0, consistent=True) == pytest.approx(max(slope, 1e-3), rel=1e-6)
+        for consistent in (True, False):
+            held = family.residuals(np.array([[t], [t]]), np.array([0.0, 1.0]), family.bound, consistent=consistent)
+            assert np.abs(held).max() <= family.bound * (1 + 1e-12)
+
+
+def test_a_probit_regression_is_a_whole_posterior_near_the_truth() -> None:
+    rng = seeded_rng(8)
+    X = rng.uniform(-0.5, 0.5, (20_000, 3))
+    w = np.array([2.0, -1.0, 0.5])
+    y = (X @ w + 0.3 + rng.standard_normal(20_000) > 0).astype(int)
+    model = ProbitRegression(1.0, 1e-6, data_norm=1.0, classes=[0, 1], random_state=2).fit(X, y)
+    assert model.mechanism_.word == "filtered regression"
+    assert model.samples_.shape == (256, 4)
+    assert np.abs(model.coef_[0] - w).max() < 0.25
+    assert model.profile_.delta(1.0) <= 1e-6

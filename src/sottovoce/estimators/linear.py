@@ -204,7 +204,7 @@ class LogisticRegression(_ProbabilisticClassifier):
 
 
 class ProbitRegression(_ProbabilisticClassifier):
-    """Private probit regression of two classes, on the ball ‖w‖ ≤ `radius`."""
+    """Private probit regression of two classes; mechanisms other than the filter need the ball ‖w‖ ≤ `radius`."""
 
     _to_probability = staticmethod(special.ndtr)
     _from_probability = staticmethod(special.ndtri)

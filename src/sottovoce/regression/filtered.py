@@ -23,7 +23,7 @@ from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.newton_belief import NewtonBelief
 from sottovoce.regression.posterior import RegressionMechanism
-from sottovoce.regression.residuals import Classes, Family, Line, family_of
+from sottovoce.regression.residuals import Classes, Family, Line, Probits, family_of
 from sottovoce.regression.row_maps import flat_by
 from sottovoce.regression.rules import CLASSES, LINES, Rule
 from sottovoce.regression.softmax import SoftmaxPosterior, contrasts
@@ -113,7 +113,8 @@ class FilteredRegression(RegressionMechanism):
         super().__post_init__()
         if family_of(self.design.loss) is None:
             raise InvalidValue(
-                f"filtered regressions are logistic, softmax or linear; for {self.design.loss.name} use 'refined'"
+                "filtered regressions are logistic, softmax, probit or linear; "
+                f"for {self.design.loss.name} use 'refined'"
             )
         positive("mu", self.mu, high=LARGEST_MU)
         for name in ("prior_precision", "keep", "room"):
@@ -316,7 +317,7 @@ class FilteredRegression(RegressionMechanism):
         """Return the belief in the coordinates of the design, w = matrix·t."""
         mean, covariance = matrix @ belief.t, _SPREAD * (matrix / belief.precision) @ matrix.T
         covariance = (covariance + covariance.T) / 2
-        if isinstance(self.family, Line):
+        if isinstance(self.family, Line | Probits):
             return GaussianPosterior(mean[:, 0], covariance, _NO_INTERVALS)
         assert isinstance(self.family, Classes)
         if isinstance(self.design.loss, Logistic):  # the predictor is √2 times the one contrast

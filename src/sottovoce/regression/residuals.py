@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.losses import Logistic, Loss, Squared
+from sottovoce.regression.losses import Logistic, Loss, Probit, Squared
 from sottovoce.regression.softmax import Softmax, contrasts, softmax
 
-__all__ = ["Classes", "Family", "Line", "family_of"]
+__all__ = ["Classes", "Family", "Line", "Probits", "family_of"]
 
 _POINTS = 256
 _WIDE = 1.2
@@ -97,6 +98,34 @@ class Classes(Family):
 
 
 @dataclass(frozen=True)
+class Probits(Family):
+    """Two classes by the normal law: the residual is y − Φ(t), whose mean is zero at the truth as the score's is."""
+
+    width = 1
+    curvature = 1 / math.sqrt(2 * math.pi)
+    square = 0.0
+
+    @property
+    def bound(self) -> float:
+        """One half: |y − ½|."""
+        return 0.5
+
+    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+        """Return residuals shortened to the bound; or weighed by that of the less likely class: no label is needed."""
+        p = special.ndtr(predictors)
+        left = y[:, None] - p
+        longest = np.maximum(p, 1 - p) if consistent else np.abs(left)
+        return np.asarray(left * np.minimum(1.0, bound / np.maximum(longest, 1e-12)))
+
+    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+        """Return E[φ(t)/φ(0)] of what is left of the residuals; shortened ones do not move."""
+        t = centre + math.sqrt(max(variance, 0.0)) * _normals(1)
+        likely = special.ndtr(np.abs(t))
+        kept = self.bound / likely if consistent else likely
+        return max(float(np.mean(np.exp(-t * t / 2) * kept)), 1e-3)
+
+
+@dataclass(frozen=True)
 class Line(Family):
     """A bounded response: the residual is y − t, and its square tells how wide the rest may be held."""
 
@@ -144,4 +173,6 @@ def family_of(loss: Loss) -> Family | None:
         return Classes(2)
     if isinstance(loss, Softmax):
         return Classes(loss.classes)
+    if isinstance(loss, Probit):
+        return Probits()
     return Line(loss.largest) if isinstance(loss, Squared) else None

@@ -109,15 +109,18 @@ def _even(value: Any, inner: tuple[float, ...]) -> Any:
     last = len(inner)
     if last < 3:
         return None
-    width = (inner[-1] - inner[0]) / (last - 1)
-    start = inner[0]
-    if [start + float(k) * width for k in range(last)] != list(inner) or not math.isfinite(1 / width):
+    about = (inner[-1] - inner[0]) / (last - 1)
+    for width in (about, math.nextafter(about, 0.0), math.nextafter(about, math.inf)):
+        start = inner[0] - width
+        if [start + float(k) * width for k in range(1, last + 1)] == list(inner) and math.isfinite(1 / width):
+            break
+    else:
         return None
     tried = ((value - number(start)) * number(1 / width)).try_cast("int32")
-    far = ibis.cases((value < number(start), 0), else_=last - 1).cast("int32")
-    nearest = ibis.greatest(ibis.least(tried.coalesce(far), last - 1), 0)
+    far = ibis.cases((value < number(start), 1), else_=last).cast("int32")
+    nearest = ibis.greatest(ibis.least(tried.coalesce(far), last), 1)
     edge = nearest.cast("float64") * number(width) + number(start)
-    return nearest.cast("int64") + (value >= edge).cast("int64")
+    return nearest.cast("int64") - (value < edge).cast("int64")
 
 
 def _halved(value: Any, inner: tuple[float, ...], first: int, last: int) -> Any:

@@ -48,6 +48,8 @@ class Engine:
     adds
         A sum of doubles adds them as they are, so that whole numbers below 2⁵³ in all are added exactly; it is several
         times as fast as a sum of integers.
+    skips
+        The greatest and the least of several values pass over null.
     small
         Whole numbers may be of 8 bits, by which records are grouped fastest.
     tries
@@ -64,6 +66,7 @@ class Engine:
     searches: bool = False
     underflows: bool = True
     adds: bool = False
+    skips: bool = False
     small: bool = False
     tries: bool = False
     untyped: frozenset[str] = frozenset()
@@ -90,7 +93,9 @@ class Engine:
 
 
 ENGINES = {
-    "duckdb": Engine(rounds=True, widens=True, searches=True, underflows=False, adds=True, small=True, tries=True),
+    "duckdb": Engine(
+        rounds=True, widens=True, searches=True, underflows=False, adds=True, skips=True, small=True, tries=True
+    ),
     "postgres": Engine(rounds=True, widens=True, unnests=True),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -30,19 +31,39 @@ def clipped_sum(asked: Asked, reading: ClippedSum) -> Plan:
     table = asked.records
     if not asked.names:
         return _condition_count(asked, reading)
-    steps, grid = clipped(asked.engine, asked.one(), reading, asked.missing)
-    query = table.aggregate(n=table.count().cast("string"), s=asked.engine.total(steps))
+    engine, column = asked.engine, asked.one()
+    within = _within(column, reading, asked.missing)
+    quick = within.counted and engine.skips
+    steps = ibis.greatest(ibis.least(column, within.last), within.first) if quick else _steps(engine, column, within)
+    grid, there = within.grid, {"there": column.count().cast("string")} if quick else {}
+    query = table.aggregate(n=table.count().cast("string"), s=engine.total(steps), **there)
 
     def decode(row: tuple[int, ...]) -> Statistics:
-        n, total = row
+        n, total = row[:2]
+        if quick:  # a missing number was passed over, and became the last
+            total += (n - row[2]) * (within.filler - within.last)
         above = float(total / grid.unit - n * Fraction(reading.low))
         return Statistics(n, np.array([grid.value(total)]), above, (total / grid.unit,))
 
     return Plan(query, decode)
 
 
-def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, Grid]:
-    """Return the column clipped and counted in steps of a grid, a missing value counted as `missing`."""
+@dataclass(frozen=True)
+class _Within:
+    """What a column is cut to, in steps of a grid: the first and the last, and what a missing number counts as.
+
+    `counted` says that whole numbers are cut to whole bounds.
+    """
+
+    grid: Grid
+    first: int
+    last: int
+    filler: int
+    counted: bool
+    floored: bool
+
+
+def _within(column: Any, reading: ClippedSum, missing: Any) -> _Within:
     low, high = _bounds(reading)
     default = min(max(0.0, low), high) if missing is None else missing
     if isinstance(default, str) or not low <= default <= high:
@@ -54,21 +75,31 @@ def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> t
     if first > last:
         raise InvalidValue(f"the bounds {low} and {high} lie too close together for their size")
     filler = math.floor(default) if reading.integer else min(max(grid.nearest(default), first), last)
-    if counted:
-        return ibis.greatest(ibis.least(ibis.coalesce(column, filler), last), first), grid
+    return _Within(grid, first, last, filler, counted, reading.integer)
+
+
+def clipped(engine: Engine, column: Any, reading: ClippedSum, missing: Any) -> tuple[Any, Grid]:
+    """Return the column clipped and counted in steps of a grid, a missing value counted as `missing`."""
+    within = _within(column, reading, missing)
+    return _steps(engine, column, within), within.grid
+
+
+def _steps(engine: Engine, column: Any, within: _Within) -> Any:
+    first, last, filler, grid = within.first, within.last, within.filler, within.grid
+    if within.counted:
+        return ibis.greatest(ibis.least(ibis.coalesce(column, filler), last), first)
     value = column.cast("float64")
     floor, ceiling = number(grid.value(first)), number(grid.value(last))
-    inner = value.floor() if reading.integer else engine.integer(value * number(grid.scale))
+    inner = value.floor() if within.floored else engine.integer(value * number(grid.scale))
     # NaN goes first: engines order it differently, and DuckDB drops a comparison that the minimum and maximum
     # stored in a Parquet file seem to settle, although NaN is left out of those.
-    steps = ibis.cases(
+    return ibis.cases(
         (value.isnan(), filler),
         (value.between(floor, ceiling), inner),
         (value < floor, first),
         (value > ceiling, last),
         else_=filler,
     )
-    return steps, grid
 
 
 def _bounds(reading: ClippedSum) -> tuple[float, float]:

@@ -1,0 +1,99 @@
+"""Quick ways of reading give the same numbers, and no record chooses how a question is read."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sottovoce.readings import CategoryCounts, CellCounts, CrossCounts, GroupMoments, Reading
+from sottovoce.tables import Table, open_table
+from sottovoce.tables.cells import _even, bin_of
+from sottovoce.tables.engine import ENGINES
+
+WORDS = ("north", "south", "")
+
+
+def plan_of(table: Table, reading: Reading, columns: list[str], where: str | None) -> str:
+    """Return the engine's plan, without the names of files and the numbers of rows it expects."""
+    query = table._connection.compile(table._plan(reading, columns, where, None, None).query)
+    rows = table._connection.con.execute(f"EXPLAIN {query}").fetchall()
+    return re.sub(r"ibis_read_parquet_\w+|~?[\d,]+ rows?|[│┌┐└┘─├┤┬┴\s]+", " ", str(rows))
+
+
+@pytest.mark.parametrize("where", [None, "age >= 40"])
+def test_the_plan_is_the_same_whatever_the_records_hold(tmp_path: Path, where: str | None) -> None:
+    """A single far number, NaN, null or stranger among the records leaves the plan as it is."""
+    usual = pa.table({"x": [1.0, 2.0] * 50, "ward": [0, 1] * 50, "age": [50, 60] * 50})
+    odd = pa.table({"x": [1e308, float("nan"), None], "ward": [2**40, None, -7], "age": [None, -3, 10**9]})
+    plans = set()
+    for name, rows in {"usual": usual, "odd": pa.concat_tables([usual.slice(3), odd])}.items():
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+        with open_table(tmp_path / f"{name}.parquet") as table:
+            reading = GroupMoments(((0, 1),), (-1,), measures=((0.0, 5.0),), fillers=(None,), squared=True)
+            plans.add(plan_of(table, reading, ["ward", "x"], where))
+    assert len(plans) == 1
+
+
+@pytest.fixture(scope="module")
+def odd_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts that are no UTF-8 among others, in several row groups, beside numbers of every kind."""
+    raw = [b"north", b"\xff\xfe", None, b"south", b"", b"nor\xc3", b"North"] * 40
+    texts = _as_text(raw)
+    n, rng = len(raw), np.random.default_rng(4)
+    whole = pa.array([None if i % 9 == 0 else int(rng.integers(-2, 5)) for i in range(n)], pa.int32())
+    real = pa.array([(1.5, None, float("nan"), float("inf"), -1e308, 0.25)[i % 6] for i in range(n)])
+    flag = pa.array([(True, False, None)[i % 3] for i in range(n)])
+    path = tmp_path_factory.mktemp("odd") / "texts.parquet"
+    pq.write_table(pa.table({"c": texts, "k": whole, "x": real, "flag": flag}), path, row_group_size=50)
+    return path
+
+
+def _as_text(raw: list[bytes | None]) -> pa.Array:
+    """Return bytes as a column of text that nobody checked."""
+    there = pa.array(raw, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(raw), there.buffers(), null_count=there.null_count)
+
+
+READINGS: list[tuple[Reading, list[str]]] = [
+    (CategoryCounts(WORDS), ["c"]),
+    (CrossCounts((WORDS, (0, 1, 2), (False, True)), ((0,), (0, 1), (1, 2)), (-1, -1, 0)), ["c", "k", "flag"]),
+    (CellCounts((False, True), (WORDS, (0.0, 1.0)), (3, -1)), ["c", "x"]),
+    (GroupMoments((WORDS,), (1,), measures=((-1.0, 2.0),), fillers=(None,), squared=True), ["c", "x"]),
+    (GroupMoments((WORDS, (0, 3)), (-1, -1)), ["c", "k"]),
+]
+
+
+@pytest.mark.parametrize(("reading", "columns"), READINGS, ids=lambda value: str(value)[:16])
+def test_counts_by_texts_are_those_of_memory(odd_texts: Path, reading: Reading, columns: list[str]) -> None:
+    rows = pq.read_table(odd_texts)
+    texts = [None if b is None else b.decode("utf-8", "replace") for b in _as_bytes(rows["c"])]
+    held = {name: texts if name == "c" else rows[name].to_pylist() for name in columns}
+    whole = reading.read(held["c"] if isinstance(reading, CategoryCounts) else [held[name] for name in columns])
+    with open_table(odd_texts) as table:
+        assert table._plan(reading, columns, None, None, None).stream
+        assert table.read(reading, columns) == whole
+        table._batches = None  # by DuckDB's own sums
+        assert table.read(reading, columns) == whole
+
+
+def _as_bytes(column: pa.ChunkedArray) -> list[bytes | None]:
+    return [b for chunk in column.chunks for b in chunk.view(pa.binary()).to_pylist()]
+
+
+@pytest.mark.parametrize(("low", "high", "bins"), [(0.0, 80.0, 64), (-1e-6, 3e-6, 7), (0.1, 0.7, 33), (-1e9, 3e9, 128)])
+def test_even_bins_are_those_between_the_edges(low: float, high: float, bins: int) -> None:
+    inner = np.linspace(low, high, bins + 1)[1:-1]
+    far = [-np.inf, np.inf, -1e308, 1e308, 5e-324, 0.0, np.nan, low, high, (low + high) / 2]
+    rng = np.random.default_rng(2)
+    near = [edge for e in inner for edge in (e, np.nextafter(e, -np.inf), np.nextafter(e, np.inf))]
+    values = np.array([*far, *near, *rng.uniform(2 * low - high, 2 * high - low, 2000)])
+    with open_table(pa.table({"x": values})) as table:
+        engine = ENGINES["duckdb"]
+        assert _even(table._records.x, tuple(inner)) is not None
+        found = table._records.select(x=table._records.x, bin=bin_of(engine, table._records.x, tuple(inner), None))
+        rows = table._connection.to_pyarrow(found)
+    expected = [None if np.isnan(v) else int(np.searchsorted(inner, v, side="right")) for v in rows["x"].to_numpy()]
+    assert rows["bin"].to_pylist() == expected
