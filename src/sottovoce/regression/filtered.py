@@ -19,6 +19,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.filter_belief import Belief
+from sottovoce.regression.filter_worst import worst_rows
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.newton_belief import NewtonBelief
@@ -222,30 +223,13 @@ class FilteredRegression(RegressionMechanism):
         return np.array(found)
 
     def worst_pair(self) -> tuple[Rows, Rows]:
-        """Return two tables in which the last row points the one way or the other, along a line that says nothing.
-
-        The other rows lie along the same line and their labels do not depend on it, so that looks are taken where both
-        residuals are longest; and they are so short that the last row is as long as any look lets it be. Full looks
-        have the longest residuals where the model is surest: all the others are of one class, and the last is not.
-        """
-        place, (low, high) = np.arange(self.n), self.design.loss.labels
-        X = np.zeros((self.n, self.design.dimension))
-        X[:, 0] = np.where(place % 2, -0.9, 0.9) / (max(self.room, 1.0) * max(self.shape_room, 1.0))
-        if isinstance(self.family, Line):  # so near their mean that residuals of the last are held
-            y = np.where(place // 2 % 2, 0.2 * low, 0.2 * high)
-            y[-1] = high
-        elif self.full and self.design.dimension > 1:
-            short = 2.5 * max(self.shape_room, 1.0) * (min(self.room, 1.0) if self.flatten else 1.0)
-            X[:, 0], X[:, 1] = np.where(place % 2, -1, 1) / short, 0.2
-            y = np.where(place == self.n - 1, high, low)
-        else:
-            classes = np.linspace(low, high, self.family.width + 1)
-            y = classes[place // 2 % classes.size]
-        pair = []
-        for side in (1.0, -1.0):
-            X[-1, 0] = side
-            pair.append(Rows(self.n, self.design.clip(X * self.design.data_norm), y))
-        return pair[0], pair[1]
+        """Return two tables that are hard to keep apart: see `worst_rows`."""
+        return worst_rows(
+            self.design,
+            self.n,
+            room=max(self.room, 1.0) * max(self.shape_room, 1.0),
+            full=max(self.shape_room, 1.0) * (min(self.room, 1.0) if self.flatten else 1.0) if self.full else 0.0,
+        )
 
     def log_ratio(self, pair: tuple[Rows, Rows]) -> Callable[[Any], Any]:
         """Return the log-ratio of the noisy sums, each Gaussian given those before it."""
