@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.exact_sampling import draw, released
+from sottovoce.mechanisms.exact_sampling import released, samples
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.errors import InvalidValue
@@ -183,13 +183,17 @@ def _quick(alpha: Floats, floor: float, rng: np.random.Generator) -> Floats:
 
 
 def _each(both: Any, power: Callable[[float, float], Fraction], floor: float, rng: np.random.Generator) -> Floats:
-    """Draw one table after the other, exactly rounded."""
-    rows = [part.reshape(-1, part.shape[-1]).tolist() for part in both]
-    laws = (
-        DirichletLaw(tuple(power(c, a) for c, a in zip(counts, prior, strict=True)), Fraction(floor))
-        for counts, prior in zip(*rows, strict=True)
+    """Draw every table, exactly rounded; those of one law at once."""
+    size = both[0].shape[-1]
+    rows, places = np.unique(
+        np.concatenate([part.reshape(-1, size) for part in both], axis=1), axis=0, return_inverse=True
     )
-    return np.reshape([draw(law, rng) for law in laws], both[0].shape)
+    out = np.empty((places.size, size))
+    for k, row in enumerate(rows.tolist()):
+        law = DirichletLaw(tuple(map(power, row[:size], row[size:])), Fraction(floor))
+        here = places.ravel() == k
+        out[here] = samples(law, int(here.sum()), rng)
+    return out.reshape(both[0].shape)
 
 
 def released_tables(counts: ArrayLike, prior: float, temperature: float, floor: float, rng: np.random.Generator) -> Any:

@@ -53,6 +53,10 @@ class Cells(ABC):
         """Return the double that leaves when the sample lies in cell k."""
         return nearest_double(self.middle(k))
 
+    @abstractmethod
+    def around(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return both edges of the cell at each of many doubles; NaN where a double is too coarse for an edge."""
+
     def round(self, values: Floats) -> Floats:
         """Return doubles as they would leave: for experiments, whose samples are doubles to begin with."""
         flat = [self.value(self.index(Fraction(x))) for x in np.ravel(values).tolist()]
@@ -97,6 +101,12 @@ class EvenCells(Cells):
         """Return the cell that holds x."""
         return math.floor(x / exact((1, self.exponent)))
 
+    def around(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return both edges of the cell at each of many doubles."""
+        steps = np.floor(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent))
+        steps = np.where(np.abs(steps) < 2.0**52, steps, np.nan)
+        return np.ldexp(steps, self.exponent), np.ldexp(steps + 1, self.exponent)
+
     def round(self, values: Floats) -> Floats:
         """Return doubles as they would leave."""
         steps = np.floor(np.ldexp(np.asarray(values, dtype=np.float64), -self.exponent)) + 0.5
@@ -135,11 +145,17 @@ class FloatingCells(Cells):
         shift = max(steps.bit_length() - self.bits, 0)
         return (shift << (self.bits - 1)) + (steps >> shift)
 
-    def round(self, values: Floats) -> Floats:
-        """Return doubles as they would leave."""
+    def around(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return both edges of the cell at each of many doubles."""
         x = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
         width = np.maximum(np.frexp(x)[1] - self.bits, self.least)
-        return np.asarray(np.ldexp(np.floor(np.ldexp(x, -width)) + 0.5, width))
+        steps = np.floor(np.ldexp(x, -width))
+        return np.ldexp(steps, width), np.ldexp(steps + 1, width)
+
+    def round(self, values: Floats) -> Floats:
+        """Return doubles as they would leave."""
+        low, high = self.around(values)
+        return np.asarray(low + (high - low) / 2)
 
 
 @dataclass(frozen=True)
@@ -185,11 +201,25 @@ class UnitCells(Cells):
         """Return the double that leaves, never one itself."""
         return min(super().value(k), 1 - 2.0**-53)
 
+    def around(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return both edges of the cell at each of many doubles; NaN near one, where doubles are too coarse."""
+        x, y = self._sides(values)
+        low, high = self._lower.around(y)
+        fine = (1 - (1 - low) == low) & (1 - (1 - high) == high)
+        above = [np.where(fine, 1 - edge, np.nan) for edge in (high, low)]
+        return np.where(x < 0.5, low, above[0]), np.where(x < 0.5, high, above[1])
+
     def round(self, values: Floats) -> Floats:
         """Return doubles as they would leave."""
-        x = np.clip(np.asarray(values, dtype=np.float64), 0.0, 1.0)
-        below = self._lower.round(np.minimum(x, 1 - x))
+        x, y = self._sides(values)
+        below = self._lower.round(y)
         return np.where(x < 0.5, below, np.minimum(1 - below, 1 - 2.0**-53))
+
+    @staticmethod
+    def _sides(values: Floats) -> tuple[Floats, Floats]:
+        """Return shares, and how far each is from its nearer end: always less than one half."""
+        x = np.clip(np.asarray(values, dtype=np.float64), 0.0, 1.0)
+        return x, np.minimum(np.minimum(x, 1 - x), np.nextafter(0.5, 0.0))
 
 
 @dataclass(frozen=True)
@@ -211,6 +241,12 @@ class SignedCells(Cells):
     def index(self, x: Fraction) -> int:
         """Return a cell at x."""
         return self._upper.index(x) if x >= 0 else -1 - self._upper.index(-x)
+
+    def around(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return both edges of the cell at each of many doubles."""
+        x = np.asarray(values, dtype=np.float64)
+        low, high = self._upper.around(np.abs(x))
+        return np.where(x < 0, -high, low), np.where(x < 0, -low, high)
 
     def round(self, values: Floats) -> Floats:
         """Return doubles as they would leave."""

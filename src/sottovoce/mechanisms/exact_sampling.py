@@ -30,6 +30,8 @@ _FIRST = 8
 """Bytes of U that are drawn at once."""
 _GUARD = 40
 """Bits of precision beyond those of U at first: what sums of a million records lose, and some."""
+_MANY = 1024
+"""Draws of one law from which on it pays to make a table of it first."""
 
 
 class BitSource(Protocol):
@@ -42,10 +44,11 @@ class BitSource(Protocol):
 class LazyUniform:
     """A uniform number of which as many bits are known as were asked for: value·2^-bits <= U < (value+1)·2^-bits."""
 
-    def __init__(self, source: BitSource) -> None:
+    def __init__(self, source: BitSource, word: int | None = None) -> None:
         self._source = source
-        self.bits, self.value = 0, 0
-        self.refine()
+        self.bits, self.value = (0, 0) if word is None else (8 * _FIRST, word)
+        if word is None:
+            self.refine()
 
     def refine(self) -> None:
         """Draw more bits."""
@@ -172,11 +175,33 @@ def _ends(law: Law | None) -> tuple[float, float]:
 
 def samples(law: Law | Sequence[Law], draws: int, source: BitSource) -> Any:
     """Return one draw, or an array of them, draws first; of several laws side by side, a vector each."""
+    if isinstance(law, Sequence):
+        return np.stack([np.asarray(samples(part, draws, source)) for part in law], axis=-1)
+    if draws == 1:
+        return draw(law, source)
+    if draws >= _MANY and not (isinstance(law, DirichletLaw) and law.floor > 0 and len(law.alpha) > 2):
+        return _many(law, draws, source)
+    return np.array([draw(law, source) for _ in range(draws)])
 
-    def one() -> Any:
-        return draw(law, source) if not isinstance(law, Sequence) else np.array([draw(part, source) for part in law])
 
-    return one() if draws == 1 else np.array([one() for _ in range(draws)])
+def _many(law: Law, draws: int, source: BitSource) -> Floats:
+    """Return many draws of one law: the same cells of the same bits, most of them found in doubles."""
+    from sottovoce.mechanisms.cell_table import CellTable  # noqa: PLC0415 - the two need each other
+
+    cells = cells_of(law)
+    if not isinstance(law, DirichletLaw):
+        low, high = _ends(law)
+        return np.clip(CellTable(law, cells).draw(draws, source)[0], low, high)
+    if len(law.alpha) == 2 and law.floor > 0:
+        one = _many(BetaLaw(law.alpha[0], law.alpha[1], law.floor, 1 - law.floor), draws, source)
+        return np.stack([one, np.clip(1 - one, *_ends(law))], axis=-1)
+    out, rest, left = [], np.ones(draws), sum(law.alpha, Fraction(0))
+    for alpha in law.alpha[:-1]:
+        left -= alpha
+        share, other = CellTable(BetaLaw(alpha, left), cells).draw(draws, source)
+        out.append(rest * share)
+        rest = rest * other
+    return np.stack([*out, rest], axis=-1)
 
 
 def _inner(end: Fraction, *, up: bool) -> float:

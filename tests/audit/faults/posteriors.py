@@ -278,6 +278,16 @@ def _next_cell(patch: Patch) -> None:
     patch.setattr(exact_sampling, "find_cell", shifted)
 
 
+@fault(
+    "a table that decides edges by doubles alone", "exact sampling", "a table of a law gives the cells that balls give"
+)
+def _hasty_table(patch: Patch) -> None:
+    from sottovoce.mechanisms import cell_table
+
+    patch.setattr(cell_table, "_WORD", 0.0)
+    patch.setattr(cell_table._Pieces, "error", lambda self, places, x: 0.0 * x)
+
+
 @fault("a series cut off before its end", "exact sampling", CELLS)
 def _short_series(patch: Patch) -> None:
     from sottovoce.mechanisms import balls

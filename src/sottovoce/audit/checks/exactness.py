@@ -13,13 +13,22 @@ from sottovoce.audit.cases_conjugate import small_cases
 from sottovoce.audit.checks.fits import ALARM, chi_square
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms.balls import Ball, ball, ball_function, precision
+from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, UnitCells, exact
 from sottovoce.mechanisms.exact_normals import exact_normals
-from sottovoce.mechanisms.exact_sampling import draw
+from sottovoce.mechanisms.exact_sampling import cells_of, draw
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
 
-__all__ = ["claims_of_cells", "discrete_delta", "far_tails", "fixed_cells", "frequencies", "noise_edges"]
+__all__ = [
+    "claims_of_cells",
+    "discrete_delta",
+    "far_tails",
+    "fixed_cells",
+    "frequencies",
+    "noise_edges",
+    "tabled_cells",
+]
 
 _RECORDS = 6
 _EPSILONS = (0.0, 0.2, 0.7, 1.5)
@@ -113,6 +122,37 @@ def fixed_cells() -> tuple[bool, str]:
                 f"with powers {', '.join(map(str, powers))} a probability before the last lies off its cell"
             )
     return verdict(problems, "36 draws of three laws, the same cells in all")
+
+
+@check("a table of a law gives the cells that balls give")
+def tabled_cells() -> tuple[bool, str]:
+    """Many draws at once must lie in the very cells of single draws by the same bits, next to edges above all."""
+    laws: list[Any] = [BetaLaw(Fraction(7), Fraction(9)), GammaLaw(Fraction(7, 3), Fraction(3, 2))]
+    problems, rng, words = [], np.random.default_rng(1), 0
+    for law in laws:
+        cells, function = cells_of(law), ball_function(law)
+        near = [cells.index(Fraction(function.guess(u, 1 - u))) for u in rng.random(40).tolist()]
+        with precision(_BITS):
+            at = [int((function(exact(cells.edge(k)), _BITS) * 2**64).mid().floor().unique_fmpz()) for k in near]
+        given = [(word + step).to_bytes(8, "big") for word in at for step in (-1, 1)]
+        words += len(given)
+        quick = CellTable(law, cells).draw(len(given), _Fixed(b"".join(given)))[0]
+        slow = [draw(law, _Fixed(one)) for one in given]
+        if wrong := int((quick != slow).sum()):
+            problems.append(f"{type(law).__name__}: {wrong} of {len(given)} draws next to an edge lie in another cell")
+    return verdict(problems, f"{words} draws next to edges of {len(laws)} laws, all in their cells")
+
+
+class _Fixed:
+    """These bytes, and zeros after them."""
+
+    def __init__(self, given: bytes) -> None:
+        self._left = given
+
+    def bytes(self, length: int) -> bytes:
+        """Return the next bytes."""
+        head, self._left = self._left[:length], self._left[length:]
+        return head.ljust(length, b"\0")
 
 
 class _Crafted:

@@ -1,0 +1,105 @@
+"""Many draws of one law: a table changes the time of a draw and nothing else."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sottovoce.mechanisms.balls import ball_function, precision
+from sottovoce.mechanisms.cell_table import CellTable
+from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
+from sottovoce.mechanisms.exact_sampling import _ends, cells_of, draw, samples
+from sottovoce.privacy.randomness import secure_rng
+from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw
+
+pytest.importorskip("flint")
+
+LAWS = [
+    BetaLaw(Fraction(7), Fraction(9)),
+    BetaLaw(Fraction(1, 2), Fraction(1, 2)),
+    BetaLaw(Fraction(1, 10**6), Fraction(1)),
+    BetaLaw(Fraction(10**9), Fraction(3)),
+    BetaLaw(Fraction(60), Fraction(3), Fraction(1, 10), Fraction(9, 10)),
+    GammaLaw(Fraction(1, 3), Fraction(3)),
+    GammaLaw(Fraction(5), Fraction(3), Fraction(20)),
+    NormalLaw(Fraction(1, 3), Fraction(2), spread=1.4),
+    NormalLaw(Fraction(10**9), Fraction(1), spread=1.0),
+    NormalLaw(Fraction(0), Fraction(1), Fraction(9), None),
+]
+
+
+class Bits:
+    """A source that hands out these bytes, and then the same ones for everybody who asks for more."""
+
+    def __init__(self, first: bytes) -> None:
+        self._left = first
+
+    def bytes(self, length: int) -> bytes:
+        head, self._left = self._left[:length], self._left[length:]
+        return head.ljust(length, b"\x9d")
+
+
+def _near_edges(law, cells, rng) -> list[int]:
+    """Return words of 64 bits at which U is next to F of an edge: the hardest there are."""
+    function, words = ball_function(law), [0, 1, 2**63, 2**64 - 1]
+    for u in rng.random(30).tolist():
+        k = cells.index(Fraction(float(np.clip(function.guess(u, 1 - u), -1e300, 1e300))))
+        found = function(exact(cells.edge(k)), 128)
+        with precision(160):
+            word = int((found * 2**64).mid().floor().unique_fmpz())
+        words += [min(max(word + step, 0), 2**64 - 1) for step in (-1, 0, 1)]
+    return words
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_a_table_gives_the_very_cell_that_balls_give_for_the_same_bits(law) -> None:
+    rng, cells = np.random.default_rng(3), cells_of(law)
+    words = [int.from_bytes(rng.bytes(8), "big") for _ in range(60)] + _near_edges(law, cells, rng)
+    given = [word.to_bytes(8, "big") for word in words]
+    quick, complements = CellTable(law, cells).draw(len(words), Bits(b"".join(given)))
+    slow = np.array([draw(law, Bits(one)) for one in given])
+    assert np.array_equal(np.clip(quick, *_ends(law)), slow)
+    assert np.allclose(quick + complements, 1, rtol=1e-12, atol=1e-12 * np.max(np.abs(quick)))
+
+
+def test_most_draws_need_no_balls() -> None:
+    law = BetaLaw(Fraction(40), Fraction(62))
+    words = np.random.default_rng(1).integers(0, 2**64, 20_000, dtype=np.uint64)
+    assert CellTable(law, UnitCells())._found(words)[1].mean() > 0.999
+
+
+def test_a_wrong_piece_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison above can fail: with a density that is off, cells differ."""
+    from sottovoce.mechanisms import cell_table
+
+    law, cells, rng = BetaLaw(Fraction(7), Fraction(9)), UnitCells(), np.random.default_rng(5)
+    right = cell_table._density
+    monkeypatch.setattr(cell_table, "_density", lambda law, at, c: right(BetaLaw(law.alpha + 1, law.beta), at, c))
+    given = [rng.bytes(8) for _ in range(60)]
+    quick, _ = CellTable(law, cells).draw(60, Bits(b"".join(given)))
+    assert not np.array_equal(quick, [draw(law, Bits(one)) for one in given])
+
+
+@pytest.mark.parametrize("cells", [EvenCells(-7), FloatingCells(5, -9), UnitCells(4, -9), SignedCells(6, -9)], ids=repr)
+def test_edges_around_many_numbers_are_those_of_their_cells(cells) -> None:
+    rng = np.random.default_rng(2)
+    values = np.concatenate([rng.random(300), rng.random(100) * 2.0**-8, 1 - rng.random(100) * 2.0**-8, [0.5, 0.25]])
+    lows, highs = cells.around(values)
+    for x, low, high in zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True):
+        k = cells.index(Fraction(x))
+        k += {Fraction(low) < exact(cells.edge(k)): -1, Fraction(low) > exact(cells.edge(k)): 1}.get(True, 0)
+        assert (exact(cells.edge(k)), exact(cells.edge(k + 1))) == (Fraction(low), Fraction(high))
+        assert low <= x <= high
+        assert cells.round(np.array([x]))[0] == cells.value(k)
+
+
+def test_many_shares_add_up_to_one_and_follow_their_law() -> None:
+    alpha = (Fraction(3), Fraction(5), Fraction(1, 2))
+    theta = samples(DirichletLaw(alpha), 5000, secure_rng())
+    assert theta.shape == (5000, 3)
+    assert np.allclose(theta.sum(axis=1), 1)
+    expected = np.array([float(a) for a in alpha]) / 8.5
+    assert np.all(np.abs(theta.mean(axis=0) - expected) < 5 * np.sqrt(expected * (1 - expected) / 9.5 / 5000))
+    floored = samples(DirichletLaw((Fraction(3), Fraction(5)), Fraction(1, 4)), 5000, secure_rng())
+    assert floored.min() >= 0.25
+    assert np.allclose(floored.sum(axis=1), 1)
