@@ -246,25 +246,34 @@ def _time(seconds: float) -> str:
 
 
 def draw(found: list[Found], path: Path) -> None:
-    """Draw time and memory of every line against the size, each with its exponent."""
+    """Draw time and memory of every line against the size, on axes where what is linear climbs to the corner."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({"font.size": 8, "svg.hashsalt": "scaling"}):
+    with mpl.rc_context({"font.size": 8, "axes.spines.top": False}):
         rows = -(-len(found) // 3)
-        figure = Figure(figsize=(9.5, 2.5 * rows), layout="constrained")
-        places = figure.subplots(rows, 3).flat
+        figure = Figure(figsize=(10, 2.6 * rows), layout="constrained")
+        places = list(figure.subplots(rows, 3).flat)
         for axes, one in zip(places, found, strict=False):
-            axes.loglog(one.sizes, one.seconds, "o-", color="#2a6f97")
-            axes.set_title("\n".join(textwrap.wrap(one.line.name, 34)))
+            axes.set_title("\n".join(textwrap.wrap(one.line.name, 36)))
             axes.set_xlabel(one.line.unit)
-            axes.set_ylabel(f"seconds (size^{one.exponent(one.seconds):.2f})", color="#2a6f97")
-            other = axes.twinx()
-            other.loglog(one.sizes, one.megabytes, "s--", color="#bc6c25", markersize=3)
-            other.set_ylabel(f"MB (size^{one.exponent(one.megabytes):.2f})", color="#bc6c25")
-        for axes in places:
+            _trace(axes, one, one.seconds, "s", "o-", "#2a6f97")
+            _trace(axes.twinx(), one, one.megabytes, "MB", "s--", "#bc6c25")
+        for axes in places[len(found) :]:
             axes.set_axis_off()
         figure.savefig(path, dpi=110)
+
+
+def _trace(axes: Any, one: Found, values: tuple[float, ...], unit: str, marks: str, colour: str) -> None:
+    """Draw one quantity against the sizes, over as many decades as the sizes span, or more where it grows faster."""
+    axes.loglog(one.sizes, values, marks, color=colour, markersize=4)
+    decades = max(np.log10(one.sizes[-1] / one.sizes[0]), np.log10(max(values) / min(values))) + 0.5
+    middle = np.log10(max(values) * min(values)) / 2
+    axes.set_ylim(10 ** (middle - decades / 2), 10 ** (middle + decades / 2))
+    axes.set_ylabel(f"{unit}, as size^{one.exponent(values) + 0.0:.2f}".replace("-0.00", "0.00"), color=colour)
+    axes.set_xticks(one.sizes, [f"{size:,}" for size in one.sizes])
+    axes.minorticks_off()
+    axes.tick_params(axis="y", colors=colour)
 
 
 def tell(found: list[Found], path: Path | None) -> None:

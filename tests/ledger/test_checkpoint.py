@@ -365,7 +365,7 @@ def test_rules_hold_across_a_checkpoint(late: tuple[str, dict[str, Any], dict[st
 
 def test_memory_does_not_grow_with_the_chain(tmp_path: Path) -> None:
     peaks = []
-    for count in (3_000, 12_000):
+    for count in (1_500, 4_500):
         with Ledger(tmp_path / f"{count}.ledger", create=True) as ledger:
             budget = ledger.open_budget("patients", RenyiDP(2, 1e6), n=100, schema={})
             _write_many(ledger, budget, count)

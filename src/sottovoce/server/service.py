@@ -245,13 +245,7 @@ class Service:
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
-        known = (part.id, type(question), canonical(vars(question)))
-        order = self._orders.get(known)
-        if order is None:
-            turn = f"{caller.token}:{secrets.token_hex(8)}"  # questions, unlike plans, do not take turns
-            order = await self._builders.run(turn, _quietly, self._build, dataset, part, question)
-            if len(self._orders) < _REMEMBERED:
-                self._orders[known] = order
+        order = await self._order(caller, dataset, part, question)
         paid = await self._on(self._clerks, self._reserve, caller, dataset, part, key, order)
         made: Draft | Answer | Exception = paid if isinstance(paid, Answer) else await self._make(dataset, paid, start)
         if isinstance(made, Exception):
@@ -263,6 +257,24 @@ class Service:
             return told
         said: dict[str, Any] = await self._on(self._tellers, question.told, made.release, entry, part)
         return told | said
+
+    async def _order(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Order:
+        """Return the order of a question, built on a thread of its own unless the very same one was built before."""
+        try:
+            known = part.id, type(question), canonical(vars(question))
+        except (
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):  # no plain values: what is wrong with it is said where it is built
+            known = None
+        order = None if known is None else self._orders.get(known)
+        if order is None:
+            turn = f"{caller.token}:{secrets.token_hex(8)}"  # questions, unlike plans, do not take turns
+            order = await self._builders.run(turn, _quietly, self._build, dataset, part, question)
+            if known is not None and len(self._orders) < _REMEMBERED:
+                self._orders[known] = order
+        return order
 
     async def _make(self, dataset: Dataset, paid: Paid, start: float) -> Draft | Exception:
         """Make a release, or return why it failed, at a tick; what it took is seen in nothing that happens before.
