@@ -11,7 +11,8 @@ import numpy as np
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
 from papers import data
-from sottovoce.latent import Bounded, Field, NaiveBayes
+from sottovoce.estimators import NaiveBayes
+from sottovoce.latent import Bounded, Field
 
 EPSILONS = (0.01, 0.1, 1.0)
 SEXES = ("Female", "Male")
@@ -45,8 +46,38 @@ def ours(
     return float(np.mean(errors)), float(np.std(errors)), min(seconds)
 
 
+CATEGORIES = (6, 4, 10, 2, 9, 2, 2, 2, 12, 2, 5, 4, 4, 9, 9, 2, 4, 3, 5, 9, 6, 7)
+"""Of the columns of the mushroom table, which has 8,124 rows."""
+
+
+def many_columns(fits: int) -> None:
+    """Print the time of a fit with many columns of categories."""
+    rng, n = np.random.default_rng(1), 8124
+    y = rng.random(n) < 0.48
+    fields = [Field(f"column {k}", tuple(range(size))) for k, size in enumerate(CATEGORIES)]
+    laws = [rng.dirichlet(np.full(size, 0.5), 2) for size in CATEGORIES]
+    columns = [(rng.random((n, 1)) > np.cumsum(law, axis=1)[y.astype(int)]).sum(axis=1) for law in laws]
+    X = np.minimum(np.column_stack(columns), np.array(CATEGORIES) - 1).astype(object)
+    rows = []
+    for epsilon in (0.1, 1.0, 10.0):
+        seconds = []
+        for _ in range(fits):
+            model = NaiveBayes(epsilon=epsilon, classes=[False, True], features=fields)
+            start = time.process_time()
+            model.fit(X, y)
+            seconds.append(time.process_time() - start)
+        rows.append([f"ε = {epsilon:g}", f"{1e3 * min(seconds):.0f} ms", "≤ 500 ms"])
+    show(
+        f"A fit that knows of the noise: {n:,} rows, {len(CATEGORIES)} columns of categories",
+        ["", "processor time", "wanted"],
+        rows,
+        f"The fastest of {fits}: reading, noise, and 256 exact draws of every table.",
+    )
+
+
 def main(quick: bool = False) -> None:
-    """Print the table."""
+    """Print the tables."""
+    many_columns(2 if quick else 5)
     fits = 2 if quick else 10
     train, test = adult("train"), adult("test")
     with tempfile.TemporaryDirectory() as folder:
