@@ -49,9 +49,9 @@ class LogLinear:
         """What the coefficients of each term are multiplied with: (cells of the term, coefficients)."""
         found = []
         for term in self.terms:
-            block = np.ones((1, 1))
+            block: Floats = np.ones((1, 1))
             for v in term:
-                block = np.kron(block, _contrasts(self.tree.sizes[v]))
+                block = np.asarray(np.kron(block, _contrasts(self.tree.sizes[v])), dtype=np.float64)
             found.append(block)
         return tuple(found)
 

@@ -99,9 +99,10 @@ class RandomFieldPosterior(QueriedDraws):
         codes = {f.name: f.codes(records[f.name]) for f in self.fields}
         if len({code.size for code in codes.values()}) != 1:
             raise InvalidValue("every column must have one value a record; these have different lengths")
-        total = -self.log_normalizer[:, None]
+        total: Any = -self.log_normalizer[:, None]
         for clique, table in zip(self.cliques, self.family.tree.split(self.potentials), strict=True):
-            total = total + table[(slice(None), *(np.maximum(codes[name], 0) for name in clique))]
+            cells: Any = (slice(None), *(np.maximum(codes[name], 0) for name in clique))
+            total = total + table[cells]
         outside = np.logical_or.reduce([code < 0 for code in codes.values()])
         return np.where(outside, -np.inf, total)
 

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["Guide", "slice_step"]
+
+Integers = NDArray[np.int64]
 
 _TRIES = 100
 
@@ -24,7 +27,7 @@ class Guide:
     @staticmethod
     def of(mean: Floats, precision: Floats) -> Guide:
         """Return the law of a precision matrix."""
-        return Guide(mean, np.linalg.cholesky(precision))
+        return Guide(mean, np.asarray(np.linalg.cholesky(precision), dtype=np.float64))
 
     def wider(self, factor: float) -> Guide:
         """Return the law with standard deviations so many times as large."""
@@ -38,7 +41,7 @@ class Guide:
         spread = (draws - mean).T @ (draws - mean) + size * inverse.T @ inverse
         return Guide.of(mean, np.linalg.inv(spread / (count + size)))
 
-    def some(self, chains: Floats) -> Guide:
+    def some(self, chains: Integers) -> Guide:
         """Return the laws of some chains."""
         return self if self.mean.ndim == 1 else Guide(self.mean[chains], self.root[chains])
 
@@ -55,7 +58,7 @@ class Guide:
 
 
 def slice_step(
-    log_target: Callable[[Floats, Floats], Floats], x: Floats, now: Floats, guide: Guide, rng: np.random.Generator
+    log_target: Callable[[Floats, Integers], Floats], x: Floats, now: Floats, guide: Guide, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     r"""Return chains after one elliptical slice along a guiding normal law, and their log-targets.
 
