@@ -228,8 +228,8 @@ class _Table:
 def _running_products(rows: Any) -> Any:
     """Return the product of each row and all before it; `cumprod` goes down one column at a time, which is slow."""
     out = np.array(rows)
-    for row, before in zip(out[1:], out[:-1], strict=True):
-        row *= before
+    for k in range(1, len(out)):
+        out[k] *= out[k - 1]
     return out
 
 
