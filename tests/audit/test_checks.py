@@ -14,7 +14,6 @@ from sottovoce.audit.checks.result import CHECKS, check
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.systems import Beta, Dirichlet, Gamma, Normal, NormalVector, Truncated
 
-
 ONE_BY_ONE = ("every registered mechanism does what all must", "every registered reading does what all must")
 """Checks that go through the registries; `test_check_mechanism` does it kind by kind."""
 

@@ -114,6 +114,19 @@ def test_every_draw_is_a_table_that_can_happen(n, scale, prior):
             np.testing.assert_allclose(theta.sum(axis=-1), 1)
 
 
+def test_loud_noise_on_many_columns_needs_no_chain():
+    """As many columns as a mushroom has, and noise of a twentieth of all records in every cell."""
+    rng, n = seeded_rng(2), 8124
+    noise = IntegerNoise("laplace", 440.0)
+    true = [rng.multinomial(m, np.full(k, 1 / k), 1) for k in (2, 4, 9) for m in (4200, 3924)]
+    tables = [np.concatenate(true[i : i + 2]) for i in (0, 2, 4)] * 3
+    noisy = [t + np.rint(rng.laplace(0, 440.0, t.shape)).astype(int) for t in tables]
+    found = draw_classes(noisy, [noise] * 9, n, 0.5, [1 / t.shape[1] for t in tables], 256, rng)
+    assert found.convergence is None
+    low, high = np.quantile(found.sizes[:, 0], [0.001, 0.999])
+    assert low < 4200 < high
+
+
 def test_a_million_records_are_drawn_about_what_was_seen():
     noisy = (np.array([[500_010, 99_990], [199_950, 200_075]]),)
     found = draw_classes(noisy, (IntegerNoise("laplace", 40.0),), 10**6, 1.0, (0.5,), 200, seeded_rng(1))

@@ -93,7 +93,7 @@ class Parts:
         logs = _log_convolved(left.logs, right.logs) if short else _convolved(left.weights, right.weights)
         logs = logs[: max(most - first + 1, 1)]
         top = float(logs.max())
-        cut = left.cut[0] or right.cut[0], left.cut[1] or right.cut[1]
+        cut = left.cut[0] or right.cut[0], (left.cut[1] or right.cut[1]) and first + len(logs) <= most
         whole = cls(first, logs - top, left.log_top + right.log_top + top, left.tilt, cut, (left, right))
         return whole if short else whole._trimmed()
 
@@ -195,7 +195,7 @@ def _split_blocks(near: Parts, other: Parts, totals: Integers, rng: np.random.Ge
 def _first_above(sums: Floats, rng: np.random.Generator) -> Integers:
     """Draw a place of each row by weights of which the sums up to each place are given."""
     place = (sums <= rng.random((len(sums), 1)) * sums[:, -1:]).sum(axis=1)
-    return np.minimum(place, sums.shape[1] - 1)
+    return np.asarray(np.minimum(place, sums.shape[1] - 1))
 
 
 def _tilt_towards(numbers: Sequence[tuple[int, Floats]], total: int) -> float:
@@ -211,7 +211,7 @@ def _tilt_towards(numbers: Sequence[tuple[int, Floats]], total: int) -> float:
         return mean - total
 
     start = excess(0.0)
-    step = -np.sign(start) / max(max(len(logs) for _, logs in numbers), 2)
+    step = -np.sign(start) / max(2, *(len(logs) for _, logs in numbers))
     for _ in range(60):
         if excess(step) * start < 0:
             return float(optimize.brentq(excess, 0.0, step, rtol=1e-4))

@@ -59,8 +59,10 @@ def draw_classes(
     if found is None:
         return LatentClasses.chains(seen, noises, n, class_prior, priors).posterior(draws, rng)
     sizes, rows = found
-    classes = draw_dirichlet(sizes + class_prior, rng)
-    features = tuple(draw_dirichlet(row + prior, rng) for row, prior in zip(rows, priors, strict=True))
+    classes = draw_dirichlet(np.asarray(sizes + class_prior, dtype=np.float64), rng)
+    features = tuple(
+        draw_dirichlet(row.astype(np.float64) + prior, rng) for row, prior in zip(rows, priors, strict=True)
+    )
     return ClassDraws(classes, features, sizes.astype(np.float64), None)
 
 
@@ -94,15 +96,13 @@ class _Exact:
             at = sizes.draw(np.full(draws, self.n), rng)
             if all(row.trusts(at[:, c]) for (_, c), row in rows.items()):
                 drawn = {(f, c): row.draw(at[:, c], rng) for (f, c), row in rows.items()}
-                return at, [
-                    np.stack([drawn[f, c] for c in range(at.shape[1])], axis=1) for f in range(len(self.seen))
-                ]
+                return at, [np.stack([drawn[f, c] for c in range(at.shape[1])], axis=1) for f in range(len(self.seen))]
         return None
 
     def _guess(self) -> Integers:
         """Return about how large the classes are: (1, classes)."""
         totals = np.mean([np.maximum(table, 0).sum(axis=1) for table in self.seen], axis=0) + 0.5
-        return np.rint(totals / totals.sum() * self.n).astype(np.int64)[None]
+        return np.asarray(np.rint(totals / totals.sum() * self.n), dtype=np.int64)[None]
 
     def _reach(self, f: int, width: float) -> int:
         """Return how far from a noisy count of table f true ones have a weight."""

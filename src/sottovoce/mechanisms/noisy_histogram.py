@@ -241,8 +241,8 @@ def _others(spectra: Any) -> Any:
 def _running_products(rows: Any) -> Any:
     """Return the product of each row and all before it; `cumprod` goes down one column at a time, which is slow."""
     out = np.array(rows)
-    for row, before in zip(out[1:], out[:-1], strict=True):
-        np.multiply(row, before, out=row)
+    for k in range(1, len(out)):
+        out[k] *= out[k - 1]
     return out
 
 
