@@ -122,7 +122,7 @@ class Sampler:
         if self._compiled is None:
             start, shape = jnp.zeros(self._size), jnp.eye(self._size)
             begin = jax.jit(self._started).lower(key, start, shape, given)
-            flat = jax.ShapeDtypeStruct((self.chains, self._kept, self._size), start.dtype)
+            flat = jnp.zeros((self.chains, self._kept, self._size))
             parts = (
                 jax.jit(self._stepped).lower(begin.out_info, given),
                 begin,
