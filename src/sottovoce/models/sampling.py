@@ -22,6 +22,7 @@ from numpyro.infer.util import constrain_fn, potential_energy
 
 from sottovoce.models.program import Program
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["Drawn", "Sampler", "judged"]
 
@@ -29,8 +30,9 @@ _STEPS = 25
 """Steps between two looks at the clock."""
 _DENSE = 40
 """With at most so many unknowns, their correlations are learned."""
-_DESCENTS, _STRIDE = 10, 0.5
-"""Chains first walk so many steps of Newton's rule towards a mode, none longer than this in any unknown."""
+_DESCENTS, _STRIDE, _NEAR = 10, 0.5, 1e-4
+"""Chains first walk so many steps of Newton's rule towards a mode, none longer than this in any unknown; slopes so far
+to either side give the bend."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +91,13 @@ class Sampler:
         with jax.enable_x64(True), _bar(self.progress, self.chains * (self.warmup + self.draws)) as advance, workers:
             given = jax.tree.map(jnp.asarray, self.program.prepared(counts))
             keys = jax.random.split(jax.random.PRNGKey(seed), self.chains)
-            begin, go, end = self._programs(keys[0], given)
-            places = self._places(given)
+            go, begin, end, about = self._programs(keys[0], given)
+            places = self._places(about, given)
 
             def one(chain: int) -> Any:
                 with jax.enable_x64(True):
-                    state, found = begin(keys[chain], places[chain], given), []
+                    start = self._descended(about, np.asarray(places[chain]), given, self.chains * seed + chain)
+                    state, found = begin(keys[chain], *start, given), []
                     for step in range(0, self.warmup + self.draws, _STEPS):
                         state, part = go(state, given)
                         found += [jax.device_get(part)] if step >= self.warmup else []
@@ -113,75 +116,69 @@ class Sampler:
         return Drawn({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
 
     def _programs(self, key: Any, given: Any) -> tuple[Any, ...]:
-        """Return what starts a chain, what goes on with it and what gives its draws their bounds, compiled once."""
+        """Return, compiled once, what goes on with a chain, what starts it, what gives its draws their bounds, and the
+        potential with its slope in the normal form: about the true one, and soon computed.
+        """
         if self._compiled is None:
-            start = jnp.zeros(self._size)
-            begin = jax.jit(self._started).lower(key, start, given)
-            go = jax.jit(self._stepped).lower(begin.out_info, given)
-            end = jax.jit(self._constrained).lower(jax.ShapeDtypeStruct((self.chains, self._kept, self._size), float))
+            start, shape = jnp.zeros(self._size), jnp.eye(self._size)
+            begin = jax.jit(self._started).lower(key, start, shape, given)
+            flat = jnp.zeros((self.chains, self._kept, self._size))
+            parts = (
+                jax.jit(self._stepped).lower(begin.out_info, given),
+                begin,
+                jax.jit(self._constrained).lower(flat),
+                jax.jit(jax.value_and_grad(self._height)).lower(start, given),
+            )
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                self._compiled = tuple(pool.map(lambda part: part.compile(), (go, begin, end)))
-        go, begin, end = self._compiled
-        return begin, go, end
+                self._compiled = tuple(pool.map(lambda part: part.compile(), parts))
+        return self._compiled
 
-    def _places(self, given: Any) -> Any:
+    def _places(self, about: Any, given: Any) -> Any:
         """Return where each chain starts: at the likeliest of some draws of the prior."""
-        heights = np.array([self._height(start, given) for start in self._tries])
-        best = np.argsort(np.where(np.isfinite(heights), heights, np.inf), kind="stable")
-        return self._tries[np.resize(best[: self.chains], self.chains)]
+        heights = np.array([about(start, given)[0] for start in self._tries])
+        return self._tries[np.resize(np.argsort(heights, kind="stable")[: self.chains], self.chains)]
 
     def _potential(self, given: Any) -> Any:
         return lambda z: potential_energy(self.program, (given,), {}, z)
 
     def _height(self, x: Any, given: Any) -> Any:
-        """Return the potential in the normal form: about the same, and soon computed."""
         found = potential_energy(self._about, (given,), {}, self._back(x))
         return jnp.where(jnp.isfinite(found), found, jnp.inf)
 
-    def _started(self, key: Any, start: Any, given: Any) -> Any:
+    def _started(self, key: Any, start: Any, shape: Any, given: Any) -> Any:
         begin, _ = self._kernels
-        first, second = jax.random.split(key)
-        shape, dense = None, self._size <= _DENSE
-        if dense:
-            start, shape = self._descended(start, given, second)
         return begin(
             self._back(start),
             self.warmup,
             step_size=0.1,
-            inverse_mass_matrix=shape,
-            dense_mass=dense,
+            inverse_mass_matrix=shape if self._size <= _DENSE else None,
+            dense_mass=self._size <= _DENSE,
             target_accept_prob=self._accept,
-            rng_key=first,
+            rng_key=key,
             model_args=(given,),
         )
 
-    def _descended(self, start: Any, given: Any, key: Any) -> tuple[Any, Any]:
+    def _descended(self, about: Any, x: Floats, given: Any, seed: int) -> tuple[Floats, Floats]:
         """Return a draw from the normal law about the mode that a start leads to, and that law's covariance.
 
         Chains keep their own starts, so that several modes are found where there are such; what is approximate here
         is forgotten in the warmup, which then is a third as long to compute.
         """
-        flat = partial(self._height, given=given)
-
-        def slopes(x: Any) -> tuple[Any, Any]:
-            slope = jax.grad(flat)(x)
-            return slope, slope
-
-        def step(_: Any, state: Any) -> Any:
-            x = state[0]
-            matrix, slope = jax.jacfwd(slopes, has_aux=True)(x)
-            values, vectors = jnp.linalg.eigh(jnp.where(jnp.isfinite(matrix), matrix, jnp.eye(x.size)))
-            values = jnp.clip(jnp.abs(values), 0.25, 1e8)
-            move = vectors @ (vectors.T @ jnp.where(jnp.isfinite(slope), slope, 0.0) / values)
-            move = move * jnp.minimum(1.0, _STRIDE / jnp.maximum(jnp.max(jnp.abs(move)), 1e-30))
-            tried = x - jnp.array([0.0, 1.0, 0.5, 0.2, 0.05])[:, None] * move
-            heights = jax.lax.map(flat, tried)
-            return tried[jnp.argmin(heights)], values, vectors
-
-        first = (start, jnp.ones_like(start), jnp.eye(start.size, dtype=start.dtype))
-        mode, values, vectors = jax.lax.fori_loop(0, _DESCENTS, step, first)
-        near = mode + vectors @ (jax.random.normal(key, mode.shape, mode.dtype) / jnp.sqrt(values))
-        return jnp.where(jnp.isfinite(flat(near)), near, mode), (vectors / values) @ vectors.T
+        values, vectors = np.ones(x.size), np.eye(x.size)
+        if x.size > _DENSE:
+            return x, vectors
+        for _ in range(_DESCENTS):
+            slope = np.nan_to_num(about(x, given)[1])
+            ends = [[about(x + sign * _NEAR * e, given)[1] for e in np.eye(x.size)] for sign in (1, -1)]
+            matrix = np.nan_to_num((np.array(ends[0]) - np.array(ends[1])) / (2 * _NEAR), posinf=1e8, neginf=-1e8)
+            values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+            values = np.clip(np.abs(values), 0.25, 1e8)
+            move = vectors @ (vectors.T @ slope / values)
+            move = move * min(1.0, _STRIDE / max(np.max(np.abs(move)), 1e-30))
+            tried = x - np.array([0.0, 1.0, 0.5, 0.2, 0.05])[:, None] * move
+            x = tried[np.argmin([about(place, given)[0] for place in tried])]
+        near = x + vectors @ (seeded_rng(seed).standard_normal(x.size) / np.sqrt(values))
+        return near if np.isfinite(about(near, given)[0]) else x, (vectors / values) @ vectors.T
 
     def _stepped(self, state: Any, given: Any) -> Any:
         _, sample = self._kernels

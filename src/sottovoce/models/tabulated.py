@@ -151,7 +151,8 @@ def _joint(u: Any, table: Table, n: int, noise: IntegerNoise, plan: Plan) -> Any
 
 @_joint.defjvp
 def _joint_jvp(n: int, noise: IntegerNoise, plan: Plan, given: Any, change: Any) -> Any:
-    value, slopes = _joint_and_slopes(*given, n, noise, plan)
+    u, table = given
+    value, slopes = _joint_and_slopes(u, table, n, noise, plan)
     return value, jnp.sum(slopes * change[0])
 
 
