@@ -30,7 +30,7 @@ _FIRST = 8
 """Bytes of U that are drawn at once."""
 _GUARD = 40
 """Bits of precision beyond those of U at first: what sums of a million records lose, and some."""
-_MANY = 1024
+_MANY = 256
 """Draws of one law from which on it pays to make a table of it first."""
 
 
