@@ -158,8 +158,8 @@ class Key:
 
 
 def _there(number: Any) -> Any:
-    """Say whether a number is there: false, or null, where it is missing."""
-    return ~number.isnan() if number.type().is_floating() else number.notnull()
+    """Say whether a number is there; to some engines null is no NaN, to others it may be one."""
+    return number.notnull() & ~number.isnan() if number.type().is_floating() else number.notnull()
 
 
 def _few(number: Any, low: float, high: float, filler: float | None) -> Key | None:
