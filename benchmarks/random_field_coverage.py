@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 import zlib
+from collections.abc import Sequence
 from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,18 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
 
 NAMES = "abcdef"
+HEADS = (
+    "field",
+    "n",
+    "epsilon",
+    "noise",
+    "fits",
+    "effects",
+    "queries",
+    "effects_at_their_word",
+    "queries_at_their_word",
+    "agreed",
+)
 
 
 def _field(sizes: tuple[int, ...], cliques: tuple[str, ...], closed: bool = True) -> MarkovRandomField:
@@ -78,7 +91,20 @@ def one(job: tuple[str, int, float, str, int]) -> tuple[Any, ...]:
     return (*job, *found, agreed)
 
 
-def main() -> None:
+def main(quick: bool = False) -> None:
+    """Show a few cells."""
+    from benchmarks.timing import show
+
+    cells = [(name, n, *noise) for name, n, noise in itertools.product(FIELDS, SIZES, NOISES)]
+    rows = run(cells[:2] if quick else cells, 2 if quick else 10, processes=2)
+    table = [
+        [*map(str, cell), str(len(found)), *(f"{v:.3f}" for v in np.mean(found, axis=0))]
+        for cell, found in sorted(rows.items())
+    ]
+    show("Intervals of random fields", list(HEADS), table)
+
+
+def command() -> None:
     """Print the table as it fills."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=40)
@@ -87,30 +113,37 @@ def main() -> None:
     parser.add_argument("--output", default=None)
     asked = parser.parse_args()
     cells = [(name, n, *noise) for name, n, noise in itertools.product(FIELDS, SIZES, NOISES)]
-    jobs = [(*cell, seed) for seed in range(asked.repeats) for cell in cells]
-    begun = time.monotonic()
-    rows: dict[tuple[Any, ...], list[Any]] = {}
-    with Pool(asked.processes) as pool:
-        for i, row in enumerate(pool.imap_unordered(one, jobs, chunksize=1)):
-            rows.setdefault(row[:4], []).append(row[5:])
-            late = time.monotonic() - begun > asked.seconds
-            if asked.output and (late or i % 100 == 99 or i == len(jobs) - 1):
-                with Path(asked.output).open("w", newline="", encoding="utf-8") as file:
-                    _write(file, rows)
-            if late:
-                pool.terminate()
-                break
+    rows = run(cells, asked.repeats, asked.processes, asked.seconds, asked.output)
     if not asked.output:
         _write(sys.stdout, rows)
 
 
+def run(
+    cells: Sequence[tuple[Any, ...]], repeats: int, processes: int, seconds: float = 1e9, output: str | None = None
+) -> dict[tuple[Any, ...], list[Any]]:
+    """Return what was found in each cell, written down as it comes."""
+    jobs = [(*cell, seed) for seed in range(repeats) for cell in cells]
+    begun = time.monotonic()
+    rows: dict[tuple[Any, ...], list[Any]] = {}
+    with Pool(processes) as pool:
+        for i, row in enumerate(pool.imap_unordered(one, jobs, chunksize=1)):
+            rows.setdefault(row[:4], []).append(row[5:])
+            late = time.monotonic() - begun > seconds
+            if output and (late or i % 100 == 99 or i == len(jobs) - 1):
+                with Path(output).open("w", newline="", encoding="utf-8") as file:
+                    _write(file, rows)
+            if late:
+                pool.terminate()
+                break
+    return rows
+
+
 def _write(file: Any, rows: dict[tuple[Any, ...], list[Any]]) -> None:
     out = csv.writer(file)
-    heads = ("effects", "queries", "effects_at_their_word", "queries_at_their_word", "agreed")
-    out.writerow(("field", "n", "epsilon", "noise", "fits", *heads))
+    out.writerow(HEADS)
     for cell, found in sorted(rows.items()):
         out.writerow((*cell, len(found), *(f"{v:.3f}" for v in np.mean(found, axis=0))))
 
 
 if __name__ == "__main__":
-    main()
+    command()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.regression.residuals import Family, Line
+from sottovoce.regression.residuals import Classes, Family, Line
 
 __all__ = ["CLASSES", "LINES", "Rule"]
 
@@ -56,7 +56,7 @@ class Rule:
         """
         line, told = isinstance(family, Line), n * mu / math.sqrt(dimension)
         known = told / dimension * (7 if line else 1)
-        full = not line and family.width == 1 and known >= self.full
+        full = isinstance(family, Classes) and family.width == 1 and known >= self.full
         looks, unbiased = (12, 0) if line else (8, 4) if known < 10 else (16, 8) if known < 60 else (24, 18)
         return {
             "prior_precision": self.prior / 10 if full else self.prior,
