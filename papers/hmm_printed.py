@@ -242,5 +242,12 @@ def _sizes(scores: Any) -> str:
     told = []
     for log in dict.fromkeys(key[0] for key in scores):
         sizes = LOGS[log].counts()[0].sum(axis=-1)
-        told.append(f"{log}: {sizes.sum():,} events, a median of {np.median(sizes):.0f} a cell")
-    return "The thesis has a median of 972 events a cell in Iraq and 58 in Afghanistan. Here " + "; ".join(told) + "."
+        splits = len(next(iter(scores[log, HIDDEN, "none"].values())))
+        told.append(
+            f"{log}: {sizes.sum():,} events, a median of {np.median(sizes):.0f} a cell, splits scored: {splits}"
+        )
+    return (
+        "The thesis has a median of 972 events a cell in Iraq and 58 in Afghanistan, and ten splits. Here "
+        + "; ".join(told)
+        + "."
+    )
