@@ -106,6 +106,47 @@ class TestALedgerWithACheckpoint:
         with pytest.raises(LedgerCorrupt, match=said):
             Ledger(url)
 
+    @pytest.mark.parametrize("place", [0, -7, 9])
+    def test_a_second_budget_forged_before_it_is_not_charged(
+        self, ledger: Ledger, long: Budget, intruder_of: Callable[[], Intruder], url: str, place: int
+    ) -> None:
+        """Sealed by its own hash, and found by the name of the data before the true one, which was opened later."""
+        late = ledger.open_budget("late", RenyiDP(2, 1.0), n=9, schema={})
+        ask(ledger, late, 10)
+        assert ledger.leave_checkpoint().count > late.id > long.id
+        with intruder_of().engine.connect() as connection:
+            rows = {row.sequence: row for row in connection.execute(sa.text(f"SELECT * FROM {EVENTS}"))}
+        content = json.loads(rows[late.id].body)
+        for name in ("sequence", "kind", "budget", "entry", "key", "spent"):
+            del content[name]
+        before = Head(place - 1, rows[place - 1].hash if place > 1 else "")
+        forged = next_event(before, "open", content, budget=place, key="late", spent="0")
+        intruder_of().run(f"DELETE FROM {EVENTS} WHERE sequence = {place}")
+        names = ", ".join(f":{name}" for name in forged._fields)
+        intruder_of().run(f"INSERT INTO {EVENTS} VALUES ({names})", **forged._asdict())
+
+        def open_and_ask() -> None:
+            with Ledger(url) as quick:
+                quick.reserve(quick.budget("late"), QUIET, {"mechanism": "noise"})
+
+        with pytest.raises(LedgerCorrupt, match=f"event {place} opens a budget of 'late', and was forged|event 1 is"):
+            open_and_ask()
+
+    def test_the_last_note_of_another_ledger_is_compared(
+        self, ledger: Ledger, intruder_of: Callable[[], Intruder], url: str
+    ) -> None:
+        ledger.note("other", Head(7, digest("seven")))
+        ledger.note("other", Head(8, digest("eight")))
+        ledger.note("third", Head(1, digest("one")))
+        ledger.leave_checkpoint()
+        with Ledger(url) as quick:
+            assert quick.opened[0].count == 31
+            assert quick.noted("other").count == 8
+        forged = f"UPDATE {EVENTS} SET body = replace(body, :true, :false) WHERE sequence = 30"
+        intruder_of().run(forged, true='"count":8', false='"count":7')
+        with pytest.raises(LedgerCorrupt, match="event 30 was altered"):
+            Ledger(url)
+
     def test_a_total_that_was_moved_out_of_sight_is_found(self, intruder_of: Callable[[], Intruder], url: str) -> None:
         """The last event of a budget that nobody asked since lies before the checkpoint: its total is compared."""
         with Ledger(url) as ledger:

@@ -26,7 +26,7 @@ __all__ = ["WORTHWHILE", "Checkpoints", "folder", "head_of"]
 WORTHWHILE = 10_000
 """How many events must have been verified for a checkpoint to be worth its while: fewer take less than a second."""
 
-_VERSION = 1
+_VERSION = 2
 _SECRET = 32
 _log = logging.getLogger(__name__)
 

@@ -366,8 +366,11 @@ class Ledger:
         self._group.run(change)
 
     def _remember(self, budget: Budget) -> Budget:
+        # What was verified at opening counts, and not what the database says since.
+        if budget.id not in self._known and budget.id <= self._opened.count:
+            raise LedgerCorrupt(f"event {budget.id} opens a budget of {budget.dataset!r}, and was forged")
         known = self._known.setdefault(budget.id, budget)
-        if known != budget:  # what was verified at opening counts, and not what the database says since
+        if known != budget:
             raise LedgerCorrupt(f"event {budget.id}, which opened the budget of {known.dataset!r}, was altered")
         return known
 

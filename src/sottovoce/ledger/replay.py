@@ -44,11 +44,12 @@ class Replay:
         self.owed: tuple[str, int, int] | None = None
         """What the next event must be, where a part was charged or refunded: its kind, entry and budget."""
         self.leaned_on: dict[int, Event] = {}
-        """The events that later ones lean on: each that opened a budget, and those of each entry that is pending."""
+        """The events that later ones lean on: each that opened a budget, those of each entry that is pending,
+        and the last note of each other ledger."""
         self.forget = forget
         self._guards: dict[int, str] = {}
         self._keys: dict[tuple[int, str], int] = {}
-        self._noted: dict[str | None, int] = {}
+        self._notes: dict[str | None, int] = {}
 
     def state(self) -> dict[str, Any]:
         """Return all that the events to come lean on, in plain values."""
@@ -58,7 +59,6 @@ class Replay:
             "layout": self.layout,
             "events": [list(event) for event in self.leaned_on.values()],
             "spent": {str(budget): str(total) for budget, total in self.spent.items()},
-            "noted": self._noted,
         }
 
     @classmethod
@@ -75,8 +75,10 @@ class Replay:
                     replay._enter(event, content, replay.budgets[int(event.budget or 0)])
                 case "charge":
                     replay._charge_whole(event, content)
+                case "note":
+                    replay._notes[event.key] = event.sequence
         replay.head = Head(*state["head"])
-        replay.version, replay.layout, replay._noted = state["version"], state["layout"], dict(state["noted"])
+        replay.version, replay.layout = state["version"], state["layout"]
         replay.spent = {int(budget): Fraction(total) for budget, total in state["spent"].items()}
         replay.owed = None
         return replay
@@ -100,14 +102,20 @@ class Replay:
                 case "charge" | "refund":
                     self._whole(event, content)
                 case "note":
-                    _require(content["count"] > self._noted.get(event.key, 0), "another ledger only grows too")
-                    self._noted[event.key] = content["count"]
+                    self._note(event, content)
                 case _:
                     raise _BrokenRuleError(f"there is no event of kind {event.kind!r}")
         except (SottovoceError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
             raise LedgerCorrupt(f"event {event.sequence} ({event.kind}) breaks the rules: {said}") from None
         self.head = Head(event.sequence, event.hash)
+
+    def _note(self, event: Event, content: dict[str, Any]) -> None:
+        earlier = self._notes.get(event.key)
+        before = 0 if earlier is None else json.loads(self.leaned_on.pop(earlier).body)["count"]
+        _require(content["count"] > before, "another ledger only grows too")
+        self._notes[event.key] = event.sequence
+        self.leaned_on[event.sequence] = event
 
     def _schema(self, event: Event, content: dict[str, Any]) -> None:
         _require((event.kind == "create") == (event.sequence == 1), "a ledger is created once, first of all")

@@ -37,6 +37,8 @@ def replay_since(transaction: Transaction, anchors: Iterable[Head], state: Mappi
         _check_mark(transaction)
     replay = Replay.resumed(state)
     _check_noted(transaction, replay.head)
+    if (first := transaction.row("SELECT min(sequence) FROM sottovoce_events")[0]) < 1:
+        raise LedgerCorrupt(f"event {first} lies before the first")
     for event in replay.leaned_on.values():
         if transaction.event("WHERE sequence = ?", event.sequence) != event:
             raise LedgerCorrupt(f"event {event.sequence} is not what it was at the checkpoint")
