@@ -75,6 +75,19 @@ def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:
     assert "residuals" not in curator.regress("smoker ~ age", spend=0.1).summary()
 
 
+def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
+    answer = curator.regress("visits ~ age", spend=0.5)
+    assert 1 <= answer.posterior.cut < 12  # of the public bound of 12
+    assert f"counts cut at {answer.posterior.cut:g}, which shifts every coefficient" in answer.summary()
+    assert Regression.from_json(answer.to_json()).summary().splitlines()[-1].startswith("counts cut at")
+
+
+def test_a_multinomial_regression_says_what_each_value_is_set_against(curator) -> None:
+    answer = curator.regress("state ~ age", family="multinomial", spend=0.3)
+    assert "each beside state = 'well'; 95% intervals" in answer.summary()
+    assert "beside" not in curator.regress("smoker ~ age", spend=0.1).summary()
+
+
 def test_json_and_back_contrasts_arviz_and_plots(curator, tmp_path: Path) -> None:
     answer = curator.regress("smoker ~ age + ward + sex", spend=0.3)
     again = Regression.from_json(answer.to_json())

@@ -68,6 +68,11 @@ def release(patients: Path, *more: str) -> Ended:
     )
 
 
+def test_plan_refuses_a_number_of_records_below_zero() -> None:
+    answer = run("plan", *BETA, "--n", "-3", "--target", "approx:1,1e-6")
+    assert answer.returncode == 2 and "n must be a whole number >= 0. Got -3" in answer.stderr
+
+
 def test_plan_needs_no_data_and_prints_the_worked_calibration() -> None:
     answer = run("plan", *BETA, "--n", "100", "--target", "renyi:15,0.1", "--json")
     assert answer.returncode == 0, answer.stderr

@@ -45,6 +45,11 @@ def test_a_prior_that_outweighs_the_data_is_said() -> None:
     assert "the prior outweighs the data" in choice.cautions[0]
 
 
+def test_answers_lie_no_more_than_the_whole_way_to_the_prior() -> None:
+    (choice,) = choices(BetaBernoulli(6, 12), 100, PureDP(1e-9), 0.3, ["tempered"])
+    assert "lie at, or beyond, what was believed before" in choice.cautions[0] and "%" not in choice.cautions[0]
+
+
 @pytest.mark.parametrize(
     ("target", "n", "said"),
     [

@@ -142,6 +142,10 @@ def mistakes() -> list[tuple[Any, str]]:
     def silent(p: Any) -> None:
         del p
 
+    def word(p: Any) -> Any:
+        del p
+        return "half and half"
+
     def law(p: Any) -> Any:
         return dist.Normal(p, 1.0)
 
@@ -151,6 +155,7 @@ def mistakes() -> list[tuple[Any, str]]:
         (nothing, "NaN"),
         (below, "below zero"),
         (silent, "yields nothing"),
+        (word, "yields a str that is no array of numbers"),
         (law, "one column of numbers"),
     ]
 

@@ -155,8 +155,12 @@ class Regression:
         paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
         entry = "" if self.entry is None else f", entry {self.entry}"
         which = f"positive where {self.question.modelled} is likelier; " if self.question.modelled else ""
-        if self.posterior.cut is not None:
-            which += f"residuals cut at ±{self.posterior.cut:.3g}, which shifts the intercept if they are skewed; "
+        which += f"each beside {self.question.reference}; " if self.question.reference else ""
+        cut = self.posterior.cut
+        if cut is not None and isinstance(self.question.model, LinearFamily):
+            which += f"residuals cut at ±{cut:.3g}, which shifts the intercept if they are skewed; "
+        elif cut is not None:
+            which += f"counts cut at {cut:g}, which shifts every coefficient if they vary more than a Poisson's; "
         return f"{which}{self.level:.0%} intervals, privacy noise included{paid}{entry}"
 
     def __repr__(self) -> str:

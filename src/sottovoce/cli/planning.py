@@ -14,6 +14,7 @@ from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choi
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.mechanisms.needed import Needed, shares_needed
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
 
@@ -51,6 +52,7 @@ def plan(
     """Compare the mechanisms that keep a promise, or say what an accuracy costs. Needs no data and spends nothing."""
     given = read_spec(spec)
     count, whole = n if n is not None else given.get("n"), budget or given.get("budget") or "approx:1,1e-6"
+    count = None if count is None else whole_number("n", count)
     known = facts_of(facts or given.get("facts"))
     if question is not None:
         from sottovoce.cli.planning_questions import plan_question  # noqa: PLC0415 - needs the data extra

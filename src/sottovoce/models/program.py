@@ -206,7 +206,13 @@ def _table(given: Any, seen: Observed, who: str) -> Any:
                 "probabilities of the cells instead (sottovoce.models.masses)"
             )
         given = masses(given, np.array(axes[0].marks))
-    table = jnp.asarray(given)
+    try:
+        table = jnp.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(
+            f"{who} yields a {type(given).__name__} that is no array of numbers; return the probabilities of its "
+            f"{seen.size} cells, or a distribution ({str(error).splitlines()[0]})"
+        ) from None
     if table.size != seen.size or (table.ndim > 1 and seen.cells is not None and table.shape != seen.cells.shape):
         wanted = f"{seen.size} cells"
         if seen.cells is not None and len(seen.cells.shape) > 1:

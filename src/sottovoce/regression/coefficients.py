@@ -35,7 +35,8 @@ class Coefficients:
     plain_sd
         The standard deviations that would be left without noise.
     cut
-        Where a linear regression's last look cut residuals, in the units of the response; None where it cut none.
+        Where the last look cut residuals of a linear regression, in the units of the response, or the counts of a
+        Poisson one; None where it cut none.
 
     Examples
     --------

@@ -219,6 +219,12 @@ class Formula:
         two = isinstance(self.response, Category) and self.model.outputs == 1
         return f"{self.parsed.response} = {self.response.categories[1]!r}" if two else ""  # type: ignore[attr-defined]
 
+    @property
+    def reference(self) -> str:
+        """Which of several values the others are set against, where there are more than two; else nothing."""
+        many = self.model.outputs > 1
+        return f"{self.parsed.response} = {self.response.categories[0]!r}" if many else ""  # type: ignore[attr-defined]
+
     def describe(self) -> str:
         """Return the regression in one line."""
         return f"{self.family} regression {self.text.strip()}" + ("" if self.where is None else f" where {self.where}")
