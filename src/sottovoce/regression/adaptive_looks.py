@@ -267,7 +267,7 @@ class AdaptiveLooks(Mechanism):
         family, cut = system.model, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
             cut = last.look.cap * family.scale.half
-        elif isinstance(family, PoissonFamily) and 0 < last.look.cap < family.response.high:
+        elif isinstance(family, PoissonFamily) and 0 < last.look.cap < family.response.high:  # type: ignore[attr-defined]
             cut = float(last.look.cap)
         return Coefficients.from_belief(system, found, left, cut)
 
