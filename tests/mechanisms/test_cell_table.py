@@ -103,3 +103,11 @@ def test_many_shares_add_up_to_one_and_follow_their_law() -> None:
     floored = samples(DirichletLaw((Fraction(3), Fraction(5)), Fraction(1, 4)), 5000, secure_rng())
     assert floored.min() >= 0.25
     assert np.allclose(floored.sum(axis=1), 1)
+
+
+def test_what_is_left_of_one_near_one_is_that_of_the_very_cell():
+    cells = UnitCells()
+    x = np.array([0.9999995592483861, 1 - 2.0**-30 / 3, 0.76, 0.51, 0.3, 1e-9])
+    exact = [float(1 - cells.middle(cells.index(Fraction(one)))) for one in x.tolist()]
+    assert cells.complement(x).tolist() == exact
+    assert (1 - cells.round(x)).tolist() != exact

@@ -37,6 +37,14 @@ def test_no_worse_than_repeat_and_select_and_equal_to_it_on_its_own_orders(law, 
     assert ours[late] == pytest.approx(theirs[late], rel=0.01)
 
 
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("above", [2.0**-52, 1e-13, 1e-12, 1e-11, 1e-9])
+def test_a_mean_hardly_above_one_has_a_law(law, above):
+    tries = Tries(1 + above, law)
+    assert 0 < 1 - tries.gamma <= 3 * above
+    assert tries.log_mean == pytest.approx(above, rel=0.3)
+
+
 def outcomes(one, tries, most=2000):
     """Return the law of the best of K draws from a law over ranked outcomes, by brute force over K."""
     below = np.concatenate([[0.0], np.cumsum(one)])

@@ -89,8 +89,8 @@ class CellTable:
         """Return the middles of the cells of so many draws, and one less each."""
         words = np.frombuffer(source.bytes(8 * count), dtype=">u8").astype(np.uint64)
         x, sure = self._found(words)
-        middles = np.where(sure, self._cells.round(np.where(sure, x, 0.5)), 0.0)
-        complements = 1 - middles
+        x = np.where(sure, x, 0.5)
+        middles, complements = self._cells.round(x), self._cells.complement(x)
         for i in np.flatnonzero(~sure).tolist():
             k = find_cell(self._function, self._cells, LazyUniform(source, int(words[i])))
             middles[i], complements[i] = self._cells.value(k), nearest_double(1 - self._cells.middle(k))

@@ -62,6 +62,10 @@ class Cells(ABC):
         flat = [self.value(self.index(Fraction(x))) for x in np.ravel(values).tolist()]
         return np.reshape(np.array(flat, dtype=np.float64), np.shape(values))
 
+    def complement(self, values: Floats) -> Floats:
+        """Return the doubles nearest to one less the middle of the cell at each of many doubles."""
+        return np.asarray(1 - self.round(values))
+
 
 def exact(edge: Dyadic) -> Fraction:
     """Return a dyadic number as a fraction."""
@@ -214,6 +218,12 @@ class UnitCells(Cells):
         x, y = self._sides(values)
         below = self._lower.round(y)
         return np.where(x < 0.5, below, np.minimum(1 - below, 1 - 2.0**-53))
+
+    def complement(self, values: Floats) -> Floats:
+        """Return one less the middle: near one the middle is no double, and what is left of one is."""
+        x, y = self._sides(values)
+        below = self._lower.round(y)
+        return np.where(x < 0.5, 1 - below, below)
 
     @staticmethod
     def _sides(values: Floats) -> tuple[Floats, Floats]:

@@ -30,6 +30,8 @@ TRIES = {"logarithmic": 0.0, "geometric": 1.0}
 """The laws of the number of tries, by name: η."""
 _ORDERS = 1 + np.exp(np.linspace(-9.0, 16.0, 2001))
 _ROUND_UP = 1 + 1e-12
+_HARDLY = 1e-11
+"""How much above one a mean must be for its root to be sought: below, its first term is the whole."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Tries:
             return 1.0
         if self.law == "geometric":
             return 1 / self.mean
+        if self.mean - 1 < _HARDLY:  # (1/γ − 1)/log(1/γ) = 1 + u/2 + …
+            return math.exp(-2 * (self.mean - 1))
         from scipy import optimize  # noqa: PLC0415 - most commands need none of it
 
         # (1/γ − 1)/log(1/γ) = mean, in u = log(1/γ).
