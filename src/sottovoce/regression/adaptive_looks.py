@@ -43,6 +43,10 @@ _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
 _NEARLY = 1.05
 """Counts are cut at the highest place that is so near to the best: rows have longer tails than imagined ones."""
+_LOST = 0.005
+"""What cutting counts may take from their sum where rates vary between persons as an exponential law does, of up
+to so many records."""
+_USUAL = 20_000
 _LOT = 5000
 _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
@@ -239,9 +243,8 @@ class AdaptiveLooks(Mechanism):
         z = rows @ look.matrix.T
         squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
         v = look.norm**2 / np.maximum(squares, look.norm**2)
-        order = np.argsort(t)
-        ninth = t[order[np.searchsorted(np.cumsum(records[order]), 0.9 * records.sum())]]
-        least, most = max(1, math.ceil(math.exp(min(float(ninth), 5.0)))), int(self.system.response.high)  # type: ignore[attr-defined]
+        most = int(self.system.response.high)  # type: ignore[attr-defined]
+        least = _least_cap(np.exp(np.minimum(t, 5.0)), records, self.n)
         found = {}
         for cap in range(min(least, most), min(4 * least + 2, most, MOST_COUNTED) + 1):
             tried = replace(look, cap=cap)
@@ -363,6 +366,17 @@ class _Counted(Looks):
         if not isinstance(seen, Statistics) or (self.n is not None and seen.n != self.n):
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
         return seen
+
+
+def _least_cap(means: Floats, records: Floats, n: int | None) -> int:
+    """Return where cutting hardly matters, of counts that vary more than a Poisson law's: up to a geometric one's.
+
+    The mean of cut counts is that of a Poisson law; counts of hospitals vary more. A geometric law of mean m leaves
+    m·(m/(1 + m))^K of itself above K, a Poisson law less. The more records, the less may be lost beside the width.
+    """
+    lost = _LOST * min(1.0, math.sqrt(_USUAL / (n or _USUAL))) * float(records @ means)
+    caps = range(1, MOST_COUNTED)
+    return next((cap for cap in caps if records @ (means * (means / (1 + means)) ** cap) <= lost), MOST_COUNTED)
 
 
 def _own(glance: Glance) -> Glance | None:
