@@ -42,7 +42,7 @@ _REUSED = (
 
 def find_budget(transaction: Transaction, dataset: str) -> Budget | None:
     """Return the budget of a data set, if it has one."""
-    event = transaction.event("WHERE key = ? AND kind = 'open'", dataset)
+    event = transaction.event("WHERE key = ? AND kind = 'open' ORDER BY sequence LIMIT 1", dataset)
     return None if event is None else opened_budget(event, _sealed(transaction, event))
 
 
