@@ -25,8 +25,8 @@ class Document:
     entries: tuple[Entry, ...]
 
 
-_HMM = ("hmm", "hmm-fires")
-_LOGS = "the war logs are not ours to ship: the same models on two bundled public event logs"
+_HMM = ("hmm-printed", "hmm", "hmm-fires")
+_LOGS = "the war logs are not ours to ship: as printed on made-up logs of their size, and on two public logs"
 
 THESIS = Document(
     "J. Geumlek, *Sampling from distributions under differential privacy notions* (thesis, 2020)",
