@@ -250,4 +250,10 @@ def _sizes(scores: Any) -> str:
         "The thesis has a median of 972 events a cell in Iraq and 58 in Afghanistan, and ten splits. Here "
         + "; ".join(told)
         + "."
+        + _left_out(scores)
     )
+
+
+def _left_out(scores: Any) -> str:
+    missing = [log for log in LOGS if (log, HIDDEN, "none") not in scores]
+    return f" Held-out likelihoods of this table leave out {', '.join(missing)}." if missing else ""
