@@ -30,6 +30,8 @@ TRIES = {"logarithmic": 0.0, "geometric": 1.0}
 """The laws of the number of tries, by name: η."""
 _ORDERS = 1 + np.exp(np.linspace(-9.0, 16.0, 2001))
 _ROUND_UP = 1 + 1e-12
+_LIFT = 1 + 1e-9
+"""More than rounding, and the terms of a series that are left out, can take from log E[K]."""
 _HARDLY = 1e-11
 """How much above one a mean must be for its root to be sought: below, its first term is the whole."""
 
@@ -76,11 +78,11 @@ class Tries:
 
     @cached_property
     def log_mean(self) -> float:
-        """Log E[K] of the law with this very γ; `mean` is what it was made for, to the last digits but a few."""
+        """Log E[K] of the law with this very γ, rounded up; `mean` is what it was made for, but for its last digits."""
         u = -math.log(self.gamma)
         if self.law == "geometric" or not u:
-            return u
-        return math.log1p(u / 2 + u * u / 6) if u < 1e-5 else math.log(math.expm1(u) / u)
+            return u * _LIFT
+        return (math.log1p(u / 2 + u * u / 6) if u < 1e-5 else math.log(math.expm1(u) / u)) * _LIFT
 
     def probability(self, k: Floats) -> Floats:
         """Return P(K = k)."""

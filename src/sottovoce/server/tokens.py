@@ -230,7 +230,10 @@ class Tokens:
 
     def _local_row(self, identity: str) -> _Row | None:
         try:
-            connection = self._idle.pop() if self._idle else self._connected()
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # none is idle, or another thread was quicker
+                connection = self._connected()
             row = connection.execute(_ONE, (identity,)).fetchone()
         except sqlite3.Error as error:
             place = self._engine.url.render_as_string(hide_password=True)
