@@ -184,11 +184,11 @@ def test_a_label_that_is_none_of_the_classes_counts_as_the_first_in_order(kind, 
     X = seeded_rng(5).uniform(-0.5, 0.5, (30, 2))
     model = kind(**PUBLIC, classes=classes)
     known = [classes[k % len(classes)] for k in range(30)]
-    fits = [model.fit(X, known[:-1] + [odd]).coef_ for odd in ("no", 0, "No", None)]
+    fits = [model.fit(X, [*known[:-1], odd]).coef_ for odd in ("no", 0, "No", None)]
     for fit in fits[1:]:
         np.testing.assert_array_equal(fit, fits[0])
     assert model.classes_[0] == "no"
-    assert not np.array_equal(model.fit(X, known[:-1] + ["yes"]).coef_, fits[0])
+    assert not np.array_equal(model.fit(X, [*known[:-1], "yes"]).coef_, fits[0])
 
 
 def test_the_same_table_in_any_container_is_read_alike():

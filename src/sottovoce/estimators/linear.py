@@ -152,8 +152,8 @@ class _ProbabilisticClassifier(_PrivateClassifier):
 class LogisticRegression(_ProbabilisticClassifier):
     """Private logistic regression of two classes, or of more (a softmax).
 
-    Parameters are those of `PrivateGLM`, and `classes`, the classes; a label that is none of them, however it came
-    about, counts as ``classes_[0]``, for to say so would tell of a record. Fitted: `coef_`, `intercept_` (the posterior's
+    Parameters are those of `PrivateGLM`, and `classes`, the classes; a label that is none of them counts as
+    ``classes_[0]``, for to say so would tell of a record. Fitted: `coef_`, `intercept_` (the posterior's
     mean), `samples_` (one row a sample, the intercept last; of more than two classes one such row for each),
     `profile_`, `release_`, `classes_`. Probabilities are averaged over the samples.
 
