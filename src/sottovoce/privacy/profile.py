@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
 from sottovoce.privacy.plain import json_object
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.promise import Promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
 
