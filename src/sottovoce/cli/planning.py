@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.cli.console import AsJson, console, emit, escape, exit_code, number, table
 from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.mechanisms.needed import Needed, shares_needed
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.systems.naming import SYSTEMS
@@ -43,6 +43,10 @@ def plan(
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
+    within: Annotated[
+        float | None, typer.Option(help="Of a regression: how near its chain must be, beside the prior's own length.")
+    ] = None,
+    prior_precision: Annotated[float, typer.Option(help="With --within: the prior's precision.")] = 1.0,
     spec: Annotated[
         Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
     ] = None,
@@ -70,6 +74,11 @@ def plan(
         _say_needed(shares_needed(model, count, parse_promise(whole), width, imagined, names), whole, as_json=as_json)
         return
     promise = parse_promise(str(promise_text))
+    if within is not None:
+        from sottovoce.cli.planning_chains import plan_chain  # noqa: PLC0415 - needs the regression extra
+
+        plan_chain(model, count, promise, within, prior_precision, as_json=as_json)
+        return
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra
@@ -78,10 +87,18 @@ def plan(
     if as_json:
         told = {"system": model.to_dict(), "n": count, "target": promise.to_dict(), "mean": imagined}
         emit(told | {"choices": [c.to_dict() for c in found], "cautions": list(cautions(promise, count))})
+        _leave(found)
         return
     _print(found, model, count, promise)
     if plot is not None:
         console.print(f"\ncurves written to {plot}")
+    _leave(found)
+
+
+def _leave(found: list[Choice]) -> None:
+    """Leave with the code of a promise out of reach, where no mechanism keeps it."""
+    if all(choice.mechanism is None for choice in found):
+        raise typer.Exit(exit_code(PromiseUnreachable()))
 
 
 def _means(text: str) -> list[float]:
