@@ -324,7 +324,7 @@ def test_plan_finds_a_chain_that_is_proven_near(tmp_path: Path) -> None:
     facts = tmp_path / "f.toml"
     facts.write_text('[ill]\nkind = "flag"\n' + "".join(f'[{c}]\nkind = "number"\nlow = 0\nhigh = 1\n' for c in "ab"))
     asked = ("plan", "--system", "regression:features=a/b,label=ill", "--facts", facts, "--n", 100)
-    promise = ("--target", "gaussian:0.2", "--prior-precision", 1)
+    promise = ("--target", "gaussian:0.2", "--precision", 1)
     told = json.loads(run(*asked, *promise, "--within", 0.5, "--json").stdout)
     assert told["within"] <= 0.5
     assert told["distance"] == pytest.approx(told["within"] * math.sqrt(3))  # two slopes and an intercept
