@@ -389,43 +389,12 @@ class Curator(PaidVerbs, RowsOfPersons):
         made = self.draft(mechanism, column, **options)
         return (self.record(made) if isinstance(made, Draft) else made).release
 
-    def draft(
-        self,
-        mechanism: Mechanism,
-        column: str | Sequence[str] | None = None,
-        *,
-        where: str | None = None,
-        missing: Any = None,
-        draws: int = 1,
-        rng: np.random.Generator | None = None,
-        idempotency_key: str | None = None,
-        accept_unproven: bool = False,
-        purpose: str | None = None,
-        part: Budget | None = None,
-        about: Mapping[str, Any] | None = None,
-        then: Callable[[Release], Release] | None = None,
-        who: str | None = None,
-    ) -> Draft | Answer:
+    def draft(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Draft | Answer:
         """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
 
-        Returns the answer at once where the request was answered before under its key. The parameters are those of
-        `release`, and:
-
-        Parameters
-        ----------
-        part
-            The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
-        about
-            More of the question, in plain values, to be recorded with it.
-        then
-            What is done to the release before it is recorded and answered, a function of the release alone:
-            post-processing, free of cost. Only its outcome is kept.
-        who
-            Who asks; the curator's own `who` unless given.
+        Returns the answer at once where the request was answered before under its key. The options are those of
+        `reserve`.
         """
-        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
-        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
-        options |= {"purpose": purpose, "part": part, "about": about, "then": then, "who": who}
         paid = self.reserve(mechanism, column, **options)
         if isinstance(paid, Answer):
             return paid
@@ -451,7 +420,19 @@ class Curator(PaidVerbs, RowsOfPersons):
     ) -> Paid | Answer:
         """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
 
-        Follow it with `make` and `record`, or with `give_up`.
+        Follow it with `make` and `record`, or with `give_up`. The parameters are those of `release`, and:
+
+        Parameters
+        ----------
+        part
+            The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
+        about
+            More of the question, in plain values, to be recorded with it.
+        then
+            What is done to the release before it is recorded and answered, a function of the release alone:
+            post-processing, free of cost. Only its outcome is kept.
+        who
+            Who asks; the curator's own `who` unless given.
         """
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
         missing = self._missing(column) if missing is None and column != self.person else missing
