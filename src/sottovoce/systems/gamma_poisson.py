@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
 from sottovoce.facts import Column, Count
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, log_up, real, shown, whole
+from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, log_up, whole
 from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.readings import ClippedSum, Statistics
-from sottovoce.readings.base import checked_n
-from sottovoce.systems.asking import RATE, Setting
-from sottovoce.systems.conjugate import Conjugate, check_weights
+from sottovoce.systems.conjugate import check_weights
 from sottovoce.systems.distributions import Gamma
-from sottovoce.systems.distributions.base import positive
-from sottovoce.systems.distributions.truncated import Truncated
-from sottovoce.systems.laws import GammaLaw, exact_total, tempered_power
+from sottovoce.systems.gamma_rate import GammaRate
+from sottovoce.systems.laws import GammaLaw, exact_total
 from sottovoce.systems.normal_mean import clipped_normal_characteristic
 
-__all__ = ["GammaPoisson", "log_rate_prior", "log_rate_span", "positive_interval"]
+__all__ = ["GammaPoisson"]
 
 _MANY = 2.0**14
 """Counts with a mean beyond this are taken for normal ones when a total is read through noise."""
 
 
 @dataclass(frozen=True, eq=False)
-class GammaPoisson(Conjugate):
+class GammaPoisson(GammaRate):
     """A rate θ of events with prior Gamma(shape, rate); each record is a count, clipped to 0..high.
 
     The posterior is Gamma(v·shape + wΣx, v·rate + wn). Neighbours move the shape by at most w·high, and a common rate
@@ -56,14 +51,10 @@ class GammaPoisson(Conjugate):
 
     word: ClassVar[str] = "gamma-poisson"
     title: ClassVar[str] = "a rate of counts (gamma–Poisson)"
-    settings: ClassVar[Mapping[str, Setting]] = {"shape": Setting("Prior shape"), "rate": RATE}
-    shape: float
-    rate: float
     high: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", positive("shape", self.shape))
-        object.__setattr__(self, "rate", positive("rate", self.rate))
+        super().__post_init__()
         object.__setattr__(self, "high", whole("high", self.high, 1, floats=True))
 
     @classmethod
@@ -88,42 +79,16 @@ class GammaPoisson(Conjugate):
         rate = v * self.rate + w * n
         return Gamma(v * self.shape + w * totals, np.broadcast_to(rate, np.shape(totals)))
 
-    def posterior(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> Gamma:
-        """Return Gamma(v·shape + wΣx, v·rate + wn)."""
-        return self.posteriors(statistics.n, float(self.check(statistics).total[0]), data_weight, prior_weight)
-
     def law(self, statistics: Statistics, data_weight: float = 1.0, prior_weight: float = 1.0) -> GammaLaw:
         """Return Gamma(v·shape + wΣx, v·rate + wn) in fractions."""
         w, v = map(Fraction, check_weights(data_weight, prior_weight))
         (total,) = exact_total(self.check(statistics))
         return GammaLaw(v * Fraction(self.shape) + w * total, v * Fraction(self.rate) + w * statistics.n)
 
-    def worst_pairs(
-        self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0
-    ) -> tuple[tuple[Gamma, Gamma], ...]:
-        """Return both orders of the pair: all records 0, or one of them `high`."""
-        if checked_n(n) == 0:
-            return ()
-        none, one = (self.posteriors(n, total, data_weight, prior_weight) for total in (0.0, float(self.high)))
-        return (none, one), (one, none)
-
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         # A smaller shape and a longer step are worse: rounded so, the claim covers the numbers used.
         shape = floor_float(Fraction(prior_weight) * Fraction(self.shape))
         return LikelihoodRatioProfile((GammaShapePairs(shape, ceil_float(Fraction(data_weight) * self.high)),))
-
-    def _with_prior(self, prior: Gamma) -> Self:
-        return replace(self, shape=prior.shape, rate=prior.rate)
-
-    logarithmic: ClassVar[bool] = True
-
-    def log_prior(self, u: Floats) -> Floats:
-        """Return the logarithm of the prior density of u = log θ, up to a constant."""
-        return log_rate_prior(self.shape, self.rate, u)
-
-    def span(self) -> tuple[float, float]:
-        """Return a range of log θ that holds every posterior."""
-        return log_rate_span(self.shape, self.rate, float(self.high))
 
     def clipped_moments(self, u: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the variance of min(x, high) for each log θ."""
@@ -157,46 +122,7 @@ class GammaPoisson(Conjugate):
         chances = np.append(np.exp(log_chances), special.pdtrc(self.high - 1, rate)[:, None], axis=1)
         return chances @ waves
 
-    def check_truncation(self, truncation: Any = None) -> tuple[float, float]:
-        """Return the interval (low, high) of the rate; there is no default."""
-        return positive_interval(truncation)
-
     def log_ratio_range(self, truncation: Any) -> float:
         """Return the range of high·log θ for θ in `truncation` = (low, high) of the rate."""
         low, high = self.check_truncation(truncation)
         return ceil_float(self.high * Fraction(log_up(Fraction(high), Fraction(low))))
-
-    def tempered(self, statistics: Statistics, temperature: float, truncation: Any) -> Truncated:
-        """Return the joint density to the power 1/T, truncated: a truncated Gamma."""
-        plain = self.posterior(statistics)
-        base = Gamma((plain.shape - 1) / temperature + 1, plain.rate / temperature)
-        return Truncated(base, *self.check_truncation(truncation))
-
-    def tempered_law(self, statistics: Statistics, temperature: float, truncation: Any) -> GammaLaw:
-        """Return the truncated Gamma in fractions."""
-        plain, ends = self.law(statistics), map(Fraction, self.check_truncation(truncation))
-        return GammaLaw(tempered_power(plain.shape, temperature), plain.rate / Fraction(temperature), *ends)
-
-
-def positive_interval(value: Any) -> tuple[float, float]:
-    """Return the interval (low, high) of a truncated rate, or raise `InvalidValue`."""
-    try:
-        low, high = (real("an end", end, -np.inf) for end in value)
-    except (TypeError, ValueError):
-        raise InvalidValue(f"the truncation of a rate is a pair (low, high). Got {shown(value)}") from None
-    if not 0 < low < high < np.inf:
-        raise InvalidValue(f"the truncation of a rate needs 0 < low < high. Got {value!r}")
-    return low, high
-
-
-def log_rate_prior(shape: float, rate: float, u: Floats) -> Floats:
-    """Return the logarithm of a Gamma prior's density of u = log θ, up to a constant."""
-    with np.errstate(over="ignore"):
-        return np.asarray(shape * u - rate * np.exp(u))
-
-
-def log_rate_span(shape: float, rate: float, high: float) -> tuple[float, float]:
-    """Return a range of log θ that holds all of the prior, and more than all that records up to `high` can say."""
-    middle, scale = np.log(shape / rate), abs(np.log(high))
-    reach = scale + 60 / min(shape, 1.0)
-    return max(float(min(middle, 0.0) - reach), -690.0), min(float(max(middle, 0.0) + scale + 60), 690.0)
