@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.local import ProfileGraph, SmoothCategorical
-from sottovoce.local.plotting import plot_matrix
+from sottovoce.local import ProfileGraph
 from sottovoce.privacy.errors import InvalidValue
 
 ROWS = {"a": {"x": 0.1, "y": 0.9}, "b": {"y": 0.5, "z": 0.5}, "c": {"x": 1.0}}
@@ -36,7 +35,6 @@ def test_hops_and_parts():
     graph = ProfileGraph({i: [0.5, 0.5] for i in range(6)}, [(0, 1), (1, 2), (2, 3), (0, 3), (4, 5)])
     assert [graph.hops(0, i) for i in range(6)] == [0, 1, 2, 1, np.inf, np.inf]
     assert graph.components == ((0, 1, 2, 3), (4, 5))
-    assert graph.induced([1, 2, 5]).edges == ((1, 2),)
 
 
 def test_every_form_reads_back_the_same_graph():
@@ -101,13 +99,11 @@ def test_bad_labels_are_named():
         ProfileGraph.from_dict({"profiles": ROWS, "edges": "ring"})
 
 
-def test_pictures_show_every_profile_and_probability():
+def test_pictures_show_every_profile():
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
     graph = ProfileGraph(ROWS, [("a", "b"), ("a", "c")])
     ax = graph.plot()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c"]
     assert sum(type(patch).__name__ == "Arc" for patch in ax.patches) == 2
-    ax = plot_matrix(SmoothCategorical.calibrate(graph, 1.0), "a")
-    assert len(ax.texts) == 9
     plt.close("all")

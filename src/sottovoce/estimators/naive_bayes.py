@@ -217,11 +217,6 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         best = np.argmax(self.predict_log_proba(X), axis=1)
         return self.classes_[best]
 
-    def score_records(self, X: Any) -> Floats:
-        """Return log Pr[record] of each row, whatever its class: the log-likelihood of held-out records."""
-        coded = self._coded(X)
-        return np.asarray(special.logsumexp(self.model_.predictive(coded), axis=1))
-
     def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
         """Return the ends (low, high), last, between which Pr[class | record] lies with probability `level`."""
         coded = self._coded(X)

@@ -273,9 +273,3 @@ class ProfileGraph:
             return self.names.index(name)
         except ValueError:
             raise InvalidValue(f"no profile is called {name!r}; known: {some(self.names)}") from None
-
-    def induced(self, names: Iterable[Hashable]) -> ProfileGraph:
-        """Return the graph on some of the profiles, with the edges among them."""
-        keep = [self.names[self.index(name)] for name in names]
-        rows = {name: self.exact[self.index(name)] for name in keep}
-        return ProfileGraph(rows, [e for e in self.edges if set(e) <= set(keep)], self.categories)

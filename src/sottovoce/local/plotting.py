@@ -1,16 +1,14 @@
-"""Pictures of profile graphs and of transition matrices."""
+"""Pictures of profile graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from sottovoce.local.graph import ProfileGraph
-from sottovoce.local.mechanism import ProfileMechanism
 
-__all__ = ["plot_graph", "plot_matrix"]
+__all__ = ["plot_graph"]
 
 
 def plot_graph(graph: ProfileGraph, ax: Any = None) -> Any:
@@ -50,23 +48,4 @@ def plot_graph(graph: ProfileGraph, ax: Any = None) -> Any:
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.legend(title="category", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    return ax
-
-
-def plot_matrix(mechanism: ProfileMechanism, profile: Hashable, ax: Any = None) -> Any:
-    """Draw one profile's transition matrix with its probabilities written in."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra
-
-    matrix = mechanism.matrix(profile)
-    if ax is None:
-        _, ax = plt.subplots(figsize=(1.6 + 0.6 * matrix.shape[1], 1.2 + 0.6 * matrix.shape[0]), layout="constrained")
-    ax.imshow(matrix, cmap="Blues", vmin=0.0, vmax=1.0)
-    for x, y in np.ndindex(matrix.shape):
-        ink = "white" if matrix[x, y] > 0.6 else "0.15"
-        ax.text(y, x, f"{matrix[x, y]:.2f}", ha="center", va="center", color=ink, fontsize=8)
-    ax.set_xticks(range(matrix.shape[1]), [str(c) for c in mechanism.outputs])
-    ax.set_yticks(range(matrix.shape[0]), [str(c) for c in mechanism.graph.categories])
-    ax.set_xlabel("released")
-    ax.set_ylabel("record")
-    ax.set_title(str(profile), fontsize=10)
     return ax
