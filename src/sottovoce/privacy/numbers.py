@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sottovoce.privacy.errors import InvalidValue
 
 __all__ = [
     "Floats",
+    "above_diagonal",
     "any_floats",
     "as_floats",
     "ceil_float",
@@ -227,6 +229,18 @@ def log1pmx(x: Floats) -> Floats:
     for k in range(12, 1, -1):
         series = series * y + (-1.0) ** (k + 1) / k
     return np.where(small, series * y * y, plain)
+
+
+@cache
+def above_diagonal(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the entries above the diagonal: NumPy's `triu_indices`, made once for each size.
+
+    >>> above_diagonal(3)
+    (array([0, 0, 1]), array([1, 2, 2]))
+    """
+    rows, columns = np.triu_indices(size, 1)
+    rows.flags.writeable = columns.flags.writeable = False
+    return rows, columns
 
 
 def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:

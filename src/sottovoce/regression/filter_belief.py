@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.regression.residuals import Family, Line
 
 __all__ = ["Belief", "denoised", "effective", "symmetric"]
@@ -19,7 +19,7 @@ def symmetric(diagonal: Floats, above: Floats) -> Floats:
     [[1.0, 5.0], [5.0, 2.0]]
     """
     found = np.zeros((diagonal.size, diagonal.size))
-    found[np.triu_indices(diagonal.size, 1)] = above / math.sqrt(2)
+    found[above_diagonal(diagonal.size)] = above / math.sqrt(2)
     return found + found.T + np.diag(diagonal)
 
 
