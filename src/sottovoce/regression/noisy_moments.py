@@ -290,10 +290,10 @@ class NoisyMoments(RegressionMechanism):
         values, vectors = np.linalg.eigh(moments.gram)
         H = np.maximum(self.fit.curvature * values, 0.0)
         score = vectors.T @ moments.moment
-        size = self.design.dimension / self.prior_precision
+        size, square = self.design.dimension / self.prior_precision, H * H
         for _ in range(60):
-            C = moments.noise**2 * (1 / moments.balance**2 + self.fit.curvature**2 * size / 2)
-            precision = H * H / (H + C) + self.prior_precision
-            mean = H / (H + C) * score / precision
+            own = H + moments.noise**2 * (1 / moments.balance**2 + self.fit.curvature**2 * size / 2)
+            mean = H * score / (square + own * self.prior_precision)
             size = (size + float(mean @ mean)) / 2
+        precision = square / own + self.prior_precision
         return GaussianPosterior(vectors @ mean, (vectors / precision) @ vectors.T, self.no_intervals)
