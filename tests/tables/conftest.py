@@ -82,6 +82,8 @@ def spark_session() -> Iterator[Any]:
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    gc.collect()
+    gc.freeze()  # what other tests left in memory is not gone through again after each of Spark's
     yield session
     session.stop()
 
