@@ -90,6 +90,21 @@ def _fixed_keys() -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's, which is heavy.
+
+    Not by xdist's own groups: it writes them where pytest 9 no longer reads them, and every worker started Spark.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if "[spark" in nodeid else super()._split_scope(nodeid)
+
+    return Files(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over the tests and their imports, which stay to the end, millions of objects."""
     gc.collect()

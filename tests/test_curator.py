@@ -372,7 +372,6 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-@pytest.mark.xdist_group("killed")  # which are killed once
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_process_leaves_its_charge_and_never_more(killed: Path, stage: str) -> None:
     place = Path(f"{killed}-{stage}.ledger")
