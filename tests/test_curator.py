@@ -320,6 +320,7 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
+import ibis.backends.duckdb, opendp.measurements, pandas, pyarrow.dataset  # once for all children
 from sottovoce.curator import Answer, Curator, Draft
 from sottovoce.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
