@@ -45,6 +45,7 @@ Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_STIRLING = (-3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # Bernoulli's numbers 16 to 2
 
 
 def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float = np.inf) -> Floats:
@@ -300,12 +301,12 @@ def _trigamma(x: Floats) -> Floats:
     near = x < 12
     one = 1 / np.where(near, x + 12, x)
     square, series = one * one, np.zeros_like(one)
-    for bernoulli in (-3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
+    for bernoulli in _STIRLING:
         series = (series + bernoulli) * square
     found = one + square / 2 + one * series
     if near.any():
         low, total = x[near], found[near]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore", under="ignore"):
             for k in range(11, -1, -1):  # the smallest first
                 total = total + 1 / ((low + k) * (low + k))
         found[near] = total
