@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import fft, special
+from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.numbers import Floats, as_floats, whole
@@ -194,12 +195,12 @@ class _Table:
         # The laws of the sum of all categories but one, block by block: a sum of d counts spreads as √d, and √d blocks
         # of √d categories keep the memory in proportion to d.
         blocks = np.array_split(self.weights, math.isqrt(len(self.weights)))
-        outside = _others(np.array([fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
+        outside = _others(np.array([scipy.fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
         # others[k, (target - c) mod period] for c = 0, 1, …
         at = (self.target - np.arange(columns)) % self.period
         chances = np.concatenate(
             [
-                block * np.maximum(fft.irfft(rest * _others(fft.rfft(block, self.period)), self.period)[:, at], 0.0)
+                block * np.maximum(scipy.fft.irfft(rest * _others(scipy.fft.rfft(block, self.period)), self.period)[:, at], 0.0)
                 for block, rest in zip(blocks, outside, strict=True)
             ]
         )
@@ -215,7 +216,7 @@ class _Table:
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""
-        partial = fft.irfft(_running_products(fft.rfft(self.weights, self.period)), self.period)
+        partial = scipy.fft.irfft(_running_products(scipy.fft.rfft(self.weights, self.period)), self.period)
         size = self.weights.shape[0]
         steps = np.empty((draws, size))
         left = np.full(draws, self.target)
@@ -257,7 +258,7 @@ def _tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> _Tab
     lattice = 1.0
     while True:
         columns = int(wide // lattice) + 1
-        period = fft.next_fast_len(
+        period = scipy.fft.next_fast_len(
             int(min(size * columns, 18 * np.sqrt(2 * size) * noise.scale / lattice + 3 * columns)), real=True
         )
         if size * period <= _CELLS and columns <= 2**13:
