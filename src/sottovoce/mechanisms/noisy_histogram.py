@@ -170,7 +170,9 @@ class NoisyHistogram(Distribution):
         with np.errstate(divide="ignore"):
             heights = np.log(chances) - np.where(chances > 0, special.betaln(shapes, total - shapes), 0.0)
         odds = np.log(x) - np.log1p(-x)  # what is common to the two densities is left out
-        mixed = special.logsumexp(np.where(chances > 0, shapes, 1.0)[:, None, :] * odds + heights[:, None, :], axis=-1)
+        logs = np.where(chances > 0, shapes, 1.0)[:, None, :] * odds + heights[:, None, :]
+        top = logs.max(axis=-1, keepdims=True)
+        mixed = np.log(np.exp(logs - top).sum(axis=-1)) + top[..., 0]
         alpha = np.asarray(other.alpha)
         plain = alpha[:, None] * odds[..., 0] - special.betaln(alpha, total - alpha)[:, None]
         return float((1 - alpha / total) @ (mixed - plain).mean(axis=1))
@@ -336,7 +338,8 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             middle = (
                 np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo]) if q < 0.5 else (low[todo] + high[todo]) / 2
             )
-            fresh = np.where((fresh > low[todo]) & (fresh < high[todo]), fresh, middle)
+            there = np.abs(fresh - at) <= 1e-10 * fresh  # the last digit may lie on the bracket's other side
+            fresh = np.where(there | ((fresh > low[todo]) & (fresh < high[todo])), fresh, middle)
             fresh = np.clip(fresh, _TINY, 1 - 1e-16)
             x[todo] = fresh
             todo = todo[np.abs(fresh - at) > 1e-10 * fresh]
@@ -360,8 +363,11 @@ def _as_normals(weights: Floats, centres: Floats, total: float) -> tuple[Floats,
 
 def _normal_quantile(weights: Floats, means: Floats, deviations: Floats, q: float) -> Floats:
     """Return a quantile of each row's mixture of normal laws: cheap, and close enough to begin with."""
-    low, high = np.zeros(len(weights)), np.ones(len(weights))
-    for _ in range(14):
+    mean = (weights * means).sum(axis=1)
+    spread = np.sqrt(np.maximum((weights * (deviations**2 + means**2)).sum(axis=1) - mean**2, 0.0))
+    # Cantelli's inequality: no law has its quantile farther from its mean.
+    low, high = np.maximum(mean - spread * np.sqrt(1 / q - 1), 0.0), np.minimum(mean + spread / np.sqrt(1 / q - 1), 1.0)
+    for _ in range(8):
         x = (low + high) / 2
         above = (weights * special.ndtr((x[:, None] - means) / deviations)).sum(axis=1) > q
         low, high = np.where(above, low, x), np.where(above, x, high)
