@@ -202,7 +202,10 @@ class _Table:
         at = (self.target - np.arange(columns)) % self.period
         chances = np.concatenate(
             [
-                block * np.maximum(scipy.fft.irfft(rest * _others(scipy.fft.rfft(block, self.period)), self.period)[:, at], 0.0)
+                block
+                * np.maximum(
+                    scipy.fft.irfft(rest * _others(scipy.fft.rfft(block, self.period)), self.period)[:, at], 0.0
+                )
                 for block, rest in zip(blocks, outside, strict=True)
             ]
         )

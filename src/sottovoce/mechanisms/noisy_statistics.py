@@ -453,4 +453,6 @@ def _least_scales(noise: NoiseKind, blocks: Sequence[Block], shares: Floats, tar
         if noise == "laplace":
             high = max(high, largest_keeping(lambda c: PureProfile(2 * c), target, high=most, name="1/scale"))
     found = largest_keeping(profile, target, high=high, name="1/scale")
-    return scales(found if found < high or high == most else largest_keeping(profile, target, high=most, name="1/scale"))
+    return scales(
+        found if found < high or high == most else largest_keeping(profile, target, high=most, name="1/scale")
+    )
