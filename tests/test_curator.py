@@ -18,6 +18,7 @@ import pytest
 
 import sottovoce
 from sottovoce.curator import Answer, Curator, Draft
+from sottovoce.facts import Facts, Flag
 from sottovoce.ledger import EntryPending, Ledger, Reservation, State
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, Release, StatisticalQuery
 from sottovoce.privacy.errors import (
@@ -541,8 +542,20 @@ class TestWhoseData:
         (tmp_path / "p.csv").write_text("smoker\n")
         with pytest.raises(InvalidData, match="has no records"):
             Curator(tmp_path / "p.csv", place, BUDGET)
+        assert not list(place.parent.glob(f"{place.name}*"))
         with Ledger(place, create=True) as ledger:
+            with pytest.raises(InvalidData, match="has no records"):
+                Curator(tmp_path / "p.csv", place, BUDGET)
             assert ledger.budgets() == []
+
+    def test_where_n_is_a_secret_a_table_without_records_answers_as_any_other(self, tmp_path: Path) -> None:
+        for name, rows in (("none", ""), ("one", "true\n")):
+            (tmp_path / f"{name}.csv").write_text(f"smoker\n{rows}")
+            facts = Facts(smoker=Flag())
+            with Curator(
+                tmp_path / f"{name}.csv", tmp_path / f"{name}.ledger", BUDGET, facts=facts, n="private", time_grid=0.001
+            ) as curator:
+                assert len(curator.proportion("smoker", spend=0.5).table) == 1
 
 
 def test_a_release_can_leave_on_a_grid_of_time(data: Path, tmp_path: Path) -> None:

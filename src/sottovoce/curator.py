@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import getpass
 import math
 import os
@@ -24,6 +25,7 @@ from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
 from sottovoce.ledger.chain import canonical, digest
+from sottovoce.ledger.store import read_url
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
@@ -185,6 +187,8 @@ class Curator(PaidVerbs, RowsOfPersons):
                     raise InvalidValue("this ledger is open already; say anchor=... where it is opened")
                 self._ledger = ledger
             else:
+                if budget is not None and not _hidden(budget, n) and _is_new(ledger):
+                    self._public_n  # noqa: B018 - without records no budget is opened, and no ledger left behind
                 self._ledger = opened.enter_context(Ledger(ledger, create=budget is not None, anchor=anchor))
             self.budget = self._budget(self._of_whom(budget), n, order, named=dataset is not None)
             if self.budget.n is None and time_grid is None:
@@ -198,7 +202,7 @@ class Curator(PaidVerbs, RowsOfPersons):
             raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
         schema = self._table.schema
         found = self._ledger.find_budget(self.dataset) or self._same_data(named=named)
-        hidden = said is not None or (promise is not None and promise.relation.hides_n)
+        hidden = _hidden(promise, said)
         if found is not None and found.n is not None and said is not None:
             raise InvalidValue(f"n of {self.dataset!r} was public when its budget was opened, and no secret since")
         if found is not None and found.n is None:
@@ -206,9 +210,7 @@ class Curator(PaidVerbs, RowsOfPersons):
         if hidden and promise is not None:
             promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
         self._hides_n = hidden
-        n = None if hidden else self._count()  # a secret is not even counted
-        if n == 0:
-            raise InvalidData(f"{self.dataset!r} has no {self._units}")
+        n = None if hidden else self._public_n  # a secret is not even counted
         if found is None:
             if promise is None:
                 raise InvalidValue(f"{self.dataset!r} has no budget in {self._ledger.url}; say budget=... to open it")
@@ -254,11 +256,13 @@ class Curator(PaidVerbs, RowsOfPersons):
     def _units(self) -> str:
         return f"{self._unit}s"
 
-    def _count(self) -> int:
-        if self.person is None:
-            return self._table.count()
+    @functools.cached_property
+    def _public_n(self) -> int:
         table: Any = self._table
-        return int(table.count(self.person))
+        n = int(table.count() if self.person is None else table.count(self.person))
+        if n == 0:
+            raise InvalidData(f"{self.dataset!r} has no {self._units}")
+        return n
 
     def _whose(self) -> dict[str, Any]:
         """Return what a table is told of persons, if anything."""
@@ -385,43 +389,12 @@ class Curator(PaidVerbs, RowsOfPersons):
         made = self.draft(mechanism, column, **options)
         return (self.record(made) if isinstance(made, Draft) else made).release
 
-    def draft(
-        self,
-        mechanism: Mechanism,
-        column: str | Sequence[str] | None = None,
-        *,
-        where: str | None = None,
-        missing: Any = None,
-        draws: int = 1,
-        rng: np.random.Generator | None = None,
-        idempotency_key: str | None = None,
-        accept_unproven: bool = False,
-        purpose: str | None = None,
-        part: Budget | None = None,
-        about: Mapping[str, Any] | None = None,
-        then: Callable[[Release], Release] | None = None,
-        who: str | None = None,
-    ) -> Draft | Answer:
+    def draft(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Draft | Answer:
         """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
 
-        Returns the answer at once where the request was answered before under its key. The parameters are those of
-        `release`, and:
-
-        Parameters
-        ----------
-        part
-            The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
-        about
-            More of the question, in plain values, to be recorded with it.
-        then
-            What is done to the release before it is recorded and answered, a function of the release alone:
-            post-processing, free of cost. Only its outcome is kept.
-        who
-            Who asks; the curator's own `who` unless given.
+        Returns the answer at once where the request was answered before under its key. The options are those of
+        `reserve`.
         """
-        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
-        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
-        options |= {"purpose": purpose, "part": part, "about": about, "then": then, "who": who}
         paid = self.reserve(mechanism, column, **options)
         if isinstance(paid, Answer):
             return paid
@@ -447,7 +420,19 @@ class Curator(PaidVerbs, RowsOfPersons):
     ) -> Paid | Answer:
         """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
 
-        Follow it with `make` and `record`, or with `give_up`.
+        Follow it with `make` and `record`, or with `give_up`. The parameters are those of `release`, and:
+
+        Parameters
+        ----------
+        part
+            The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
+        about
+            More of the question, in plain values, to be recorded with it.
+        then
+            What is done to the release before it is recorded and answered, a function of the release alone:
+            post-processing, free of cost. Only its outcome is kept.
+        who
+            Who asks; the curator's own `who` unless given.
         """
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
         missing = self._missing(column) if missing is None and column != self.person else missing
@@ -725,11 +710,20 @@ def _protected(facts: Facts | None, protect: str | None) -> tuple[str | None, bo
     return (None, person is not None) if protect == "rows" else (person, False)
 
 
+def _is_new(ledger: str | os.PathLike[str]) -> bool:
+    address = read_url(ledger)
+    return address.drivername == "sqlite" and not Path(str(address.database)).exists()
+
+
+def _hidden(promise: Promise | None, said: str | None) -> bool:
+    return said is not None or (promise is not None and promise.relation.hides_n)
+
+
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return f"user {os.getuid()}"
+    except (ImportError, KeyError, OSError):  # a container's user may have no name
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else ""
 
 
 def _open(data: Any, facts: Facts | None, types: Mapping[str, str] | None, opened: contextlib.ExitStack) -> Records:

@@ -12,7 +12,7 @@ import sottovoce as sv
 from sottovoce.cli import main
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.privacy.risk import promised_success, success
+from sottovoce.privacy.risk import success
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from sottovoce.privacy.risk import promised_success, success
 @pytest.mark.parametrize("baseline", [1e-5, 0.01, 0.3])
 def test_the_sentence_never_says_less_than_the_promise(promise, baseline):
     told = sv.explain(promise, baseline=baseline)
-    assert told.after / told.people >= promised_success(promise, baseline) - 1e-9
+    assert told.after / told.people >= success(promise, baseline) - 1e-9
     assert told.before <= told.after <= told.people
     assert f"{told.after:,}" in str(told)
     assert told.to_dict()["after"] == told.after

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import shutil
 import sqlite3
@@ -19,6 +20,8 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from sottovoce.cli import console, main  # noqa: E402
 from sottovoce.ledger import Ledger  # noqa: E402
+from sottovoce.mechanisms import Mechanism  # noqa: E402
+from sottovoce.privacy.promises import parse_promise  # noqa: E402
 
 BETA = ["--system", "beta-bernoulli:alpha=6,beta=12"]
 
@@ -330,6 +333,30 @@ def test_a_missing_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert console.fail(missing, as_json=False) == 2
     assert "pip install 'sottovoce[server]'" in " ".join(capsys.readouterr().err.split())
     assert console.fail(ModuleNotFoundError("No module named 'sottovoce.x'", name="sottovoce.x"), as_json=False) == 1
+
+
+def test_plan_leaves_with_a_code_where_nothing_is_within_reach() -> None:
+    for more in ((), ("--json",)):
+        ended = run("plan", *BETA, "--n", 100, "--target", "pure:0", *more)
+        assert ended.returncode == 7
+        assert ended.stdout
+
+
+def test_plan_finds_a_chain_that_is_proven_near(tmp_path: Path) -> None:
+    facts = tmp_path / "f.toml"
+    facts.write_text('[ill]\nkind = "flag"\n' + "".join(f'[{c}]\nkind = "number"\nlow = 0\nhigh = 1\n' for c in "ab"))
+    asked = ("plan", "--system", "regression:features=a/b,label=ill", "--facts", facts, "--n", 100)
+    promise = ("--target", "gaussian:0.2", "--precision", 1)
+    told = json.loads(run(*asked, *promise, "--within", 0.5, "--json").stdout)
+    assert told["within"] <= 0.5
+    assert told["distance"] == pytest.approx(told["within"] * math.sqrt(3))  # two slopes and an intercept
+    made = Mechanism.from_dict(told["mechanism"])
+    assert made.profile.satisfies(parse_promise("gaussian:0.2"))
+    assert told["steps"] == made.n_steps
+    said = " ".join(run(*asked, *promise, "--within", 0.5).stdout.split())
+    assert f"{told['steps']:,} of " in said
+    assert run(*asked, *promise, "--within", 1e-4).returncode == 7
+    assert run("plan", *BETA, "--n", 100, "--target", "gaussian:0.2", "--within", 0.5).returncode == 2
 
 
 def test_plan_says_what_an_accuracy_costs(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sottovoce.cli import application
+from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue
 
 FACTS = """
@@ -59,6 +60,8 @@ def test_json_holds_the_table_and_the_release(data: Path) -> None:
 
 
 def test_what_makes_no_sense_is_refused(data: Path) -> None:
-    for wrong in ("smoker ~ scale(sbp)", "smoker", "weight ~ sbp"):
+    for wrong in ("smoker ~ scale(sbp)", "smoker", "weight ~ sbp", "smoker ~ "):
         with pytest.raises(InvalidValue):
             regress(str(data), wrong, "--budget", "approx:1,1e-6")
+    with Ledger(data.with_suffix(".ledger")) as ledger:
+        assert ledger.entries() == []

@@ -76,7 +76,16 @@ def test_what_would_be_read_off_the_data_is_refused_in_one_line(terms: str) -> N
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["smoker", "~ age", "smoker ~ age ~ sex", "weight ~ age", "", 7, "y" * 3000])
+NOTHING = ["smoker ~", "smoker ~   ", "smoker ~ +", "smoker ~ 0", "smoker ~ -1"]
+
+
+def test_the_intercept_alone_is_written_as_one() -> None:
+    assert parse_formula("smoker ~ 1", FACTS).terms == ("Intercept",)
+    with pytest.raises(InvalidValue, match='write "~ 1" for the intercept alone'):
+        parse_formula("smoker ~ ", FACTS)
+
+
+@pytest.mark.parametrize("text", ["smoker", "~ age", "smoker ~ age ~ sex", "weight ~ age", "", 7, "y" * 3000, *NOTHING])
 def test_what_is_no_formula_is_refused(text: object) -> None:
     with pytest.raises(InvalidValue):
         parse_formula(text, FACTS)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import special, stats
 
 from sottovoce.latent import Field, MarkovRandomField, NoisyTables, RandomFieldPosterior
 from sottovoce.latent import junction as junction_module
+from sottovoce.latent.diagnostics import Convergence, NotConverged
 from sottovoce.latent.junction import BucketTree
 from sottovoce.latent.log_linear import LogLinear
 from sottovoce.mechanisms.integer_noise import IntegerNoise
@@ -199,10 +201,27 @@ def test_everything_is_read_back():
     assert MarkovRandomField.from_dict(json.loads(json.dumps(RING.to_dict()))) == RING
     assert posterior.interval(0.9, "a × b").shape == (2, 2, 2)
     assert "a × b[1, 1]" in posterior.summary()
+    assert Release.from_json(release.to_json()).value.convergence == posterior.convergence
+    assert posterior.summary().splitlines()[-1] == f"chains: {posterior.convergence.describe()}"
+    before = posterior.to_dict()
+    del before["convergence"]  # as older releases have it
+    assert RandomFieldPosterior.from_dict(before).convergence is None
     with pytest.raises(InvalidValue, match="no clique of a, c"):
         posterior.clique_draws("a", "c")
     with pytest.raises(InvalidValue, match="cannot read"):
         RandomFieldPosterior.from_dict({"fields": []})
+
+
+def test_chains_that_disagree_by_a_little_are_told_of(monkeypatch):
+    """R-hat of 1.07 went without a word."""
+    monkeypatch.setattr("sottovoce.latent.random_field._MOST", 32)
+    short = Convergence(1.07, 400.0, "the effects")
+    monkeypatch.setattr("sottovoce.latent.random_field.Convergence.of", lambda draws: short)
+    with pytest.warns(NotConverged, match=r"R-hat is 1\.07 \(of the effects; at most 1\.05 is wanted\)"):
+        posterior = PAIR.fit(_records([[5, 2], [1, 9]]), draws=30, rng=seeded_rng(1))
+    assert posterior.summary().endswith("chains: 400 independent draws' worth, R-hat 1.07 of the effects")
+    kept = Convergence.from_dict(json.loads(json.dumps(Convergence(math.inf, 4.0, "x").to_dict(), allow_nan=False)))
+    assert kept == Convergence(math.inf, 4.0, "x")
 
 
 def test_shares_of_tables_that_end_alike_go_by_all_their_names():

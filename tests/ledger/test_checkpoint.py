@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from sottovoce.cli import main
-from sottovoce.ledger import Budget, Head, Ledger, Reservation, State, checkpoint
-from sottovoce.ledger.chain import EMPTY, digest, next_event
+from sottovoce.ledger import Budget, Entry, Head, Ledger, Reservation, State, checkpoint
+from sottovoce.ledger.chain import EMPTY, canonical, digest, next_event
 from sottovoce.ledger.replay import Replay
 from sottovoce.privacy.errors import LedgerCorrupt
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -171,6 +171,40 @@ class TestALedgerWithACheckpoint:
             with pytest.raises(LedgerCorrupt, match="event 30 was altered: its value"):
                 ledger.reserve(ledger.budget("patients"), QUIET, {"mechanism": "noise 0"}, key="monday")
 
+    def test_an_answer_forged_with_a_hash_of_its_own_is_not_told_again(
+        self, intruder_of: Callable[[], Intruder], url: str
+    ) -> None:
+        """Sound by itself: only that nothing after it follows from it gives the forgery away."""
+        asked = QUIET, {"mechanism": "noise 0"}
+        with Ledger(url) as ledger:
+            ask(ledger, ledger.budget("patients"), 1, key="monday")
+            ask(ledger, ledger.budget("patients"), 5)
+            ledger.verify()
+        with Ledger(url) as ledger:
+            honest = ledger.reserve(ledger.budget("patients"), *asked, key="monday")
+            assert isinstance(honest, Entry) and ledger.find_entry(ledger.budget("patients"), honest.id) == honest
+        forger = intruder_of()
+        (before, _), (_, body) = forger.run(
+            f"SELECT hash, body FROM {EVENTS} WHERE sequence IN (29, 30) ORDER BY sequence"
+        )
+        value = canonical({"value": 99})
+        forged = canonical(json.loads(body) | {"value_hash": digest(value)})
+        forger.run(
+            f"UPDATE {EVENTS} SET body = :body, value = :value, hash = :hash WHERE sequence = 30",
+            body=forged,
+            value=value,
+            hash=digest(f"{before}\n{forged}"),
+        )
+        with Ledger(url) as ledger:
+            budget = ledger.budget("patients")
+            assert ledger.opened[0].count == 40
+            for _ in range(2):
+                with pytest.raises(LedgerCorrupt, match="event 31 was altered"):
+                    ledger.reserve(budget, *asked, key="monday")
+                with pytest.raises(LedgerCorrupt, match="event 31 was altered"):
+                    ledger.find_entry(budget, 29)
+            assert ledger.find_entry(budget, 33) is not None  # what came after is what it was
+
     def test_a_history_rewritten_whole_is_refused(self, intruder_of: Callable[[], Intruder], url: str) -> None:
         """Without an anchor of any kind: the checkpoint lies where the intruder cannot write."""
         intruder_of().run(f"UPDATE {EVENTS} SET body = replace(body, 'ada', 'eve') WHERE sequence = 5")
@@ -295,6 +329,19 @@ def test_where_there_is_no_home_everything_is_verified(
     for _ in range(2):
         with Ledger(url) as other:
             assert [head.count for head in other.opened] == [0, 14]
+
+
+def test_where_users_have_no_numbers_checkpoints_work_as_well(
+    ledger: Ledger, budget: Budget, url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows: neither owners nor bits for others, and files are opened as text unless said otherwise."""
+    for name in ("geteuid", "O_CLOEXEC"):
+        monkeypatch.delattr(checkpoint.os, name)
+    ask(ledger, budget, 6)
+    assert ledger.verify().count == 14
+    (home / "checkpoints.key").chmod(0o666)
+    with Ledger(url) as quick:
+        assert [head.count for head in quick.opened] == [14, 14]
 
 
 def test_what_a_dead_process_left_pending_is_known_from_a_checkpoint(

@@ -26,7 +26,6 @@ from sottovoce.privacy import (
     ZeroConcentratedProfile,
     compose,
 )
-from sottovoce.privacy.filter import renyi_allowance
 
 CASES: list[tuple[Promise, Profile, float]] = [
     (PureDP(1.0), PureProfile(0.1), 0.1),
@@ -85,13 +84,13 @@ def test_an_approx_budget_is_kept_by_whatever_was_spent(order: float | None) -> 
 def test_the_allowance_inverts_the_conversion() -> None:
     budget = ApproxDP(1.0, 1e-6)
     for order in (5.0, 20.0, 100.0):
-        allowance = renyi_allowance(budget, order)
+        allowance = budget.allowance(order)
         if allowance > 0:
             assert RenyiProfile((order,), (allowance,)).delta(1.0) == pytest.approx(1e-6, rel=1e-3)
     purse = PrivacyFilter(budget)
     assert purse.order is not None
     best = purse.limit / purse.order
-    assert all(renyi_allowance(budget, o) / o <= best * (1 + 1e-6) for o in np.geomspace(1.5, 1e5, 500))
+    assert all(budget.allowance(o) / o <= best * (1 + 1e-6) for o in np.geomspace(1.5, 1e5, 500))
 
 
 def test_an_infinite_cost_never_fits_and_says_why() -> None:

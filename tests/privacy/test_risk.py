@@ -26,13 +26,10 @@ from sottovoce.privacy import (
     compose,
     parse_promise,
 )
-from sottovoce.privacy.filter import renyi_allowance
 from sottovoce.privacy.risk import (
     advantage,
     inferred,
     predictive_value,
-    promised_advantage,
-    promised_success,
     reconstructed,
     singled_out,
     success,
@@ -114,7 +111,7 @@ PROMISES += [ZeroConcentratedDP(0.2), GaussianDP(1.0)]
 @pytest.mark.parametrize("promise", PROMISES, ids=str)
 def test_what_keeps_a_promise_never_goes_beyond_what_the_promise_leaves(promise):
     baselines = (0.0, 1e-12, 1e-3, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0)
-    left = promised_advantage(promise), [promised_success(promise, baseline) for baseline in baselines]
+    left = advantage(promise), [success(promise, baseline) for baseline in baselines]
     kept = [profile for profile in KEEPERS if profile.satisfies(promise)]
     assert kept
     for profile in kept:
@@ -130,10 +127,10 @@ def test_what_a_success_leaves_elsewhere_is_reached(most, known):
     steep = PureProfile(math.log(most / known) if most + known <= 1 else math.log((1 - known) / (1 - most)))
     assert success(steep, known) == pytest.approx(most, rel=1e-9)
     for baseline in np.linspace(min(known, 1 - most), max(known, 1 - most), 7):
-        assert promised_success(promise, baseline) == pytest.approx(success(steep, baseline), rel=1e-9)
-    assert promised_advantage(promise) == pytest.approx(advantage(steep), rel=1e-9)
+        assert success(promise, baseline) == pytest.approx(success(steep, baseline), rel=1e-9)
+    assert advantage(promise) == pytest.approx(advantage(steep), rel=1e-9)
     for baseline in (min(known, 1 - most) / 2, (1 + max(known, 1 - most)) / 2):
-        assert promised_success(promise, baseline) == pytest.approx(min(1.0, baseline + most - known), rel=1e-9)
+        assert success(promise, baseline) == pytest.approx(min(1.0, baseline + most - known), rel=1e-9)
 
 
 @pytest.mark.parametrize("baseline", [0.0, 1e-300, 1e-12, 0.5, 1 - 1e-12, 1.0])
@@ -167,8 +164,8 @@ def test_at_the_edges_a_chance_is_a_chance(claim, baseline):
 
 
 def test_no_chance_is_lost_in_the_digits():
-    assert promised_success(ApproxDP(800.0, 1e-6), 1e-310) == 1.0
-    assert promised_success(PureDP(1e-20), 1e-18) >= 1e-18
+    assert success(ApproxDP(800.0, 1e-6), 1e-310) == 1.0
+    assert success(PureDP(1e-20), 1e-18) >= 1e-18
     assert success(GaussianProfile(100.0), 0.0) == 0.0  # with no false alarm at all, no true one
     assert success(GaussianProfile(1e-12), 1e-9) == pytest.approx(1e-9, rel=1e-2)
 
@@ -193,7 +190,7 @@ def test_the_allowance_of_a_success_against_mpmath(most, known, order):
         truth = max(
             mpmath.log(x**a * y ** (1 - a) + (1 - x) ** a * (1 - y) ** (1 - a)) / (a - 1) for x, y in ((p, q), (q, p))
         )
-        found = renyi_allowance(MaxSuccess(most, known), order)
+        found = MaxSuccess(most, known).allowance(order)
         assert truth * (1 - mpmath.mpf("1e-7")) <= found <= truth
 
 

@@ -171,6 +171,26 @@ def test_an_odd_cell_an_odd_label_or_a_ragged_row_changes_no_other_record(model,
     assert len(fits) <= 6  # missing, and the few cells that are numbers
 
 
+@pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [
+        (LogisticRegression, ["yes", "no"]),
+        (LogisticRegression, ["perhaps", "no", "yes"]),
+        *((kind, ["no", "yes"]) for kind in (ProbitRegression, LinearSVC, SGDLogisticRegression)),
+    ],
+)
+def test_a_label_that_is_none_of_the_classes_counts_as_the_first_in_order(kind, classes):
+    X = seeded_rng(5).uniform(-0.5, 0.5, (30, 2))
+    model = kind(**PUBLIC, classes=classes)
+    known = [classes[k % len(classes)] for k in range(30)]
+    fits = [model.fit(X, [*known[:-1], odd]).coef_ for odd in ("no", 0, "No", None)]
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit, fits[0])
+    assert model.classes_[0] == "no"
+    assert not np.array_equal(model.fit(X, [*known[:-1], "yes"]).coef_, fits[0])
+
+
 def test_the_same_table_in_any_container_is_read_alike():
     pandas = pytest.importorskip("pandas", reason="needs the data extra")
     rows = [[True, 1.5], [None, "2"], [0, math.nan]]

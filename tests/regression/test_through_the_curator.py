@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sottovoce.curator import Curator
-from sottovoce.estimators import LinearRegression, LogisticRegression
+from sottovoce.estimators import LinearRegression, LogisticRegression, NaiveBayes
 from sottovoce.estimators.sgd import SGDLogisticRegression
 from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
@@ -114,6 +114,28 @@ def test_a_model_of_a_category_predicts_on_the_frame_it_was_fitted_to(database, 
     assert model.feature_names_in_.tolist() == ["age", "ward"]
     with pytest.raises(InvalidData, match="no column 'ward'"):
         model.predict(frame[["age"]])
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, SGDLogisticRegression, NaiveBayes])
+@pytest.mark.parametrize(
+    ("label", "classes"),
+    [("ill", ["no", "yes"]), ("ward", ["A", "Z"]), ("ward", ["A", "B"]), ("ward", ["a", "b"])],
+)
+def test_classes_that_are_not_those_of_the_facts_cost_nothing(tmp_path, kind, label, classes):
+    """Every such label would count as the first class, and no record may say so: the two public lists do."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"age": [40.0, 50.0], "ward": ["A", "B"], "smoker": [True, False], "ill": [False, True]})
+    frame["sbp"] = 120.0
+    with Curator(frame, tmp_path / "a.ledger", BUDGET, facts=FACTS, dataset="patients") as curator:
+        with pytest.raises(InvalidValue, match=f"classes and the facts disagree about '{label}'"):
+            curator.fit(kind(classes=classes), features=["age", "smoker"], label=label, spend=PART)
+        assert not curator.history()
+
+
+@pytest.mark.parametrize("classes", [[False, True], [0, 1], [True, False], ["False", "True"]])
+def test_classes_may_be_written_as_the_facts_may(classes):
+    assert logistic(classes=classes).mechanism_for(N, PART, FACTS, ["age"], "ill").n == N
 
 
 def test_bounds_that_are_measured_from_their_middle_need_an_intercept():

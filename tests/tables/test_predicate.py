@@ -5,17 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sottovoce.facts.conditions import (
-    And,
-    Column,
-    Compare,
-    IsMissing,
-    Literal,
-    Not,
-    OneOf,
-    Or,
-    parse_predicate,
-)
+from sottovoce.facts.condition import And, Column, Compare, IsMissing, Literal, Not, OneOf, Or
+from sottovoce.facts.conditions import parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import ClippedSum
 from sottovoce.tables import open_table

@@ -195,7 +195,7 @@ def _ends(reading: Reading) -> tuple[bool, str]:
         if isinstance(seen, Statistics):
             if not np.allclose(reading.project(seen.n, seen.total), seen.total, rtol=1e-12):
                 problems.append("a total of records does not stay where it is when projected")
-            reading.check(reading.statistics(n, reading.project(n, np.full(reading.size, 1e9 * reading.unit))))
+            reading.check(reading.statistics(n, reading.project(n, np.full(reading.size, 1e18))))
             reading.check(reading.imagined(n, reading.middle()))
     return verdict(problems, "neighbours, and totals that records can have")
 

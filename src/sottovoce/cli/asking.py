@@ -7,34 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
-__all__ = ["ask", "facts_beside", "written"]
+__all__ = ["ask", "written"]
 
 
 def ask(
-    data: Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")],
+    data: shared.Data,
     question: Annotated[
         str | None, typer.Argument(help="Such as 'mean of sbp by ward where age >= 40'; or say it with the options.")
     ] = None,
-    facts: Annotated[
-        Path | None,
-        typer.Option(help="The TOML file that says what is public of the columns. (By default beside DATA.)"),
-    ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")
-    ] = None,
-    budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
-    n: Annotated[
-        str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
-    ] = None,
-    protect: Annotated[
-        str | None,
-        typer.Option(help="'rows' where a row is to be protected, not a person, though the facts say whose it is."),
-    ] = None,
-    spend: Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")] = "5%",
+    facts: shared.PublicFacts = None,
+    ledger: shared.Beside = None,
+    budget: shared.Opening = None,
+    n: shared.SecretN = None,
+    protect: shared.Protect = None,
+    spend: shared.Spend = "5%",
     verb: Annotated[str | None, typer.Option(help="proportion, mean, rate, counts or quantiles.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column asked about; repeat it for counts.")] = None,
     by: Annotated[list[str] | None, typer.Option(help="Group by this column; repeat for several.")] = None,
@@ -47,20 +38,17 @@ def ask(
     ] = None,
     missing_cell: Annotated[bool, typer.Option(help="Count missing values in cells of their own.")] = False,
     pool: Annotated[bool, typer.Option(help="Let groups share strength.")] = False,
-    level: Annotated[float, typer.Option(help="How often intervals are to hold the truth.")] = 0.95,
-    dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
-    ] = None,
-    who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
+    level: shared.Level = 0.95,
+    dataset: shared.DatasetName = None,
+    idempotency_key: shared.Key = None,
+    who: shared.Who = None,
     purpose: Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
+    csv: shared.Csv = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
     from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.curator import Curator  # noqa: PLC0415
 
     given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": tuple(at or ()), "pool": pool or None}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value}
@@ -75,18 +63,8 @@ def ask(
     else:
         raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
     paid = parse_spend(spend)
-    beside = Path(data)
-    curator = Curator(
-        data,
-        ledger=str(beside.with_suffix(".ledger")) if ledger is None else ledger,
-        budget=None if budget is None else parse_promise(budget),
-        facts=facts_beside(beside) if facts is None else facts,
-        dataset=dataset,
-        n=n,  # type: ignore[arg-type]  # what is neither is refused there
-        protect=protect,
-        who=who,
-    )
-    with curator:
+    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
+    with shared.curator_beside(data, facts, ledger, budget, **options) as curator:
         if cut or missing_cell:
             asked["cells"] = _cells(curator.facts, asked["columns"], cut or [], missing_cell=missing_cell)
         asking = curator.question(asked.pop("verb"), asked.pop("columns"), **asked)
@@ -140,14 +118,6 @@ def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cel
                 f"--cut takes a number of cells, or edges, such as days=0,7,30,inf. Got {text!r}"
             ) from None
     return Cells(facts, {name: said.get(name, ...) for name in columns}, missing="cell" if missing_cell else "out")
-
-
-def facts_beside(data: Path) -> Path:
-    """Return the facts that lie beside the data."""
-    place = data.with_suffix(".facts.toml")
-    if place.is_file():
-        return place
-    raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
 
 
 def written(write: Any, path: Path) -> None:

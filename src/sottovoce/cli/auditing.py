@@ -16,6 +16,7 @@ from sottovoce.audit import audit as run_audit
 from sottovoce.audit.cases import Case, all_cases, find_case
 from sottovoce.audit.scores import TESTS
 from sottovoce.audit.survey import survey
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
@@ -31,12 +32,12 @@ _DRAWS, _QUICK = 1_000_000, 100_000
 
 def audit(
     system: Annotated[str | None, typer.Option(help="Such as beta-bernoulli:alpha=6,beta=12.")] = None,
-    n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
+    n: shared.PublicN = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-3.")] = None,
     mechanism: Annotated[
         str | None, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}. (By default diffused.)")
     ] = None,
-    facts: Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")] = None,
+    facts: shared.FactsFile = None,
     spec: Annotated[
         Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism, facts.")
     ] = None,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.cli.specs import facts_of
 from sottovoce.privacy.errors import InvalidValue
@@ -18,7 +19,7 @@ __all__ = ["card"]
 def card(
     place: Annotated[str | None, typer.Argument(metavar="LEDGER", help="The ledger: a path or an address.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Whose card, where the ledger has several budgets.")] = None,
-    facts: Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")] = None,
+    facts: shared.FactsFile = None,
     issuer: Annotated[str, typer.Option(help="Who hands the card out.")] = "",
     title: Annotated[str, typer.Option(help="What people call the data.")] = "",
     baseline: Annotated[float, typer.Option(help="How often a guess comes true without the releases.")] = 0.01,

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.cli.specs import parse_types
 from sottovoce.ledger import Budget, Entry, Ledger
@@ -34,10 +35,8 @@ def open_budget(
     place: Place,
     data: Annotated[str, typer.Option(help="The data whose budget this is.")],
     budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
-    dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
-    n: Annotated[
-        str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
-    ] = None,
+    dataset: shared.DatasetName = None,
+    n: shared.SecretN = None,
     types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
     order: Annotated[
         str | None, typer.Option(help="Rényi order that an approx budget is counted at, or gaussian to count μ².")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
@@ -28,7 +29,7 @@ def plan(
     system: Annotated[
         str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
     ] = None,
-    n: Annotated[int | None, typer.Option(help="The number of records, which is public.")] = None,
+    n: shared.PublicN = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-6.")] = None,
     budget: Annotated[str | None, typer.Option(help="With --width or a question: the budget, approx:1,1e-6.")] = None,
     width: Annotated[
@@ -38,11 +39,15 @@ def plan(
     mechanism: Annotated[
         str, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}; of others what serves them; or all.")
     ] = "all",
-    facts: Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")] = None,
+    facts: shared.FactsFile = None,
     column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
+    within: Annotated[
+        float | None, typer.Option(help="Of a regression: how near its chain must be, beside the prior's own length.")
+    ] = None,
+    precision: Annotated[float, typer.Option(help="With --within: the prior's precision.")] = 1.0,
     spec: Annotated[
         Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
     ] = None,
@@ -73,6 +78,11 @@ def plan(
             raise PromiseUnreachable(f"± {width:g} is out of reach of {whole}; ask for less, or of a larger budget")
         return
     promise = parse_promise(str(promise_text))
+    if within is not None:
+        from sottovoce.cli.planning_chains import plan_chain  # noqa: PLC0415 - needs the regression extra
+
+        plan_chain(model, count, promise, within, precision, as_json=as_json)
+        return
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
         from sottovoce.cli.figures import choices_figure  # noqa: PLC0415 - plots are an extra

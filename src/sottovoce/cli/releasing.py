@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.cli.specs import facts_of, model_for, parse_types, read_spec, releasing_mechanism
 from sottovoce.mechanisms import Mechanism
@@ -45,11 +46,9 @@ def release(
     anchor: Annotated[
         str | None, typer.Option(help="Note elsewhere how far the ledger has come: a path, or another ledger's URL.")
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")] = None,
-    n: Annotated[
-        str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
-    ] = None,
-    dataset: Annotated[str | None, typer.Option(help="The name of the data in the ledger.")] = None,
+    budget: shared.Opening = None,
+    n: shared.SecretN = None,
+    dataset: shared.DatasetName = None,
     types: Annotated[
         str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64; the others are text.")
     ] = None,
@@ -58,10 +57,8 @@ def release(
     ] = None,
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
-    ] = None,
-    who: Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")] = None,
+    idempotency_key: shared.Key = None,
+    who: shared.Who = None,
     purpose: Annotated[str | None, typer.Option(help="What it is for; recorded, and on the privacy card.")] = None,
     accept_unproven: Annotated[bool, typer.Option(help="Accept a claim that rests on convergence.")] = False,
     spec: Annotated[Path | None, typer.Option(help="A TOML file with a table system and these options.")] = None,

@@ -110,7 +110,7 @@ class PrivateGLM(PrivateEstimator):
         """Return what is public of the label, from parameters alone."""
 
     @abstractmethod
-    def _with_label(self, fact: Column) -> Self:
+    def _with_label(self, label: str, fact: Column) -> Self:
         """Return an estimator that knows of its label what the facts say, where it was not given."""
 
     def __sklearn_tags__(self) -> Any:
@@ -181,7 +181,7 @@ class PrivateGLM(PrivateEstimator):
         if facts is None:
             return self._mechanism(self._design(len(features), names), n, given)
         columns = [facts[name] for name in features]
-        model = self._with_label(facts[label])
+        model = self._with_label(label, facts[label])
         if model.data_norm is None:
             room = 1 - model.intercept_scaling**2 if model.fit_intercept else 1.0
             model = model._copy(data_norm=math.sqrt(len(columns) / room))

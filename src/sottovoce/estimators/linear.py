@@ -15,6 +15,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.estimators.base import EveryFitSpends, PrivateGLM
+from sottovoce.estimators.manners import check_classes
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -39,7 +40,12 @@ __all__ = [
 
 
 class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
-    """Two classes, given as `classes` and never read off the labels; a label that is neither counts as the first."""
+    """Two classes, given as `classes` and never read off the labels; a label that is neither counts as `classes_[0]`.
+
+    To refuse such a label, or to warn of it, would tell of a record. Labels of another spelling (0 and 1 where the
+    classes are "no" and "yes") are none of the classes, and a fit to them learns that all are of the first. A curator
+    refuses classes that are not those of its facts, before anything is charged.
+    """
 
     _most = 2
 
@@ -83,8 +89,9 @@ class _PrivateClassifier(ClassifierMixin, PrivateGLM):  # type: ignore[misc]
     def _label(self) -> Column:
         return Category(self._declared().tolist())
 
-    def _with_label(self, fact: Column) -> Self:
+    def _with_label(self, label: str, fact: Column) -> Self:
         if self.classes is not None:
+            check_classes(self._declared().tolist(), label, fact)
             return self
         if isinstance(fact, Flag):
             return self._copy(classes=(False, True))
@@ -145,7 +152,8 @@ class _ProbabilisticClassifier(_PrivateClassifier):
 class LogisticRegression(_ProbabilisticClassifier):
     """Private logistic regression of two classes, or of more (a softmax).
 
-    Parameters are those of `PrivateGLM`, and `classes`, the classes. Fitted: `coef_`, `intercept_` (the posterior's
+    Parameters are those of `PrivateGLM`, and `classes`, the classes; a label that is none of them counts as
+    ``classes_[0]``, for to say so would tell of a record. Fitted: `coef_`, `intercept_` (the posterior's
     mean), `samples_` (one row a sample, the intercept last; of more than two classes one such row for each),
     `profile_`, `release_`, `classes_`. Probabilities are averaged over the samples.
 
@@ -252,7 +260,7 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         positive("response_bound", self.response_bound)
         return float(self.response_bound)
 
-    def _with_label(self, fact: Column) -> Self:
+    def _with_label(self, label: str, fact: Column) -> Self:
         if self.response_bound is not None:
             return self
         if not isinstance(fact, Number | Count):

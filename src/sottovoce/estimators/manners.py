@@ -11,14 +11,22 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, _clone_parametrized
 
-from sottovoce.facts import Facts
+from sottovoce.facts import Category, Column, Facts, Flag
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.promises import ApproxDP, Promise, PureDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 
-__all__ = ["EveryFitSpends", "PrivateEstimator", "learns_nothing", "promise_of", "random_source", "warn_of_refit"]
+__all__ = [
+    "EveryFitSpends",
+    "PrivateEstimator",
+    "check_classes",
+    "learns_nothing",
+    "promise_of",
+    "random_source",
+    "warn_of_refit",
+]
 
 _DEEPEST = 60
 """How many callers up a pipeline is looked for."""
@@ -90,6 +98,25 @@ def promise_of(target: Promise | None, epsilon: float | None, delta: float | Non
     if epsilon is None:
         raise InvalidValue(f"a promise is missing: give epsilon (and delta), or target. Got delta={delta}")
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+def check_classes(classes: Sequence[Any], label: str, fact: Column) -> None:
+    """Refuse classes that are not what the facts list of the label: both are public, and one of them is a slip.
+
+    A label that is none of the classes counts as the first, and no record may say so; here nothing has been read yet.
+
+    >>> from sottovoce.facts import Flag
+    >>> check_classes(["no", "yes"], "ill", Flag())
+    Traceback (most recent call last):
+    ...
+    sottovoce.privacy.errors.InvalidValue: classes and the facts disagree about 'ill': 'no', 'yes' and False, True
+    """
+    if not isinstance(fact, Category | Flag):
+        return
+    listed = fact.categories if isinstance(fact, Category) else (False, True)
+    if {str(name) for name in classes} != {str(name) for name in listed} and set(classes) != set(listed):
+        given, known = (", ".join(map(repr, names)) for names in (classes, listed))
+        raise InvalidValue(f"classes and the facts disagree about {label!r}: {given} and {known}")
 
 
 def random_source(random_state: Any) -> np.random.Generator:

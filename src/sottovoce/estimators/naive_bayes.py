@@ -10,7 +10,7 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sottovoce.estimators.manners import PrivateEstimator, promise_of, random_source, warn_of_refit
+from sottovoce.estimators.manners import PrivateEstimator, check_classes, promise_of, random_source, warn_of_refit
 from sottovoce.facts import Facts
 from sottovoce.latent.class_posterior import ClassPosterior
 from sottovoce.latent.draws import tails
@@ -45,7 +45,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     target
         A promise such as ``ZeroConcentratedDP(0.1)``, instead of `epsilon` and `delta`.
     classes
-        Every class, public: a list, or a `Field` that names the column. A curator takes them from its facts.
+        Every class, public: a list, or a `Field` that names the column. A curator takes them from its facts. A label
+        that is none of them counts as the first, or as the `other` of the `Field`.
     features
         One `Field` (categories) or `Bounded` (numbers) a column of X, in order. Public; nothing is read off the data. A
         curator takes them from its facts.
@@ -187,6 +188,8 @@ class NaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         if isinstance(classes, Bounded):
             raise InvalidValue(f"the class {classes.name!r} needs categories. Got numbers")
         named = classes if isinstance(classes, Field) else Field(label or "class", tuple(classes))
+        if facts is not None and label is not None:
+            check_classes(named.categories, label, facts[label])
         if not isinstance(self.floor, int | float) or not 0 < self.floor < 1:
             raise InvalidValue(f"floor must lie between 0 and 1. Got {self.floor!r}")
         return self._system(named, fields)

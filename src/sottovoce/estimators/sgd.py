@@ -31,7 +31,7 @@ class SGDLogisticRegression(LogisticRegression):
     epsilon, delta, target
         The promise, as (ε, δ) or as any promise.
     classes
-        The two classes; never read off the labels.
+        The two classes; never read off the labels, and a label that is neither counts as ``classes_[0]``.
     data_norm
         Every row is scaled down to this Euclidean norm, the intercept's entry included.
     regularisation, learning_rate, epochs

@@ -1,6 +1,6 @@
 """A small language for conditions on a record: ``age between 40 and 60 and smoker and region in ('N', 'S')``.
 
-Text becomes a tree of the values below and nothing else: no function calls, no arithmetic, no SQL. Days are written as
+Text becomes a tree of `condition` and nothing else: no function calls, no arithmetic, no SQL. Days are written as
 texts: ``admitted >= '2024-01-31'``.
 """
 
@@ -8,29 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
 
 from sottovoce.facts.columns import Category
 from sottovoce.facts.columns import Column as Fact
+from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or, Value
 from sottovoce.facts.tokens import TokenReader
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = [
-    "And",
-    "Column",
-    "Compare",
-    "Condition",
-    "IsMissing",
-    "Literal",
-    "Not",
-    "OneOf",
-    "Or",
-    "check_columns",
-    "check_levels",
-    "checked_text",
-    "columns_of",
-    "parse_predicate",
-]
+__all__ = ["check_columns", "check_levels", "checked_text", "columns_of", "parse_predicate"]
 
 LONGEST, DEEPEST = 10_000, 50
 
@@ -46,70 +31,6 @@ TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column by name; on its own, a condition where the column holds truth values."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A number, a text or a truth value written in the condition."""
-
-    value: int | float | str | bool
-
-
-@dataclass(frozen=True)
-class Compare:
-    """``left sign right`` with sign one of = != < <= > >=."""
-
-    sign: str
-    left: Column | Literal
-    right: Column | Literal
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """``column in (…)``, or ``not in``."""
-
-    column: Column
-    values: tuple[Literal, ...]
-    negated: bool
-
-
-@dataclass(frozen=True)
-class IsMissing:
-    """``column is null``, or ``is not null``."""
-
-    column: Column
-    negated: bool
-
-
-@dataclass(frozen=True)
-class Not:
-    """The opposite of a condition."""
-
-    part: Condition
-
-
-@dataclass(frozen=True)
-class And:
-    """All parts hold."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class Or:
-    """Some part holds."""
-
-    parts: tuple[Condition, ...]
-
-
-Condition = Column | Compare | OneOf | IsMissing | Not | And | Or
 
 
 def parse_predicate(text: str) -> Condition:
@@ -255,16 +176,7 @@ def checked_text(text: str) -> str:
 
 def columns_of(condition: Condition) -> Iterator[str]:
     """Yield the columns that a condition names, again where it names one twice."""
-    match condition:
-        case Column(name) | OneOf(column=Column(name)) | IsMissing(column=Column(name)):
-            yield name
-        case Not(part):
-            yield from columns_of(part)
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from columns_of(part)
-        case Compare(_, left, right):
-            yield from (side.name for side in (left, right) if isinstance(side, Column))
+    return (side.name for leaf in condition.leaves() for side in leaf.sides if isinstance(side, Column))
 
 
 def check_columns(where: str | None, facts: Container[str]) -> list[str]:
@@ -278,24 +190,13 @@ def check_columns(where: str | None, facts: Container[str]) -> list[str]:
     if where is None:
         return []
     tree = parse_predicate(where)
-    for sign, column, other in _compared(tree):
-        if column in facts and other not in facts:
-            raise InvalidValue(
-                f"there is no column {other!r} to compare {column!r} with; quote a text: {column} {sign} '{other}'"
-            )
+    for leaf in tree.leaves():
+        match leaf:
+            case Compare(sign, Column(column), Column(other)) if column in facts and other not in facts:
+                raise InvalidValue(
+                    f"there is no column {other!r} to compare {column!r} with; quote a text: {column} {sign} '{other}'"
+                )
     return list(columns_of(tree))
-
-
-def _compared(condition: Condition) -> Iterator[tuple[str, str, str]]:
-    """Yield the sign and the two names wherever a column is compared with a column."""
-    match condition:
-        case Not(part):
-            yield from _compared(part)
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from _compared(part)
-        case Compare(sign, Column(left), Column(right)):
-            yield sign, left, right
 
 
 def check_levels(where: str | None, facts: Mapping[str, Fact]) -> None:
@@ -314,15 +215,9 @@ def check_levels(where: str | None, facts: Mapping[str, Fact]) -> None:
             raise InvalidValue(f"the facts list no value {value!r} of {name!r}; they list {listed}{more}")
 
 
-def _levels_of(condition: Condition) -> Iterator[tuple[str, int | float | str | bool]]:
+def _levels_of(condition: Condition) -> Iterator[tuple[str, Value]]:
     """Yield each column with each value that it is said to be, or not to be."""
-    match condition:
-        case OneOf(column=Column(name), values=values):
-            yield from ((name, value.value) for value in values)
-        case Not(part):
-            yield from _levels_of(part)
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from _levels_of(part)
-        case Compare("=" | "!=", Column(name), Literal(value)) | Compare("=" | "!=", Literal(value), Column(name)):
-            yield name, value
+    for leaf in condition.leaves():
+        names = [side.name for side in leaf.sides if isinstance(side, Column)]
+        if leaf.equates:
+            yield from ((names[0], side.value) for side in leaf.sides if isinstance(side, Literal))

@@ -81,7 +81,10 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
     if response not in facts:
         raise InvalidValue(f"the facts name no column {response!r} to be explained; they name {', '.join(facts)}")
     groups = [found["name"].strip("`") for found in _GROUP.finditer(right)]
-    fixed = _GROUP.sub(" ", right).strip().lstrip("+").strip() or "1"
+    fixed = _GROUP.sub(" ", right).strip().lstrip("+").strip()
+    if not (fixed or groups):
+        raise InvalidValue(f'nothing explains {response!r}: name a column, or write "~ 1" for the intercept alone')
+    fixed = fixed or "1"
     if "|" in fixed:
         raise InvalidValue("a group has one effect a level: (1 | column); slopes that vary by group are not offered")
     if len(set(groups)) < len(groups) or len(groups) > 2:

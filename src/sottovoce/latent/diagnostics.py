@@ -5,6 +5,7 @@ Gelman and Rubin's R-hat with split chains, and Geyer's initial monotone sequenc
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,13 +61,21 @@ class Convergence:
     @property
     def reached(self) -> bool:
         """True where R-hat is at most 1.1 and the draws are worth 100 independent ones or more."""
-        return self.r_hat <= MOST_R_HAT and self.effective_draws >= LEAST_DRAWS
+        return self.within(MOST_R_HAT)
 
-    def warn(self, remedy: str) -> None:
+    def within(self, most: float) -> bool:
+        """Say whether R-hat is at most so much, and the draws are worth 100 independent ones or more."""
+        return self.r_hat <= most and self.effective_draws >= LEAST_DRAWS
+
+    def describe(self) -> str:
+        """Return how far to trust what the chains say, in one line."""
+        return f"{self.effective_draws:.0f} independent draws' worth, R-hat {self.r_hat:.2f} of {self.worst}"
+
+    def warn(self, remedy: str, most: float = MOST_R_HAT) -> None:
         """Warn with `NotConverged`, unless the chains have converged."""
-        if not self.reached:
+        if not self.within(most):
             warnings.warn(
-                f"the chains have not converged: R-hat is {self.r_hat:.2f} (of {self.worst}; at most {MOST_R_HAT} is "
+                f"the chains have not converged: R-hat is {self.r_hat:.2f} (of {self.worst}; at most {most} is "
                 f"wanted) and the draws are worth {self.effective_draws:.0f} independent ones (at least "
                 f"{LEAST_DRAWS:.0f}). Intervals may not hold what they say; {remedy}",
                 NotConverged,
@@ -74,8 +83,15 @@ class Convergence:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values."""
-        return {"r_hat": self.r_hat, "effective_draws": self.effective_draws, "worst": self.worst}
+        """Return the figures as plain values; `from_dict` reads them back."""
+        r_hat = self.r_hat if math.isfinite(self.r_hat) else None  # JSON has no infinity
+        return {"r_hat": r_hat, "effective_draws": self.effective_draws, "worst": self.worst}
+
+    @staticmethod
+    def from_dict(state: Mapping[str, Any]) -> Convergence:
+        """Read the figures from `to_dict`'s form."""
+        r_hat = math.inf if state["r_hat"] is None else float(state["r_hat"])
+        return Convergence(r_hat, float(state["effective_draws"]), str(state["worst"]))
 
 
 def _worst(values: Floats, pick: Any) -> float:

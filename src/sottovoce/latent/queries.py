@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
+from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.draws import NamedDraws, ends_of
 from sottovoce.latent.elimination import Factor, eliminate
 from sottovoce.latent.fields import Field
@@ -20,6 +21,13 @@ class QueriedDraws(NamedDraws):
     """Draws under which a record's law is a product of tables."""
 
     fields: tuple[Field, ...]
+    convergence: Convergence | None
+    """How well the chains that made the draws agree; None where there were none."""
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return every entry with its mean and interval, a line each, and how well the chains agree."""
+        lines = super().summary(level)
+        return lines if self.convergence is None else f"{lines}\nchains: {self.convergence.describe()}"
 
     @abstractmethod
     def factors(self, names: set[str]) -> Sequence[Factor]:

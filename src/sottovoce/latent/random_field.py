@@ -33,6 +33,8 @@ _MOST_CELLS = 600
 """The most cells of all cliques together."""
 _CHAINS, _BURN_IN, _LEAST, _MOST = 32, 10, 32, 512
 """Chains, their first steps that are thrown away, and fewest and most steps of each that are kept."""
+_AGREE = 1.05
+"""The R-hat up to which chains agree."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +157,10 @@ class MarkovRandomField(OverTables):
         while True:
             chains = np.stack(kept, axis=1)
             convergence = Convergence.of({"the effects": chains})
-            if convergence.reached or len(kept) >= _MOST:
+            if convergence.within(_AGREE) or len(kept) >= _MOST:
                 break
             kept += itertools.islice(walk, len(kept))
-        convergence.warn("take smaller cliques, a smaller spread, or ask for a larger ε")
+        convergence.warn("take smaller cliques, a smaller spread, or ask for a larger ε", _AGREE)
         flat = chains.reshape(-1, chains.shape[-1])
         some = np.linspace(0, len(flat) - 1, draws).astype(int)
         return RandomFieldPosterior(self.fields, self.cliques, flat[some], convergence)

@@ -120,6 +120,7 @@ class RandomFieldPosterior(QueriedDraws):
             "fields": [f.to_dict() for f in self.fields],
             "cliques": [list(clique) for clique in self.cliques],
             "coefficients": self.coefficients.tolist(),
+            "convergence": None if self.convergence is None else self.convergence.to_dict(),
         }
 
     @staticmethod
@@ -130,6 +131,7 @@ class RandomFieldPosterior(QueriedDraws):
                 tuple(map(field_from, state["fields"])),
                 tuple(tuple(clique) for clique in state["cliques"]),
                 np.asarray(state["coefficients"], dtype=np.float64),
+                Convergence.from_dict(state["convergence"]) if state.get("convergence") else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(f"cannot read a random field's posterior: {error}") from None

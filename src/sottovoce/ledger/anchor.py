@@ -128,11 +128,15 @@ class Anchor:
             self._file = None
 
 
+_CAREFUL = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
+"""Not every system has all of them."""
+
+
 def _opened(path: Path, flags: int) -> int:
     """Open a plain file for its owner alone; a pipe or a device is refused before it is opened or waited for."""
     with contextlib.suppress(FileNotFoundError):
         _require_plain(path.stat())
-    file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
+    file = os.open(path, flags | _CAREFUL, 0o600)
     try:
         _require_plain(os.fstat(file))
     except OSError:

@@ -108,8 +108,9 @@ def _secret(place: Path, *, make: bool) -> bytes:
         finally:
             draft.unlink(missing_ok=True)
     with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        if found.st_mode & 0o077 or found.st_uid != os.geteuid():
+        found, owner = os.fstat(file.fileno()), getattr(os, "geteuid", None)
+        # Windows has no such bits: there the owner's own folder is closed to others by its access list.
+        if owner is not None and (found.st_mode & 0o077 or found.st_uid != owner()):
             raise ValueError(f"{path} is not its owner's alone; chmod 600 makes it so")
         secret = file.read(_SECRET + 1)
     if len(secret) != _SECRET:
@@ -121,7 +122,9 @@ def _write(path: Path, content: bytes) -> None:
     """Put a file of its owner's alone in place, whole or not at all."""
     draft = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
     try:
-        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        # As bytes, and for no child process, where that must be said: each of the two on one kind of system.
+        flags = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags, 0o600)
         with os.fdopen(file, "wb") as out:
             out.write(content)
             out.flush()

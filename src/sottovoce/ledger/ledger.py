@@ -23,7 +23,7 @@ from sottovoce.ledger.records import Budget, Entry, Reservation, State, check_n
 from sottovoce.ledger.replay import Replay
 from sottovoce.ledger.schema import now
 from sottovoce.ledger.store import Store, Transaction, read_url
-from sottovoce.ledger.verification import replay_all, replay_since
+from sottovoce.ledger.verification import linked, replay_all, replay_since
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
@@ -95,7 +95,7 @@ class Ledger:
         except BaseException:
             self.close()
             raise
-        self._opened = replay.head
+        self._opened, self._linked = replay.head, self._since
         self._known.update(replay.budgets)
         for entry in replay.entries.values():
             _log.warning(
@@ -172,7 +172,7 @@ class Ledger:
     def find_entry(self, budget: Budget, number: int) -> Entry | None:
         """Return one entry by its number, if it was charged to this budget."""
         with self._store.transaction(write=False) as transaction:
-            return queries.find_entry(transaction, budget, number)
+            return self._told_again(transaction, queries.find_entry(transaction, budget, number))
 
     def pending(self, dataset: str | None = None) -> list[Entry]:
         """Return what was reserved and has not ended: under way now, or left by a process that died."""
@@ -295,6 +295,7 @@ class Ledger:
         def change(transaction: Transaction) -> Reservation | Entry:
             before = queries.lock_budget(transaction, budget.id)
             if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
+                self._told_again(transaction, entry)
                 return answered(entry, asked)
             total, number = charged(budget, before, cost), transaction.head.count + 1
             columns = {"budget": budget.id, "entry": number, "key": key, "spent": str(total)}
@@ -384,6 +385,15 @@ class Ledger:
         known = self._known.get(budget.id)
         if known is not budget and known != budget:
             raise InvalidValue(f"this budget of {budget.dataset!r} was not read from the ledger {self.url}")
+
+    def _told_again(self, transaction: Transaction, entry: Entry | None) -> Entry | None:
+        """Return an entry; of one before the checkpoint, verify once that the chain leads from there to what is known.
+
+        Then it is known as well as if opening had read everything.
+        """
+        if entry is not None and entry.id <= self._linked.count:
+            self._linked = linked(transaction, entry.id, self._linked)
+        return entry
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Transaction]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sottovoce.ledger import queries, schema
-from sottovoce.ledger.chain import EMPTY, Head
+from sottovoce.ledger.chain import EMPTY, Head, unsealed
 from sottovoce.ledger.replay import Replay
 from sottovoce.ledger.store import Transaction
 from sottovoce.privacy.errors import LedgerCorrupt
 
-__all__ = ["replay_all", "replay_since"]
+__all__ = ["linked", "replay_all", "replay_since"]
 
 
 def replay_all(transaction: Transaction, anchors: Iterable[Head], *, forget: bool = False) -> Replay:
@@ -47,6 +47,25 @@ def replay_since(transaction: Transaction, anchors: Iterable[Head], state: Mappi
         if queries.spent(transaction, budget) != total:
             raise LedgerCorrupt(f"the total of budget {budget} is not what its events add up to")
     return replay
+
+
+def linked(transaction: Transaction, first: int, last: Head) -> Head:
+    """Follow the hashes from an event to a head that is known, and return the head before that event.
+
+    For an answer older than a checkpoint: its own hash can be made again by whoever altered it, the chain from there
+    to the checkpoint cannot. The rules were checked when the checkpoint was sealed.
+    """
+    row = transaction.row("SELECT hash FROM sottovoce_events WHERE sequence = ?", first - 1)
+    before = head = Head(first - 1, "" if row is None else row[0])
+    for events in transaction.batches(head.count):
+        for event in events[: last.count - head.count]:
+            unsealed(head, event)
+            head = Head(event.sequence, event.hash)
+        if head.count >= last.count:
+            break
+    if head != last:
+        raise _rewritten(last.count)
+    return before
 
 
 def _follow(transaction: Transaction, replay: Replay, anchors: Iterable[Head]) -> Replay:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -229,13 +229,6 @@ class ComposedProfile(Profile):
             return []
         losses = [discretise(part, step, most) for (part, _), most in zip(parts, reach, strict=True)]
         return tilted_sums(losses, counts, step)
-
-    def _state(self) -> dict[str, Any]:
-        return {"parts": [p.to_dict() for p in self.parts], "counts": list(self.counts)}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(tuple(Profile.from_dict(p) for p in state["parts"]), tuple(state["counts"]), basis=basis)
 
 
 def _step(sizes: Sequence[float], counts: Sequence[int], reach: Sequence[float]) -> float:

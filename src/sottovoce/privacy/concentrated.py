@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -97,10 +97,3 @@ class RenyiProfile(Profile):
         out = np.where(order <= orders[0], values[0], chord)
         out = np.minimum(out, values[np.minimum(np.searchsorted(orders, order), orders.size - 1)])
         return np.where(order > orders[-1], np.inf, out)
-
-    def _state(self) -> dict[str, Any]:
-        return {"orders": list(self.orders), "epsilons": list(self.epsilons)}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(tuple(state["orders"]), tuple(state["epsilons"]), basis=basis)

@@ -2,111 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
+from sottovoce.privacy.counting import GAUSSIAN, Counting, Order
 from sottovoce.privacy.errors import BudgetExceeded, IncompatibleNotions, InvalidValue
-from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real, shown
+from sottovoce.privacy.numbers import as_floats, ceil_float, real, shown
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import (
-    ApproxDP,
-    GaussianDP,
-    MaxAdvantage,
-    MaxSuccess,
-    Promise,
-    PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
-    check_order,
-)
-from sottovoce.privacy.pure import atoms_renyi
+from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import check_same
 
-__all__ = ["GAUSSIAN", "Order", "PrivacyFilter", "checked_cost", "gaussian_allowance", "renyi_allowance"]
-
-GAUSSIAN: Literal["gaussian"] = "gaussian"
-"""In the place of an order: count μ², which only releases that are Gaussian private fit."""
-Order = float | Literal["gaussian"]
-
-
-def renyi_allowance(budget: Promise, order: float) -> float:
-    """Return the Rényi divergence at `order` that still implies the budget; may be negative.
-
-    For (ε, δ) the inverse of δ = exp((λ-1)(R-ε))·(1-1/λ)^(λ-1)/λ (Canonne, Kamath and Steinke 2020). A promise in
-    words speaks of one event, a guess that comes true: by data processing its two probabilities lie no further apart
-    than the divergence allows, so what is allowed is the divergence of the two coins that just break the promise.
-    """
-    match budget:
-        case MaxSuccess(success, baseline):
-            return float(_coins(np.array([baseline]), success - baseline, order)[0]) * (1 - 1e-9)
-        case MaxAdvantage(advantage):
-            chance = np.linspace(0.0, 1 - advantage, 4001)[1:-1]
-            return float(np.min(_coins(chance, advantage, order))) * (1 - 1e-5)
-        case ApproxDP():
-            return _approx_allowance(budget, order)
-    raise IncompatibleNotions(f"no budget that is counted at a Rényi order: {budget!r}")
-
-
-def _coins(chance: Floats, more: float, order: float) -> Floats:
-    """Return the larger of the two Rényi divergences between coins that show heads so often, and so much more often.
-
-    From the difference of the coins, not from the two: it is what the divergence is made of where they are close.
-    """
-    orders = np.full(chance.shape, order)
-    loss = np.stack([np.log1p(more / chance), np.log1p(-more / (1 - chance))], axis=-1)
-    first = np.log(np.stack([chance + more, np.maximum(1 - chance - more, 5e-324)], axis=-1))
-    second = np.log(np.stack([chance, 1 - chance], axis=-1))
-    return np.maximum(atoms_renyi(orders, loss, first), atoms_renyi(orders, -loss, second))
-
-
-def _approx_allowance(budget: ApproxDP, order: float) -> float:
-    return budget.epsilon + (math.log(budget.delta) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
-
-
-def _read_order(order: Any) -> float:
-    if isinstance(order, str):
-        raise InvalidValue(f"an order is a number > 1, or 'gaussian' for an approx budget. Got {order!r}")
-    return real("order", order, 1.0)
-
-
-def _best_order(budget: Promise) -> float:
-    """Return the order that leaves room for the most Gaussian noise: largest allowance over order."""
-    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
-
-    result = optimize.minimize_scalar(
-        lambda u: -renyi_allowance(budget, 1 + math.exp(u)) / (1 + math.exp(u)),
-        bounds=(-6.0, 14.0),
-        method="bounded",
-    )
-    return 1 + math.exp(float(result.x))
-
-
-@functools.lru_cache
-def gaussian_allowance(budget: ApproxDP) -> float:
-    """Return the largest μ² that still implies the budget, on its private side; the conversion is exact.
-
-    >>> round(gaussian_allowance(ApproxDP(1.0, 1e-6)), 4)
-    0.056
-    """
-    from scipy import optimize  # noqa: PLC0415 - most commands need none of it
-
-    def over(log_mu: float) -> float:
-        with np.errstate(divide="ignore"):
-            return float(GaussianProfile(math.exp(log_mu)).log_delta(budget.epsilon)) - math.log(budget.delta)
-
-    if over(-300.0) > 0:
-        return 0.0
-    mu = math.exp(float(optimize.brentq(over, -300.0, 30.0, xtol=1e-13)))
-    while GaussianProfile(mu).log_delta(budget.epsilon) > math.log(budget.delta):
-        mu *= 1 - 1e-13
-    return mu * mu * (1 - 2**-51)
+__all__ = ["GAUSSIAN", "Order", "PrivacyFilter", "checked_cost"]
 
 
 def checked_cost(cost: float) -> float:
@@ -115,11 +24,6 @@ def checked_cost(cost: float) -> float:
     if number < 0:
         raise InvalidValue(f"a cost below zero would give budget back; the profile is wrong. Got {number}")
     return number
-
-
-def _root_down(value: float) -> float:
-    root = math.sqrt(value)
-    return math.nextafter(root, 0.0) if root * root > value else root
 
 
 @dataclass
@@ -152,6 +56,7 @@ class PrivacyFilter:
 
     Examples
     --------
+    >>> from sottovoce.privacy.promises import PureDP
     >>> from sottovoce.privacy.pure import PureProfile
     >>> purse = PrivacyFilter(PureDP(1.0))
     >>> purse.spend(PureProfile(0.75))
@@ -162,78 +67,31 @@ class PrivacyFilter:
     budget: Promise
     order: Order | None = None
     costs: list[float] = field(default_factory=list, repr=False)
+    _counting: Counting = field(init=False, repr=False, compare=False)
     _counted: int = field(default=0, init=False, repr=False, compare=False)
     _total: Fraction = field(default=Fraction(0), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.costs = as_floats("costs", self.costs, 0.0).ravel().tolist()
-        match self.budget:
-            case ApproxDP(epsilon, 0.0):
-                self.budget = PureDP(epsilon, relation=self.budget.relation)
-            case ApproxDP() if isinstance(self.order, str) and self.order == GAUSSIAN:
-                if self.limit <= 0:
-                    raise InvalidValue(f"nothing fits a budget of {self.budget}; use a larger epsilon or delta")
-            case ApproxDP() | MaxAdvantage() | MaxSuccess():
-                self.order = _best_order(self.budget) if self.order is None else _read_order(self.order)
-                check_order(self.order)
-                if self.order == 1 and isinstance(self.budget, ApproxDP):
-                    raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
-                if renyi_allowance(self.budget, self.order) <= 0:
-                    raise InvalidValue(
-                        f"nothing fits a budget of {self.budget} at order {self.order:g}; "
-                        "use a larger order, epsilon or delta"
-                    )
-            case PureDP() | RenyiDP() | ZeroConcentratedDP() | GaussianDP():
-                pass
-            case _:
-                raise IncompatibleNotions(
-                    f"a budget is a promise such as ApproxDP(1.0, 1e-6). Got {shown(self.budget)}"
-                )
-        if self.order is not None and not isinstance(self.budget, ApproxDP | MaxAdvantage | MaxSuccess):
+        if not isinstance(self.budget, Promise):
+            raise IncompatibleNotions(f"a budget is a promise such as ApproxDP(1.0, 1e-6). Got {shown(self.budget)}")
+        self.budget = self.budget._simplest()
+        self._counting = self.budget._counting(self.order)
+        if self.order is not None and self._counting.order is None:
             raise InvalidValue(f"a budget of {self.budget} is counted at no order. Got order={shown(self.order)}")
+        self.order = self._counting.order
         if not math.isfinite(self.limit):
             raise InvalidValue(f"a budget of {self.budget} is none: it would never be used up")
 
     @property
     def counted(self) -> str:
         """What is added up, in words."""
-        match self.budget:
-            case PureDP():
-                return "pure ε"
-            case ZeroConcentratedDP():
-                return "ρ of zero-concentrated privacy"
-            case GaussianDP():
-                return "μ² of Gaussian privacy"
-            case RenyiDP(order, _):
-                return f"Rényi divergence at order {order:.4g}"
-        return "μ² of Gaussian privacy" if self.order == GAUSSIAN else f"Rényi divergence at order {self.order:.4g}"
-
-    @property
-    def _squares(self) -> bool:
-        return isinstance(self.budget, GaussianDP) or self.order == GAUSSIAN
-
-    @property
-    def _rate(self) -> float:
-        """The Rényi order, where one is counted at."""
-        if self.order is None or self.order == GAUSSIAN:
-            raise IncompatibleNotions(f"a budget of {self.budget!r} is counted at no Rényi order")
-        return float(self.order)
+        return self._counting.words
 
     @property
     def limit(self) -> float:
         """What the costs may add up to."""
-        match self.budget:
-            case ApproxDP() if self.order == GAUSSIAN:
-                return gaussian_allowance(self.budget)
-            case PureDP(epsilon) | RenyiDP(_, epsilon):
-                return epsilon
-            case ZeroConcentratedDP(rho):
-                return rho
-            case GaussianDP(mu):
-                return mu * mu
-            case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
-                return renyi_allowance(self.budget, self._rate)
-        raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
+        return self._counting.limit
 
     @property
     def spent(self) -> float:
@@ -255,22 +113,7 @@ class PrivacyFilter:
         if not isinstance(profile, Profile):
             raise IncompatibleNotions(f"only profiles cost anything. Got {shown(profile)}")
         check_same(profile.relation, self.budget.relation, "a budget pays for claims about its own neighbours only")
-        return checked_cost(self._number(profile))
-
-    def _number(self, profile: Profile) -> float:
-        if self._squares:
-            mu = profile.gdp()
-            return mu * mu or min(mu, 5e-324)
-        match self.budget:
-            case PureDP():
-                return profile.pure()
-            case RenyiDP(order, _):
-                return float(profile.renyi(order))
-            case ZeroConcentratedDP():
-                return profile.zcdp()
-            case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
-                return float(profile.renyi(self._rate))
-        raise IncompatibleNotions(f"no budget of this kind: {self.budget!r}")
+        return checked_cost(self._counting.cost(profile))
 
     def can_spend(self, profile: Profile) -> bool:
         """Say whether a release with this profile still fits."""
@@ -310,25 +153,14 @@ class PrivacyFilter:
 
     def _promise(self, cost: float) -> Promise:
         """Return the promise that costs this much."""
-        return self._plain_promise(cost).under(self.budget.relation)
-
-    def _plain_promise(self, cost: float) -> Promise:
-        if self._squares:
-            return GaussianDP(_root_down(cost))
-        match self.budget:
-            case RenyiDP(order, _):
-                return RenyiDP(order, cost)
-            case ZeroConcentratedDP():
-                return ZeroConcentratedDP(cost)
-            case ApproxDP() | MaxAdvantage() | MaxSuccess() if self.order is not None:
-                return RenyiDP(self._rate, cost)
-        return PureDP(cost)
+        return self._counting.promise(cost).under(self.budget.relation)
 
     def share(self, fraction: float) -> Promise:
         """Return the promise that costs this fraction of the budget as it was opened, in the notion it is counted in.
 
         A hair less, so that twenty shares of 0.05 fit, whatever rounding does.
 
+        >>> from sottovoce.privacy.promises import PureDP
         >>> round(PrivacyFilter(PureDP(2.0)).share(0.1).epsilon, 9)
         0.2
         """

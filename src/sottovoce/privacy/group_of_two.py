@@ -7,7 +7,7 @@ with the data set between the two as the only link. It is not composition: there
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -96,10 +96,3 @@ class GroupOfTwo(Profile):
         with np.errstate(invalid="ignore"):
             found = np.min(np.where(np.isfinite(one + other), factor * one + other, np.inf), axis=-1) * _UP
         return np.asarray(np.minimum(found, self.pure()))
-
-    def _state(self) -> dict[str, Any]:
-        return {"one": self.one.to_dict()}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(Profile.from_dict(state["one"]), basis=basis)

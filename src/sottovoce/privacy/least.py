@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -66,10 +66,3 @@ class LeastProfile(Profile):
     def pole(self) -> float:
         """The largest pole: one finite claim is enough."""
         return max(claim.pole for claim in self.claims)
-
-    def _state(self) -> dict[str, Any]:
-        return {"claims": [claim.to_dict() for claim in self.claims]}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(tuple(Profile.from_dict(claim) for claim in state["claims"]), basis=basis)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
 from sottovoce.privacy.plain import json_object
-from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.promise import Promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
 
@@ -255,11 +255,11 @@ class Profile(ABC):
     # JSON: the kind's word, its fields, its basis, and its relation where that is not the usual one.
 
     def _state(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("basis", "relation")}
+        return {f.name: _written(getattr(self, f.name)) for f in fields(self) if f.name not in ("basis", "relation")}
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(**state, basis=basis)
+        return cls(**{name: _read(value) for name, value in state.items()}, basis=basis)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as a plain dictionary; `from_dict` reads back the same numbers."""
@@ -280,7 +280,7 @@ class Profile(ABC):
         kind, relation = PROFILES[word], Relation.parse(rest.pop("relation", str(REPLACE_ONE)))
         try:
             profile: Profile = kind._from_state(rest, Basis(basis))
-        except (TypeError, KeyError, ValueError) as error:
+        except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise InvalidValue(f"cannot read a {word} profile: {error}") from None
         if profile.relation not in (relation, REPLACE_ONE):
             raise InvalidValue(f"cannot read a {word} profile: its parts are about {profile.relation}, not {relation}")
@@ -298,6 +298,20 @@ def shared_relation(profiles: Iterable[Profile]) -> Relation:
     for relation in relations:
         check_same(relations[0], relation, "profiles about different neighbours do not go together")
     return relations[0]
+
+
+def _written(value: Any) -> Any:
+    """Return a field, a profile in it or several, as plain values."""
+    if isinstance(value, tuple):
+        return [_written(part) for part in value]
+    return value.to_dict() if isinstance(value, Profile) else value
+
+
+def _read(value: Any) -> Any:
+    """Read a field from `_written`'s form."""
+    if isinstance(value, list | tuple):
+        return tuple(_read(part) for part in value)
+    return Profile.from_dict(value) if isinstance(value, Mapping) else value
 
 
 def _about(value: Any, relation: Relation) -> Any:

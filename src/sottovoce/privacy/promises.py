@@ -5,22 +5,29 @@ Unless a promise says otherwise, neighbours differ in one record replaced by ano
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
+
+from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
+from sottovoce.privacy.counting import (
+    GAUSSIAN,
+    Counting,
+    at_best_order,
+    check_order,
+    coins,
+    divergences,
+    gaussian_allowance,
+    squares_of_mu,
+)
 from sottovoce.privacy.errors import InvalidPromise, InvalidValue
-from sottovoce.privacy.numbers import real, shown
-from sottovoce.privacy.plain import json_object
-from sottovoce.privacy.relation import REPLACE_ONE, Relation, shown_with_relation
-
-if TYPE_CHECKING:
-    from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.promise import Promise, parse_promise
+from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.risk import hits, rounded_chance, success
 
 __all__ = [
     "ApproxDP",
@@ -31,107 +38,8 @@ __all__ = [
     "PureDP",
     "RenyiDP",
     "ZeroConcentratedDP",
-    "check_order",
     "parse_promise",
 ]
-
-_LEAST_ORDER, _MOST_ORDER = 1.000001, 1e12
-_RELATION = re.compile(r"^(.*?)\s+([^\W\d].*?)\s*$", re.DOTALL)
-"""Numbers, then a relation in words."""
-
-
-@dataclass(frozen=True)
-class Promise(ABC):
-    """A privacy statement one can ask for; use one of its kinds.
-
-    Every kind reads from and writes to the command-line form (``approx:1,1e-6``, ``approx:1,1e-6 add-remove``) and
-    JSON. Its `relation` says which data sets are neighbours: whose presence, or whose record, it hides.
-
-    >>> from sottovoce.privacy.relation import ADD_REMOVE
-    >>> print(PureDP(1.0).under(ADD_REMOVE))
-    pure:1 add-remove
-    """
-
-    word: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[Promise]]] = {}
-    relation: Relation = field(default=REPLACE_ONE, kw_only=True)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        Promise._kinds[cls.word] = cls
-        cls.__repr__ = Promise.__repr__  # type: ignore[method-assign]  # else each dataclass makes its own
-
-    def __repr__(self) -> str:
-        return shown_with_relation(self)
-
-    def under(self, relation: Relation) -> Self:
-        """Return the promise with the same numbers about other neighbours: another promise, not an implied one."""
-        return replace(self, relation=relation)
-
-    @classmethod
-    def numbers(cls) -> list[str]:
-        """Return what its numbers are called, in order."""
-        return [f.name for f in fields(cls) if f.name != "relation"]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuse to make a promise of no kind, in words."""
-        if cls is Promise:
-            raise InvalidPromise(f"Promise itself promises nothing; use one of {_names()}")
-        return super().__new__(cls)
-
-    def __post_init__(self) -> None:
-        for name in self.numbers():
-            try:
-                object.__setattr__(self, name, real(name, getattr(self, name)))
-            except InvalidValue as error:
-                raise InvalidPromise(str(error)) from None
-        if not isinstance(self.relation, Relation):
-            raise InvalidPromise(f"a relation is REPLACE_ONE, ADD_REMOVE or a Relation. Got {shown(self.relation)}")
-
-    @abstractmethod
-    def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in the promise's own number; <= 0 keeps it."""
-
-    def __str__(self) -> str:
-        return self._written(_rounded)
-
-    def exact(self) -> str:
-        """Return the promise as `parse_promise` reads it back without loss; `str` rounds towards less privacy."""
-        return self._written(lambda _, value: repr(value))
-
-    def _written(self, shown: Callable[[str, float], str]) -> str:
-        numbers = ",".join(shown(name, getattr(self, name)) for name in self.numbers())
-        return f"{self.word}:{numbers}" + ("" if self.relation == REPLACE_ONE else f" {self.relation}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the promise as a plain dictionary; `from_dict` reads it back."""
-        state = {"promise": self.word} | {name: getattr(self, name) for name in self.numbers()}
-        return state if self.relation == REPLACE_ONE else state | {"relation": str(self.relation)}
-
-    def to_json(self) -> str:
-        """Return the promise as JSON; `from_json` reads it back."""
-        return json.dumps(self.to_dict())
-
-    @staticmethod
-    def from_dict(state: Mapping[str, Any]) -> Promise:
-        """Read a promise from `to_dict`'s form."""
-        if not isinstance(state, Mapping):
-            raise InvalidPromise(f"a promise is read from a dictionary. Got {shown(state)}")
-        numbers = dict(state)
-        word = numbers.pop("promise", None)
-        kind = Promise._kinds.get(word) if isinstance(word, str) else None
-        if kind is None:
-            raise InvalidPromise(f"no promise is called {word!r}; use one of {_names()}")
-        relation = _relation(numbers.pop("relation", str(REPLACE_ONE)))
-        wanted = set(kind.numbers())
-        if set(numbers) != wanted:
-            raise InvalidPromise(f"{kind.__name__} needs {sorted(wanted)}. Got {sorted(map(str, numbers))}")
-        return kind(**numbers, relation=relation)
-
-    @staticmethod
-    def from_json(text: str) -> Promise:
-        """Read a promise from `to_json`'s form."""
-        return Promise.from_dict(json_object(text, "a promise", InvalidPromise))
 
 
 @dataclass(frozen=True)
@@ -148,8 +56,19 @@ class PureDP(Promise):
     epsilon: float
 
     def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in its own number."""
         return profile.pure() - self.epsilon
+
+    def _counting(self, order: Any = None) -> Counting:
+        return Counting("pure ε", self.epsilon, lambda profile: profile.pure(), PureDP)
+
+    def _worst(self) -> Profile:
+        return PureProfile(self.epsilon, relation=self.relation)
+
+    def _leaves(self, chance: float) -> float:
+        return hits(self.epsilon, 0.0, chance)
+
+    def _tells(self) -> float:
+        return rounded_chance(math.tanh(self.epsilon / 2))
 
 
 @dataclass(frozen=True)
@@ -166,10 +85,33 @@ class ApproxDP(Promise):
             raise InvalidPromise(f"delta must be < 1: a promise with delta >= 1 says nothing. Got {self.delta}")
 
     def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in its own number."""
         if self.delta == 0:
             return profile.pure() - self.epsilon
         return profile.log_delta(self.epsilon) - math.log(self.delta)
+
+    def _simplest(self) -> Promise:
+        return self if self.delta else PureDP(self.epsilon, relation=self.relation)
+
+    def _counting(self, order: Any = None) -> Counting:
+        if isinstance(order, str) and order == GAUSSIAN:
+            return squares_of_mu(gaussian_allowance(self.epsilon, self.delta), GaussianDP, GAUSSIAN)
+        return at_best_order(self, order, RenyiDP)
+
+    def allowance(self, order: float) -> float:
+        """Return the Rényi divergence that still implies the promise; may be negative.
+
+        The inverse of δ = exp((λ-1)(R-ε))·(1-1/λ)^(λ-1)/λ (Canonne, Kamath and Steinke 2020).
+        """
+        if order == 1:
+            raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
+        return self.epsilon + (math.log(self.delta) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
+
+    def _leaves(self, chance: float) -> float:
+        return hits(self.epsilon, self.delta, chance)
+
+    def _tells(self) -> float:
+        less = math.exp(-self.epsilon)
+        return rounded_chance(math.tanh(self.epsilon / 2) + 2 * self.delta * less / (1 + less))
 
 
 @dataclass(frozen=True)
@@ -188,17 +130,13 @@ class RenyiDP(Promise):
         check_order(self.order, InvalidPromise)
 
     def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in its own number."""
         return profile.renyi(self.order) - self.epsilon
 
+    def _counting(self, order: Any = None) -> Counting:
+        return divergences(self.order, self.epsilon, RenyiDP)
 
-def check_order(order: float, error: type[InvalidValue] = InvalidValue) -> None:
-    """Refuse an order at which differences of doubles say nothing: 1, the limit, and [1 + 1e-6, 1e12] are fine."""
-    if order != 1 and not _LEAST_ORDER <= order <= _MOST_ORDER:
-        raise error(
-            f"order must be >= 1: the limit 1 itself (Kullback-Leibler), or from {_LEAST_ORDER} to {_MOST_ORDER:g}. "
-            f"Got {order!r}"
-        )
+    def _worst(self) -> Profile:
+        return RenyiProfile((self.order,), (self.epsilon,), relation=self.relation)
 
 
 @dataclass(frozen=True)
@@ -209,8 +147,14 @@ class ZeroConcentratedDP(Promise):
     rho: float
 
     def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in its own number."""
         return profile.zcdp() - self.rho
+
+    def _counting(self, order: Any = None) -> Counting:
+        words = "ρ of zero-concentrated privacy"
+        return Counting(words, self.rho, lambda profile: profile.zcdp(), ZeroConcentratedDP)
+
+    def _worst(self) -> Profile:
+        return ZeroConcentratedProfile(self.rho, relation=self.relation)
 
 
 @dataclass(frozen=True)
@@ -221,8 +165,13 @@ class GaussianDP(Promise):
     mu: float
 
     def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in its own number."""
         return profile.gdp() - self.mu
+
+    def _counting(self, order: Any = None) -> Counting:
+        return squares_of_mu(self.mu * self.mu, GaussianDP)
+
+    def _worst(self) -> Profile:
+        return GaussianProfile(self.mu, relation=self.relation)
 
 
 @dataclass(frozen=True)
@@ -244,8 +193,21 @@ class MaxAdvantage(Promise):
             raise InvalidPromise(f"advantage must lie between 0 and 1. Got {self.advantage:g}")
 
     def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in its own number."""
         return profile.delta(0.0) - self.advantage
+
+    def _counting(self, order: Any = None) -> Counting:
+        return at_best_order(self, order, RenyiDP)
+
+    def allowance(self, order: float) -> float:
+        """Return the divergence of the two coins that just break the promise, the closest there are."""
+        chance = np.linspace(0.0, 1 - self.advantage, 4001)[1:-1]
+        return float(np.min(coins(chance, self.advantage, order))) * (1 - 1e-5)
+
+    def _leaves(self, chance: float) -> float:
+        return rounded_chance(chance + self.advantage)
+
+    def _tells(self) -> float:
+        return self.advantage
 
 
 @dataclass(frozen=True)
@@ -271,62 +233,29 @@ class MaxSuccess(Promise):
             )
 
     def _excess(self, profile: Profile) -> float:
-        """Return how far a profile is over the promise, in its own number."""
-        from sottovoce.privacy.risk import success  # noqa: PLC0415 - risks are told of profiles
-
         return success(profile, self.baseline) - self.success
 
+    def _counting(self, order: Any = None) -> Counting:
+        return at_best_order(self, order, RenyiDP)
 
-_TIGHTER = ("order", "baseline")
-"""The larger these are, the more is promised; of all other numbers, the less."""
+    def allowance(self, order: float) -> float:
+        """Return the divergence of the two coins that just break the promise."""
+        return float(coins(np.array([self.baseline]), self.success - self.baseline, order)[0]) * (1 - 1e-9)
 
+    def _leaves(self, chance: float) -> float:
+        # The curve of hits is concave and its own mirror image about "hits = 1 - false alarms". Between the
+        # promised point and its image it lies below that of a pure promise, outside below that of an advantage.
+        ends = self.baseline, 1 - self.success
+        if min(ends) < chance < max(ends):
+            return hits(self._steepness, 0.0, chance)
+        return rounded_chance(chance + (self.success - self.baseline))
 
-def _rounded(name: str, value: float) -> str:
-    """Return a number in six digits, rounded towards less privacy where they are off by a part in 10¹¹ or more.
+    def _tells(self) -> float:
+        return rounded_chance(math.tanh(self._steepness / 2))
 
-    (Shares of a budget are a hair less than they say, by a part in 10¹²; `exact` keeps every bit.)
-    """
-    short = format(value, "g")
-    if math.isclose(float(short), value, rel_tol=1e-11):
-        return short
-    context = Context(prec=6, rounding=ROUND_FLOOR if name in _TIGHTER else ROUND_CEILING)
-    return format(float(context.create_decimal(Decimal(value))), "g")
-
-
-def _names() -> str:
-    return ", ".join(f"{kind.word}:{','.join(kind.numbers())}" for kind in Promise._kinds.values())
-
-
-def _relation(text: Any) -> Relation:
-    try:
-        return Relation.parse(text)
-    except InvalidValue as error:
-        raise InvalidPromise(str(error)) from None
-
-
-def parse_promise(text: str) -> Promise:
-    """Read a promise from its command-line form.
-
-    >>> parse_promise("approx:1,1e-6")
-    ApproxDP(epsilon=1.0, delta=1e-06)
-    >>> parse_promise("renyi:15,0.1")
-    RenyiDP(order=15.0, epsilon=0.1)
-    >>> parse_promise("pure:1 add-remove of a person")
-    PureDP(epsilon=1.0, relation=Relation(kind='add-remove', unit='person'))
-    """
-    if not isinstance(text, str):
-        raise InvalidPromise(f"a promise is read from text such as 'approx:1,1e-6'. Got {shown(text)}")
-    word, colon, rest = text.strip().partition(":")
-    kind = Promise._kinds.get(word.strip().lower())
-    if kind is None or not colon:
-        raise InvalidPromise(f"cannot read the promise {text!r}; write one of {_names()}")
-    said = _RELATION.match(rest)
-    rest, relation = (rest, REPLACE_ONE) if said is None else (said[1], _relation(said[2]))
-    try:
-        numbers = [float(part) for part in rest.split(",")]
-    except ValueError:
-        raise InvalidPromise(f"cannot read the numbers of {text!r}; write one of {_names()}") from None
-    names = kind.numbers()
-    if len(numbers) != len(names):
-        raise InvalidPromise(f"{word} takes {len(names)} number(s): {kind.word}:{','.join(names)}. Got {text!r}")
-    return kind(**dict(zip(names, numbers, strict=True)), relation=relation)
+    @property
+    def _steepness(self) -> float:
+        """The ε of the pure promise whose curve of hits passes through the promised point."""
+        if self.success + self.baseline <= 1:
+            return math.log(self.success / self.baseline)
+        return math.log((1 - self.baseline) / (1 - self.success))

@@ -15,32 +15,18 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.concentrated import RenyiProfile, ZeroConcentratedProfile
-from sottovoce.privacy.errors import IncompatibleNotions
-from sottovoce.privacy.filter import _coins
-from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.counting import coins
 from sottovoce.privacy.numbers import Floats, as_floats, real, whole
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import (
-    ApproxDP,
-    GaussianDP,
-    MaxAdvantage,
-    MaxSuccess,
-    Promise,
-    PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
-)
-from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.promise import Promise
 
 __all__ = [
     "advantage",
+    "hits",
     "inferred",
-    "least_private",
     "predictive_value",
-    "promised_advantage",
-    "promised_success",
     "reconstructed",
+    "rounded_chance",
     "singled_out",
     "success",
     "trade_off",
@@ -68,7 +54,7 @@ def advantage(claim: Claim) -> float:
     >>> round(advantage(PureProfile(1.0)), 4)
     0.4621
     """
-    return promised_advantage(claim) if isinstance(claim, Promise) else min(1.0, float(claim.delta(0.0)))
+    return claim._tells() if isinstance(claim, Promise) else min(1.0, float(claim.delta(0.0)))
 
 
 @overload
@@ -90,11 +76,11 @@ def trade_off(claim: Claim, false_alarms: ArrayLike) -> float | Floats:
     alphas = as_floats("false_alarms", false_alarms, 0.0, below=_ONE)
     flat = alphas.ravel()
     if isinstance(claim, Promise):
-        hits = np.array([promised_success(claim, float(alpha)) for alpha in flat])
+        found = np.array([claim._leaves(float(alpha)) for alpha in flat])
     else:
-        hits = _hits(claim, flat)
-    missed = 1.0 - hits
-    missed = np.where(hits <= 1.0 - missed, missed, np.nextafter(missed, 0.0))  # rounded down
+        found = _hits(claim, flat)
+    missed = 1.0 - found
+    missed = np.where(found <= 1.0 - missed, missed, np.nextafter(missed, 0.0))  # rounded down
     return float(missed[0]) if alphas.ndim == 0 else np.asarray(missed.reshape(alphas.shape))
 
 
@@ -107,14 +93,14 @@ def success(claim: Claim, baseline: float) -> float:
     >>> round(success(GaussianProfile(0.5), 0.01), 4)
     0.0339
     """
-    if isinstance(claim, Promise):
-        return promised_success(claim, baseline)
-    return float(_hits(claim, np.array([real("baseline", baseline, below=_ONE)]))[0])
+    chance = real("baseline", baseline, below=_ONE)
+    return claim._leaves(chance) if isinstance(claim, Promise) else float(_hits(claim, np.array([chance]))[0])
 
 
 def singled_out(claim: Claim, people: int) -> float:
     """Return the largest chance to name whose record it is, of so many people who are all as likely.
 
+    >>> from sottovoce.privacy.promises import PureDP
     >>> round(singled_out(PureDP(1.0), 1000), 6)
     0.002718
     """
@@ -124,6 +110,7 @@ def singled_out(claim: Claim, people: int) -> float:
 def inferred(claim: Claim, values: int) -> float:
     """Return the largest chance to tell what a record says of an attribute with so many values, all as likely.
 
+    >>> from sottovoce.privacy.promises import PureDP
     >>> round(inferred(PureDP(1.0), 2), 4)
     0.8161
     """
@@ -133,6 +120,7 @@ def inferred(claim: Claim, values: int) -> float:
 def reconstructed(claim: Claim, records: int) -> float:
     """Return the largest chance to write down a whole record, of so many that it could be, all as likely.
 
+    >>> from sottovoce.privacy.promises import PureDP
     >>> round(reconstructed(PureDP(1.0), 10**6), 9)
     2.718e-06
     """
@@ -148,84 +136,24 @@ def predictive_value(claim: Claim, prior: float, false_alarms: float) -> float:
     """
     prior = real("prior", prior, below=_ONE)
     false_alarms = real("false_alarms", false_alarms, below=_ONE)
-    hits = success(claim, false_alarms)
-    if prior in (0, 1) or hits == 0:
+    found = success(claim, false_alarms)
+    if prior in (0, 1) or found == 0:
         return prior
     # Divided by the hits first: nothing underflows to a nought over a nought.
-    return min(1.0, prior / (prior + (1 - prior) * (false_alarms / hits)) * _LIFT)
+    return min(1.0, prior / (prior + (1 - prior) * (false_alarms / found)) * _LIFT)
 
 
-def promised_success(promise: Promise, baseline: float) -> float:
-    """Return the largest chance that a promise leaves to a guess which succeeds with `baseline` beforehand.
-
-    >>> round(promised_success(ApproxDP(1.0, 1e-6), 0.01), 6)
-    0.027184
-    """
-    chance = real("baseline", baseline, below=_ONE)
-    match promise:
-        case PureDP(epsilon):
-            return _bounded(epsilon, 0.0, chance)
-        case ApproxDP(epsilon, delta):
-            return _bounded(epsilon, delta, chance)
-        case MaxAdvantage(most):
-            return min(1.0, (chance + most) * _LIFT)
-        case MaxSuccess(most, known):
-            # The curve of hits is concave and its own mirror image about "hits = 1 - false alarms". Between the
-            # promised point and its image it lies below that of a pure promise, outside below that of an advantage.
-            if min(known, 1 - most) < chance < max(known, 1 - most):
-                return _bounded(_steepness(most, known), 0.0, chance)
-            return min(1.0, (chance + (most - known)) * _LIFT)
-    return success(least_private(promise), chance)
+def rounded_chance(chance: float) -> float:
+    """Return a chance made of a few operations, rounded up."""
+    return min(1.0, chance * _LIFT)
 
 
-def promised_advantage(promise: Promise) -> float:
-    """Return the largest advantage over chance that a promise leaves to a guess between two neighbours.
-
-    >>> round(promised_advantage(PureDP(1.0)), 4)
-    0.4621
-    >>> round(promised_advantage(MaxSuccess(0.05, baseline=0.01)), 4)
-    0.6667
-    """
-    match promise:
-        case PureDP(epsilon):
-            return min(1.0, math.tanh(epsilon / 2) * _LIFT)
-        case ApproxDP(epsilon, delta):
-            return min(
-                1.0, (math.tanh(epsilon / 2) + 2 * delta * math.exp(-epsilon) / (1 + math.exp(-epsilon))) * _LIFT
-            )
-        case MaxAdvantage(most):
-            return most
-        case MaxSuccess(most, known):
-            return min(1.0, math.tanh(_steepness(most, known) / 2) * _LIFT)
-    return advantage(least_private(promise))
-
-
-def _bounded(epsilon: float, delta: float, chance: float) -> float:
+def hits(epsilon: float, delta: float, chance: float) -> float:
     """Return the hits that (ε, δ) leaves at a false-alarm rate, rounded up."""
     exponent = epsilon + math.log(chance) if chance > 0 else -math.inf
     many = (math.exp(exponent) if exponent < 1 else math.inf) + delta
     most = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + chance)
     return min(1.0, max(min(many, most) * (1 + 4e-16 * (4 + abs(exponent))) if chance > 0 else min(many, most), chance))
-
-
-def _steepness(most: float, known: float) -> float:
-    """Return the ε of the pure promise whose curve of hits passes through a promised point."""
-    return math.log(most / known) if most + known <= 1 else math.log((1 - known) / (1 - most))
-
-
-def least_private(promise: Promise) -> Profile:
-    """Return the profile of all that keeps a promise, as little of it as the promise allows."""
-    relation = promise.relation
-    match promise:
-        case PureDP(epsilon):
-            return PureProfile(epsilon, relation=relation)
-        case GaussianDP(mu):
-            return GaussianProfile(mu, relation=relation)
-        case ZeroConcentratedDP(rho):
-            return ZeroConcentratedProfile(rho, relation=relation)
-        case RenyiDP(order, epsilon):
-            return RenyiProfile((order,), (epsilon,), relation=relation)
-    raise IncompatibleNotions(f"no curve goes with {promise}; ask what it leaves to a guess instead")
 
 
 def _hits(profile: Profile, alphas: Floats) -> Floats:
@@ -306,7 +234,7 @@ def _heads(profile: Profile, rates: Floats, places: Floats) -> Floats:
     with np.errstate(all="ignore"):
         for _ in range(52):
             middle = (low + high) / 2
-            beyond = _coins(chances, middle, orders) > most  # type: ignore[arg-type]
+            beyond = coins(chances, middle, orders) > most
             low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     return np.asarray(chances + high)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -106,10 +106,3 @@ class SlackProfile(Profile):
     def pole(self) -> float:
         """One: no divergence is finite."""
         return self.one.pole if self.slack == 0 else 1.0
-
-    def _state(self) -> dict[str, Any]:
-        return {"one": self.one.to_dict(), "slack": self.slack}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(Profile.from_dict(state["one"]), state["slack"], basis=basis)

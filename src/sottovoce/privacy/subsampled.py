@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -165,13 +165,6 @@ class SubsampledProfile(Profile):
             found = np.maximum(total, 0.0) / gap * _ROUND_UP + 1e-13 / gap
             out[some] = np.where(np.isfinite(most), found, np.inf)
         return out
-
-    def _state(self) -> dict[str, Any]:
-        return {"one": self.one.to_dict(), "rate": self.rate}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], basis: Basis) -> Self:
-        return cls(Profile.from_dict(state["one"]), state["rate"], basis=basis)
 
 
 def _log_moments(losses: Losses, tilts: Floats) -> Floats:

@@ -44,11 +44,6 @@ class BallSum(Reading):
         """Coordinates are fractions."""
         return False
 
-    @property
-    def unit(self) -> float:
-        """The ball's diameter."""
-        return 2 * self.radius
-
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the sum of the rows; a missing coordinate counts as 0."""
         if missing is not None:

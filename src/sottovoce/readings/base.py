@@ -169,14 +169,9 @@ class Reading(ABC):
         """How many coordinates the total has."""
 
     @property
-    @abstractmethod
     def whole(self) -> bool:
-        """Whether totals are whole numbers."""
-
-    @property
-    @abstractmethod
-    def unit(self) -> float:
-        """The width of one record, beside which noise is large or small."""
+        """Whether totals are whole numbers; so they are unless a kind says otherwise."""
+        return True
 
     @abstractmethod
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:

@@ -35,16 +35,6 @@ class CategoryCounts(Reading):
         """The number of categories."""
         return len(self.categories)
 
-    @property
-    def whole(self) -> bool:
-        """Counts are whole."""
-        return True
-
-    @property
-    def unit(self) -> float:
-        """One record counts one."""
-        return 1.0
-
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the counts; a record of no category counts as `missing`, the first unless given."""
         categories = self.categories

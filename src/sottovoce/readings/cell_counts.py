@@ -102,16 +102,6 @@ class CellCounts(Reading):
         """The number of counts."""
         return self.cells + 1
 
-    @property
-    def whole(self) -> bool:
-        """Records are counted."""
-        return True
-
-    @property
-    def unit(self) -> float:
-        """One record counts one."""
-        return 1.0
-
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the counts of a list of columns, in order."""
         inside, cell = self.placed(records, missing, public=public)

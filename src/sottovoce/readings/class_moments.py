@@ -88,16 +88,6 @@ class ClassMoments(Reading):
         """The cells of all tables, and two sums a class and number."""
         return self.counts.size + 2 * len(self.classes) * len(self.bounds)
 
-    @property
-    def whole(self) -> bool:
-        """Counts and steps are whole."""
-        return True
-
-    @property
-    def unit(self) -> float:
-        """One record counts one."""
-        return 1.0
-
     def split(self, total: Any) -> tuple[list[Any], list[Any]]:
         """Return the tables (class, category) and each number's sums (class, 2) of a total."""
         counts, rows = self.counts, len(self.classes)

@@ -49,11 +49,6 @@ class ClippedSum(Reading):
         """Whether records are whole numbers."""
         return self.integer
 
-    @property
-    def unit(self) -> float:
-        """The width of the bounds."""
-        return self.high - self.low
-
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the sum; what is no number counts as `missing`, 0 cut to the bounds unless given."""
         low, high = self.low, self.high
@@ -188,7 +183,7 @@ class ClippedSum(Reading):
 
     def typical(self) -> tuple[tuple[Any, ...], ...]:
         """Return the ends, the middle, and numbers beyond."""
-        return ((self.low, self.high, self.middle(), self.low - 1e300, self.high + 3 * self.unit),)
+        return ((self.low, self.high, self.middle(), self.low - 1e300, 4 * self.high - 3 * self.low),)
 
     def neighbours(self, first: Any, second: Any, relation: Relation = REPLACE_ONE) -> bool:
         """Say whether the sums, to the digits that are known, lie at most a record's width apart."""

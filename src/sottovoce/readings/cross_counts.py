@@ -65,16 +65,6 @@ class CrossCounts(Reading):
         """The number of cells of all tables."""
         return sum(self.sizes)
 
-    @property
-    def whole(self) -> bool:
-        """Counts are whole."""
-        return True
-
-    @property
-    def unit(self) -> float:
-        """One record counts one."""
-        return 1.0
-
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the counts of a list of columns, in order."""
         if missing is not None:

@@ -59,11 +59,6 @@ class FunctionReading(Reading):
         """How many numbers the function returns."""
         return self.entries
 
-    @property
-    def unit(self) -> float:
-        """The width of the bounds."""
-        return self.high - self.low
-
     # The public map.
 
     def tame(self, values: Sequence[Floats]) -> list[Any]:

@@ -169,16 +169,6 @@ class GroupMoments(Reading):
         """The number of counts and sums."""
         return sum(self.sizes)
 
-    @property
-    def whole(self) -> bool:
-        """Everything is counted in whole steps."""
-        return True
-
-    @property
-    def unit(self) -> float:
-        """One record counts one."""
-        return 1.0
-
     def read(self, records: Any, missing: Any = None, *, public: bool = False) -> Statistics:
         """Return n and the sums of a list of columns, in order: groups, the binned one, measures."""
         inside, codes, numbers = self.placed(records, missing, public=public)

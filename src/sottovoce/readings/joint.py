@@ -43,11 +43,6 @@ class Joint(Reading):
         """Whether all parts are whole."""
         return all(part.whole for part in self.parts)
 
-    @property
-    def unit(self) -> float:
-        """The widest part's."""
-        return max(part.unit for part in self.parts)
-
     def split(self, total: Any) -> list[Any]:
         """Return the coordinates of each part."""
         return np.split(np.asarray(total), np.cumsum([part.size for part in self.parts])[:-1])

@@ -356,16 +356,6 @@ class Look(Reading):
         moves = self.lengths if n is None else self.moves
         return Movement(1.0, 0, 0, sum(move**2 for move in moves.values()))
 
-    @property
-    def whole(self) -> bool:
-        """Everything is counted in whole steps."""
-        return True
-
-    @property
-    def unit(self) -> float:
-        """The longest contribution to the score."""
-        return 2.0**self.bits
-
     def check_sums(self, n: int) -> None:
         """Raise unless a double holds every sum exactly."""
         if n * max(self.lengths.values()) > 2.0**53:

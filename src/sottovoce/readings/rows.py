@@ -120,11 +120,6 @@ class RowReading(Reading):
         """Rows are fractions."""
         return False
 
-    @property
-    def unit(self) -> float:
-        """The ball's diameter."""
-        return 2 * self.data_norm
-
     # The public map, from columns of numbers (or places of categories) to rows and labels.
 
     def records(self, records: Any, missing: Any) -> tuple[Floats, Floats]:
@@ -258,7 +253,7 @@ class ClippedRows(RowReading):
 
     def apart(self, gap: Floats) -> bool:
         """Say whether a row can have moved this far."""
-        return bool(np.linalg.norm(gap) <= self.unit * (1 + 1e-9))
+        return bool(np.linalg.norm(gap) <= 2 * self.data_norm * (1 + 1e-9))
 
     # Rows are no sum: nothing is added, and no noise put on them.
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from sottovoce.facts.conditions import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or
+from sottovoce.facts.condition import Column, Compare, Condition, IsMissing, Literal, Value
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["Cell", "categories_in", "cells_in"]
-
-Value = int | float | str | bool
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def cells_in(event: Condition) -> list[Cell]:
     ends = [-float("inf"), *cuts, float("inf")]
     cells = [Cell(low, high) for low, high in itertools.pairwise(ends)]
     cells += [Cell(cut, cut) for cut in cuts]
-    return [cell for cell in sorted(cells, key=lambda c: (c.low, c.high)) if _holds(event, _inside(cell))]
+    return [cell for cell in sorted(cells, key=lambda c: (c.low, c.high)) if event.holds(_inside(cell))]
 
 
 def categories_in(event: Condition, categories: tuple[object, ...]) -> list[int]:
@@ -54,7 +52,7 @@ def categories_in(event: Condition, categories: tuple[object, ...]) -> list[int]
     for value in _constants(event, text=True):
         if value not in known:
             raise InvalidValue(f"x is one of {', '.join(map(repr, categories))}. Got {value!r}")
-    return [index for index, category in enumerate(categories) if _holds(event, category)]
+    return [index for index, category in enumerate(categories) if event.holds(category)]
 
 
 def _inside(cell: Cell) -> float:
@@ -67,63 +65,26 @@ def _inside(cell: Cell) -> float:
 
 def _constants(event: Condition, *, text: bool) -> list[Value]:
     """Return every value an event compares x with; refuse what is no event of x."""
-    match event:
-        case Not(part):
-            return _constants(part, text=text)
-        case And(parts) | Or(parts):
-            return [value for part in parts for value in _constants(part, text=text)]
-        case OneOf(column, values, _):
-            _check_record(column)
-            return [_check_value(literal.value, text=text) for literal in values]
-        case Compare(sign, left, right):
-            if text and sign not in ("=", "!="):
-                raise InvalidValue(f"categories have no order; compare x with = or !=, or say x in (...). Got {sign!r}")
-            found = []
-            for side in (left, right):
-                if isinstance(side, Literal):
-                    found.append(_check_value(side.value, text=text))
-                else:
-                    _check_record(side)
-            if len(found) != 1:
-                raise InvalidValue("an event compares x with a value")
-            return found
-        case Column():
-            _check_record(event)
-            raise InvalidValue("x alone is no event; write one such as x = 1")
-        case IsMissing():
+    found = []
+    for leaf in event.leaves():
+        columns = [side.name for side in leaf.sides if isinstance(side, Column)]
+        if isinstance(leaf, IsMissing):
             raise InvalidValue("a new record is never missing; an event compares x with values")
-
-
-def _check_record(column: Column) -> None:
-    if column.name.lower() != "x":
-        raise InvalidValue(f"an event is about x, the new record. Got {column.name!r}")
+        for name in columns:
+            if name.lower() != "x":
+                raise InvalidValue(f"an event is about x, the new record. Got {name!r}")
+        if isinstance(leaf, Column):
+            raise InvalidValue("x alone is no event; write one such as x = 1")
+        if isinstance(leaf, Compare) and text and not leaf.equates:
+            said = "categories have no order; compare x with = or !=, or say x in (...)"
+            raise InvalidValue(f"{said}. Got {leaf.sign!r}")
+        if len(columns) != 1:
+            raise InvalidValue("an event compares x with a value")
+        found += [_check_value(side.value, text=text) for side in leaf.sides if isinstance(side, Literal)]
+    return found
 
 
 def _check_value(value: Value, *, text: bool) -> Value:
     if not text and isinstance(value, str):
         raise InvalidValue(f"x is a number here; compare it with numbers. Got {value!r}")
     return value
-
-
-def _holds(event: Condition, x: object) -> bool:
-    match event:
-        case Not(part):
-            return not _holds(part, x)
-        case And(parts):
-            return all(_holds(part, x) for part in parts)
-        case Or(parts):
-            return any(_holds(part, x) for part in parts)
-        case OneOf(_, values, negated):
-            return (x in [literal.value for literal in values]) != negated
-        case Compare(sign, left, right):
-            a, b = (side.value if isinstance(side, Literal) else x for side in (left, right))
-            return _compare(sign, a, b)
-    return False
-
-
-def _compare(sign: str, a: object, b: object) -> bool:
-    if sign in ("=", "!="):
-        return (a == b) == (sign == "=")
-    low, high = (a, b) if sign in ("<", "<=") else (b, a)
-    assert isinstance(low, int | float) and isinstance(high, int | float)
-    return low < high or (sign in ("<=", ">=") and low == high)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from sottovoce.facts.conditions import Condition
+from sottovoce.facts.condition import Condition
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.systems.events import Cell, categories_in, cells_in

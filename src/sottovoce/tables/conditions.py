@@ -15,18 +15,8 @@ from typing import Any
 
 import ibis
 
-from sottovoce.facts.conditions import (
-    And,
-    Column,
-    Compare,
-    Condition,
-    IsMissing,
-    Literal,
-    Not,
-    OneOf,
-    Or,
-    parse_predicate,
-)
+from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or
+from sottovoce.facts.conditions import parse_predicate
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.columns import field, is_text, numeric
 from sottovoce.tables.days import SIGNS, days, is_day, written_days

@@ -11,7 +11,7 @@ from typing import Any
 
 import ibis
 
-from sottovoce.facts.conditions import Column, Literal
+from sottovoce.facts.condition import Column, Literal
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.tables.columns import field
 

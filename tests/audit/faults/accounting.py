@@ -44,19 +44,15 @@ def _averaged(patch: Patch) -> None:
 
 @fault("δ of the budget counted twice", "filter", FILTERS)
 def _delta_twice(patch: Patch) -> None:
-    from sottovoce.privacy import filter as filters
+    from sottovoce.privacy.promises import ApproxDP
 
-    honest = filters.renyi_allowance
-    patch.setattr(
-        filters, "renyi_allowance", lambda budget, order: honest(budget, order) - math.log(budget.delta) / (order - 1)
-    )
+    honest = ApproxDP.allowance
+    patch.setattr(ApproxDP, "allowance", lambda self, order: honest(self, order) - math.log(self.delta) / (order - 1))
 
 
 @fault("μ² turned into (ε, δ) by its mean loss alone", "filter", FILTERS)
 def _mean_loss(patch: Patch) -> None:
-    from sottovoce.privacy import filter as filters
-
-    patch.setattr(filters, "gaussian_allowance", lambda budget: 2 * budget.epsilon)
+    patch.setattr("sottovoce.privacy.promises.gaussian_allowance", lambda epsilon, delta: 2 * epsilon)
 
 
 @fault("earlier releases forgotten", "filter", FILTERS)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 
-from sottovoce.facts.conditions import Condition, parse_predicate
+from sottovoce.facts.condition import Condition
+from sottovoce.facts.conditions import parse_predicate
 from sottovoce.facts.tokens import TokenReader
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.queries.tree import (

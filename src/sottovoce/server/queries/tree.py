@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sottovoce.facts.conditions import Condition
+from sottovoce.facts.condition import Condition
 
 __all__ = [
     "Arithmetic",

@@ -1,0 +1,57 @@
+"""Options that several commands take, and the curator that they describe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import parse_promise
+
+if TYPE_CHECKING:
+    from sottovoce.curator import Curator
+
+__all__ = ["curator_beside"]
+
+Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
+PublicFacts = Annotated[
+    Path | None, typer.Option(help="The TOML file that says what is public of the columns. (By default beside DATA.)")
+]
+FactsFile = Annotated[Path | None, typer.Option(help="The facts, a TOML file: bounds and categories.")]
+Beside = Annotated[str | None, typer.Option(help="The ledger: a path or a database address. (By default beside DATA.)")]
+Opening = Annotated[str | None, typer.Option(help="Opens the budget the first time, such as approx:1,1e-6.")]
+SecretN = Annotated[
+    str | None, typer.Option(help="'private' where how many records there are is a secret; fixed with the budget.")
+]
+PublicN = Annotated[int | None, typer.Option(help="The number of records, which is public.")]
+Protect = Annotated[
+    str | None,
+    typer.Option(help="'rows' where a row is to be protected, not a person, though the facts say whose it is."),
+]
+Spend = Annotated[str, typer.Option(help="A share of the budget such as 5%, or a promise.")]
+Level = Annotated[float, typer.Option(help="How often intervals are to hold the truth.")]
+DatasetName = Annotated[str | None, typer.Option(help="The name of the data in the ledger.")]
+Key = Annotated[
+    str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
+]
+Who = Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")]
+Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
+
+
+def curator_beside(data: str, facts: Path | None, ledger: str | None, budget: str | None, **options: Any) -> Curator:
+    """Return the curator of a table; its facts and its ledger lie beside it unless said otherwise."""
+    from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+
+    beside = Path(data)
+    place = beside.with_suffix(".facts.toml") if facts is None else facts
+    if facts is None and not place.is_file():
+        raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
+    return Curator(
+        data,
+        str(beside.with_suffix(".ledger")) if ledger is None else ledger,
+        None if budget is None else parse_promise(budget),
+        facts=place,
+        **options,
+    )
