@@ -160,7 +160,7 @@ class Regression:
         if cut is not None and isinstance(self.question.model, LinearFamily):
             which += f"residuals cut at ±{cut:.3g}, which shifts the intercept if they are skewed; "
         elif cut is not None:
-            which += f"counts cut at {cut:g}, which shifts every coefficient if they vary more than a Poisson's; "
+            which += f"counts cut at {cut:g}, which shifts coefficients if rates vary unlike a gamma law; "
         return f"{which}{self.level:.0%} intervals, privacy noise included{paid}{entry}"
 
     def __repr__(self) -> str:
