@@ -1,6 +1,7 @@
 """Do the intervals of a private regression of counts hold where counts vary more than a Poisson law's?
 
-Counts of mean e^t are made by rates that vary between records of the same t. Fits as in `benchmarks.regression_coverage`.
+Counts of mean e^t are made by rates that vary between records of the same t; fits are made as in
+`benchmarks.regression_coverage`.
 
     python -m benchmarks.regression_counts --out counts.csv --fits 150 --processes 16
 """
