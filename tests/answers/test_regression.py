@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import special
 
@@ -65,6 +66,22 @@ def test_of_groups_privacy_s_part_is_told_and_grows_where_less_is_spent(curator)
     assert little.privacy_share.between(0, 1).all() and much.privacy_share.between(0, 1).all()
     assert (little.privacy_share >= much.privacy_share).all() and little.privacy_share.max() > 0.1
     assert much.privacy_share.min() < 0.1
+
+
+def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) -> None:
+    """Three in ten thousand: without noise its interval would be a tenth as wide, but nobody can tell from outside."""
+    rng, n = np.random.default_rng(3), 20_000
+    level = np.where(np.arange(n) % 4000 == 0, "r", rng.choice(["p", "q"], n))
+    table = pa.table({"c": level, "y": rng.random(n) < 0.4})
+    facts = sv.Facts(c=sv.Category(["p", "q", "r"]), y=sv.Flag())
+    with sv.Curator(table, tmp_path / "r.ledger", sv.ApproxDP(1.0, 1e-6), facts=facts, dataset="rare") as curator:
+        answer = curator.regress("y ~ c", spend=1.0)
+    shares = {row["term"]: row["privacy_share"] for row in answer.rows}
+    assert shares["c[T.r]"] is None and 0 <= shares["c[T.q]"] < 0.3
+    line = next(line for line in answer.summary().splitlines() if line.startswith("c[T.r]"))
+    assert "?" in line.split()
+    text = answer.to_json()
+    assert "NaN" not in text and Regression.from_json(text).rows == answer.rows
 
 
 def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:

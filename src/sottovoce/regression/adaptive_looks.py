@@ -288,6 +288,8 @@ class AdaptiveLooks(Mechanism):
             with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))
             shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
             left = np.sqrt(np.diag(found.covariance) * shares)
+        # Of a column that noise hides nobody knows what would be left without it.
+        left = np.where(np.abs(A) @ np.tile(many.hidden, system.model.outputs) > 0, math.nan, left)
         family, cut = system.model, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
             cut = last.look.cap * family.scale.half

@@ -105,7 +105,7 @@ def _unpaid(patch: Patch) -> None:
     honest = shares.steps
 
     def steps(*given):
-        *first, (share, parts) = honest(*given)
+        *first, (_, parts) = honest(*given)
         return *first, (1 - sum(step[0] for step in first if "score" in step[1]), parts)
 
     patch.setattr(adaptive_looks, "steps", steps)
