@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
@@ -140,9 +141,9 @@ def believe(
 
 def _unsure(imagined: Imagined, extra: Extra) -> Floats:
     """Return by how much the score may vary because nobody knows quite how much counts do."""
-    t = imagined.rows @ imagined.centre[0]
-    weighed = imagined.records * extra.shift(imagined.family, t)  # type: ignore[arg-type]
-    moves = np.einsum("mr,mri->mi", weighed, imagined.rows)
+    assert isinstance(imagined.family, PoissonFamily)
+    shift = extra.shift(imagined.family, imagined.rows @ imagined.centre[0])
+    moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
     return np.asarray(moves[:, :, None] * moves[:, None])
 
 
