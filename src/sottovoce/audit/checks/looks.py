@@ -45,7 +45,8 @@ def _looks(family: str) -> Iterator[Look]:
         centres = [(centre * 2, bits) for centre, bits in centres] + [((8.0, 0.0, -8.0, 0.0), 12)]
     for centre, bits in centres:
         shape = ((1.0, 0.0), (0.0, 1.0))
-        yield Look(_SQUARE, _RESPONSES[family][0], family, centre, shape, 0.6, bits, _PARTS[-1])
+        for extra in (0.0, 0.8) if family == "poisson" else (0.0,):
+            yield Look(_SQUARE, _RESPONSES[family][0], family, centre, shape, 0.6, bits, _PARTS[-1], extra=extra)
 
 
 def _read(look: Look, records: list[tuple[Any, ...]]) -> dict[str, Floats]:
@@ -90,8 +91,8 @@ def movements() -> tuple[bool, str]:
 def shares() -> tuple[bool, str]:
     """The noise of every look along a path, against the ρ that is claimed for all of them."""
     problems, spent = [], []
-    facts = Facts(y=Flag(), z=Number(-1, 1), a=Number(-1, 1), b=Number(-1, 1))
-    for text in ("y ~ a + b", "z ~ a + b"):
+    facts = Facts(y=Flag(), z=Number(-1, 1), k=Count(6), a=Number(-1, 1), b=Number(-1, 1))
+    for text in ("y ~ a + b", "z ~ a + b", "k ~ a + b"):
         mechanism = AdaptiveLooks(Formula(text, facts), 60, 0.7)
         cost = sum(mechanism.paid(look, scales) for look, scales in mechanism.path)
         spent.append(cost / mechanism.profile.zcdp())
