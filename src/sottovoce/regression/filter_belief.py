@@ -84,10 +84,14 @@ class Belief:
         The mean of the rows, as far as it is known.
     crowded
         What is expected of Σλ²/(Σλ)² of the information as long as noise hides it.
+    length
+        How long a row is, if it is known: rows longer than 1 are weighed before they are looked at.
     """
 
-    def __init__(self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float) -> None:
-        self.family, self.n, self._prior = family, n, prior
+    def __init__(
+        self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float, length: float = 0.0
+    ) -> None:
+        self.family, self.n, self._prior, self._length = family, n, prior, length
         self.mean_row, self.crowded = mean_row, crowded
         self.scale = np.ones(len(mean_row))
         self.bound, self.spread = family.bound, 1.0
@@ -137,10 +141,13 @@ class Belief:
     def shape(self, room: float) -> Floats:
         """Return how much each direction is stretched: the more the less of the rows lies along it, if that is known.
 
-        Directions below the edge of the noise are all treated alike.
+        Directions below the edge of the noise are all treated alike. The information is that of weighed rows, which
+        are shorter than the rows are: by as much a typical row is longer than it says.
         """
         stretch = 1 / np.sqrt(self.rows + self.edge)
+        weighed = math.sqrt(float(np.sum(self.rows)) / self.n)
         typical = math.sqrt(max(float(np.sum(self.rows * stretch**2)) / self.n, 1e-300))
+        typical *= max(self._length / max(weighed, 1e-9), 1.0)
         return np.asarray(stretch / (room * typical))
 
     def centre(self, *, consistent: bool) -> Floats:
