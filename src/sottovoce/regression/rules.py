@@ -29,7 +29,7 @@ class Rule:
     prior
         The prior's precision, in the coordinates of rows of length 1; of full looks, which need less, a tenth of it.
     stretch
-        How much room rows of full looks have: this times r^¼ of their typical length, r = n·μ/d^{3/2}.
+        How much room rows of full looks have: this times ∛r of their typical length, r = n·μ/d^{3/2}.
     full
         Two classes are given full looks where n·μ/d^{3/2} is at least this.
 
@@ -43,7 +43,7 @@ class Rule:
     keep: float = 0.3
     room: float = 0.7
     prior: float = 1.0
-    stretch: float = 0.5
+    stretch: float = 0.36
     full: float = 15.0
 
     def shares(self, n: int, dimension: int, mu: float, family: Family) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Rule:
             "first": 0.15 if full else 0.3,
             "looks": 8 if full else looks,
             "unbiased": 0 if full else unbiased,
-            "shape_room": 0.0 if known < 10 else min(self.stretch * known**0.25, 3.0) if full else _SHAPED,
+            "shape_room": 0.0 if known < 10 else min(self.stretch * known ** (1 / 3), 3.0) if full else _SHAPED,
             "keep": self.keep,
             "room": self.room,
             "full": full,
