@@ -10,7 +10,7 @@ from sottovoce.regression.residuals import Classes, Family, Line
 
 __all__ = ["CLASSES", "LINES", "Rule"]
 
-_SHAPED = 0.85
+_SHAPED = 0.8
 """How long a row is that shaped looks leave alone, beside a typical one."""
 
 
@@ -51,14 +51,14 @@ class Rule:
 
         The mean row is worth the more of μ² the less is known of it: `flatten` is such that its noise, of norm
         2√d/(nμ), is a fifth of the bound of a row, and between .05 and .4; or none where it would be hidden. Where
-        r = nμ/d^{3/2} is 10 or more the information rises well above its noise, and the rows are shaped by it; there
-        are twice as many looks then, and from 60 on three times as many, three quarters instead of half of which leave
+        r = nμ/d^{3/2} is 1 or more the rows are shaped by what rises above the noise of the information. From 10 on
+        there are twice as many looks, and from 60 on three times as many, three quarters instead of half of which leave
         no bias. Where it is `full` or more, noise is nothing beside what shortening residuals and weighing rows does to
-        the answer: two classes are given eight full looks, and the room of their rows grows with r. A line's
-        residuals vary less than those of classes, so that shaping pays at a seventh of that, and twelve looks do.
+        the answer: two classes are given eight full looks, and the room of their rows grows with r. Twelve looks do for
+        a line.
         """
         line, told = isinstance(family, Line), n * mu / math.sqrt(dimension)
-        known = told / dimension * (7 if line else 1)
+        known = told / dimension
         full = isinstance(family, Classes) and family.width == 1 and known >= self.full
         looks, unbiased = (12, 0) if line else (8, 4) if known < 10 else (16, 8) if known < 60 else (24, 18)
         return {
@@ -67,7 +67,7 @@ class Rule:
             "first": 0.15 if full else 0.3,
             "looks": 8 if full else looks,
             "unbiased": 0 if full else unbiased,
-            "shape_room": 0.0 if known < 10 else min(self.stretch * known ** (1 / 3), 3.0) if full else _SHAPED,
+            "shape_room": 0.0 if known < 1 else min(self.stretch * known ** (1 / 3), 3.0) if full else _SHAPED,
             "keep": self.keep,
             "room": self.room,
             "full": full,
