@@ -162,7 +162,7 @@ def test_a_wrong_model_is_fitted_as_well_as_without_privacy():
 
 
 def test_long_rows_that_say_another_thing_than_short_ones_are_heard():
-    """A quarter of the rows are four times as long and follow another law: weighing them down would cost .005 or more."""
+    """A quarter of the rows are four times as long and follow another law: weighing them down would cost .005."""
     rng = seeded_rng(26)
 
     def made(n):
