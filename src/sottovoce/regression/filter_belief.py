@@ -11,6 +11,9 @@ from sottovoce.regression.residuals import Family, Line
 
 __all__ = ["Belief", "denoised", "effective", "symmetric"]
 
+_SHORTENED = 0.2
+"""The part of itself that a parameter may be off by after looks at shortened residuals."""
+
 
 def symmetric(diagonal: Floats, above: Floats) -> Floats:
     """Return a symmetric matrix as a look tells it: its diagonal, and √2 times what is above.
@@ -84,16 +87,20 @@ class Belief:
         The mean of the rows, as far as it is known.
     crowded
         What is expected of Σλ²/(Σλ)² of the information as long as noise hides it.
+    length
+        How long a row is, if it is known: rows longer than 1 are weighed before they are looked at.
     """
 
-    def __init__(self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float) -> None:
-        self.family, self.n, self._prior = family, n, prior
+    def __init__(
+        self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float, length: float = 0.0
+    ) -> None:
+        self.family, self.n, self._prior, self._length = family, n, prior, length
         self.mean_row, self.crowded = mean_row, crowded
         self.scale = np.ones(len(mean_row))
         self.bound, self.spread = family.bound, 1.0
         if isinstance(family, Line):
             self.spread, self.sure = family.guess, family.guess**-2
-        self.factor = 1.0
+        self.factor, self._consistent = 1.0, False
         self.t = np.zeros((len(mean_row), family.width))
 
     def first_look(self, answer: Floats, mu: float) -> None:
@@ -138,14 +145,23 @@ class Belief:
     def shape(self, room: float) -> Floats:
         """Return how much each direction is stretched: the more the less of the rows lies along it, if that is known.
 
-        Directions below the edge of the noise are all treated alike.
+        Directions below the edge of the noise are all treated alike. The information is that of weighed rows, which
+        are shorter than the rows are: by as much a typical row is longer than it says.
         """
         stretch = 1 / np.sqrt(self.rows + self.edge)
+        weighed = math.sqrt(float(np.sum(self.rows)) / self.n)
         typical = math.sqrt(max(float(np.sum(self.rows * stretch**2)) / self.n, 1e-300))
+        typical *= max(self._length / max(weighed, 1e-9), 1.0)
         return np.asarray(stretch / (room * typical))
 
     def centre(self, *, consistent: bool) -> Floats:
-        """Return where to look next; where the loss is less curved than before, what is known counts for less."""
+        """Return where to look next; where the loss is less curved than before, what is known counts for less.
+
+        So it does, by as much as shortened residuals may mislead, from the first look on that leaves no bias.
+        """
+        if consistent and not self._consistent:
+            self.precision = 1 / (1 / self.precision + np.mean((_SHORTENED * self.t) ** 2, axis=1))
+        self._consistent = consistent
         mean = self.mean_row @ self.t
         along = self.rows / self.n
         variance = float(np.sum(along[:, None] * self.t**2) - mean @ mean) / self.family.width
