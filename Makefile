@@ -23,8 +23,8 @@ demo: $(VENV)/.demo
 
 # Coverage is measured where a fault is worst, and only there: tracing every line takes a third of the time.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore=tests/privacy --ignore=src/sottovoce/privacy
-	$(BIN)/python -m pytest -n 2 tests/privacy src/sottovoce/privacy --cov --cov-report=term-missing:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/privacy --ignore=src/sottovoce/privacy
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/privacy src/sottovoce/privacy --cov --cov-report=term-missing:skip-covered --cov-fail-under=95
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -6,9 +6,16 @@ import contextlib
 import resource
 from pathlib import Path
 
-__all__ = ["Peak"]
+__all__ = ["Peak", "own_peak"]
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def own_peak() -> int:
+    """Return the most kB that this process has held; not by getrusage alone, which counts whoever started it too."""
+    if _STATUS.exists():
+        return next(int(line.split()[1]) for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 class Peak:
@@ -20,9 +27,6 @@ class Peak:
             _RESET.write_text("5")
 
     def __str__(self) -> str:
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        if _STATUS.exists():
-            own = next(int(line.split()[1]) for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        said = f"at most {own / 1024:,.0f} MB"
+        said = f"at most {own_peak() / 1024:,.0f} MB"
         return said if children <= self._children else f"{said}, {children / 1024:,.0f} MB in a process of its own"

@@ -106,7 +106,7 @@ def sums(look: Any, rows: Any, y: Any) -> Any:
 
 def _some_sums(look: Any, rows: Any, y: Any) -> Any:
     z = rows @ look.matrix.T
-    v = look.norm**2 / np.maximum(np.einsum("ij,ij->i", z, z), look.norm**2)
+    v = look.weights(np.einsum("ij,ij->i", z, z))
     t, family, K = z @ look.predictors.T, look.model, look.model.outputs
     y = np.minimum(y, family.most) if look.family == "poisson" else y
     pull, lean = look.factors

@@ -1,5 +1,6 @@
 """Fixtures and rules for every room."""
 
+import gc
 import hashlib
 import os
 import sys
@@ -20,6 +21,7 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 import hypothesis
+import mpmath
 import numpy as np
 import pytest
 from randomgen import ChaCha
@@ -31,6 +33,8 @@ from sottovoce.privacy import randomness
 from support.postgres import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url"]
+
+sys.dont_write_bytecode = False  # as above, for this process
 
 # What is tried is the same in every run, and a busy machine is no failure; SOTTOVOCE_REAL_NOISE=1 tries new things.
 hypothesis.settings.register_profile(
@@ -84,6 +88,32 @@ def _fixed_keys() -> Iterator[None]:
         patch.setattr(randomness, "_fresh_bits", bits)
         patch.setattr(IntegerNoise, "_add_secure", add_fixed)
         yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's, which is heavy.
+
+    Not by xdist's own groups: it writes them where pytest 9 no longer reads them, and every worker started Spark.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if "[spark" in nodeid else super()._split_scope(nodeid)
+
+    return Files(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over the tests and their imports, which stay to the end, millions of objects."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup() -> None:
+    """Give every test the digits it would have alone: with those of an earlier one, integrals took twentyfold."""
+    mpmath.mp.dps = 15
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -321,6 +321,7 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
+import ibis.backends.duckdb, opendp.measurements, pandas, pyarrow.dataset  # once for all children
 from sottovoce.curator import Answer, Curator, Draft
 from sottovoce.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
@@ -373,7 +374,6 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-@pytest.mark.xdist_group("killed")  # which are killed once
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_process_leaves_its_charge_and_never_more(killed: Path, stage: str) -> None:
     place = Path(f"{killed}-{stage}.ledger")

@@ -20,7 +20,7 @@ def name_of(rule: Rule) -> str:
 
 FAMILY: Mapping[str, Rule] = {
     name_of(rule): rule
-    for reach, room, prior, stretch, full in product((4.0, 6.0), (0.55, 0.7), (1.0, 3.0), (0.0, 0.12), (40.0, 80.0))
+    for reach, room, prior, stretch, full in product((4.0, 6.0), (0.55, 0.7), (1.0, 3.0), (0.3, 0.36), (15.0, 40.0))
     for rule in [Rule(reach=reach, room=room, prior=prior, stretch=stretch, full=full)]
 }
 """Thirty-two rules by name."""

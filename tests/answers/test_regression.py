@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import special
 
@@ -67,6 +68,22 @@ def test_of_groups_privacy_s_part_is_told_and_grows_where_less_is_spent(curator)
     assert much.privacy_share.min() < 0.1
 
 
+def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) -> None:
+    """Three in ten thousand: without noise its interval would be a tenth as wide, but nobody can tell from outside."""
+    rng, n = np.random.default_rng(3), 20_000
+    level = np.where(np.arange(n) % 4000 == 0, "r", rng.choice(["p", "q"], n))
+    table = pa.table({"c": level, "y": rng.random(n) < 0.4})
+    facts = sv.Facts(c=sv.Category(["p", "q", "r"]), y=sv.Flag())
+    with sv.Curator(table, tmp_path / "r.ledger", sv.ApproxDP(1.0, 1e-6), facts=facts, dataset="rare") as curator:
+        answer = curator.regress("y ~ c", spend=1.0)
+    shares = {row["term"]: row["privacy_share"] for row in answer.rows}
+    assert shares["c[T.r]"] is None and 0 <= shares["c[T.q]"] < 0.3
+    line = next(line for line in answer.summary().splitlines() if line.startswith("c[T.r]"))
+    assert "?" in line.split()
+    text = answer.to_json()
+    assert "NaN" not in text and Regression.from_json(text).rows == answer.rows
+
+
 def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:
     answer = curator.regress("sbp ~ age", spend=0.8)
     assert 2 * 12 < answer.posterior.cut < 6 * 12  # of residuals of a standard deviation of 12, cut at 3.5 of them
@@ -78,7 +95,7 @@ def test_a_linear_regression_says_where_it_cut_residuals(curator) -> None:
 def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     answer = curator.regress("visits ~ age", spend=0.5)
     assert 1 <= answer.posterior.cut < 12  # of the public bound of 12
-    assert f"counts cut at {answer.posterior.cut:g}, which shifts every coefficient" in answer.summary()
+    assert f"counts cut at {answer.posterior.cut:g}, which shifts coefficients if rates vary" in answer.summary()
     assert Regression.from_json(answer.to_json()).summary().splitlines()[-1].startswith("counts cut at")
 
 

@@ -96,6 +96,28 @@ def test_plan_prints_tables_and_writes_a_figure(tmp_path: Path) -> None:
     assert (tmp_path / "plan.svg").read_text().count("<path") > 20
 
 
+def test_plan_ends_with_the_code_of_a_promise_out_of_reach() -> None:
+    for more in ((), ("--json",)):
+        answer = run("plan", *BETA, "--n", "1", "--target", "pure:1e-300", *more)
+        assert answer.returncode == 7, answer.stderr
+        assert "direct" in answer.stdout and "no mechanism keeps pure:1e-300" in answer.stderr
+    assert run("plan", *BETA, "--n", "50", "--width", "1e-9", "--mechanism", "direct").returncode == 7
+    told = run("plan", *BETA, "--n", "50", "--width", "1e-9", "--json")
+    assert told.returncode == 7 and all(one["share"] is None for one in json.loads(told.stdout)["needed"])
+
+
+def test_plan_loads_nothing_that_it_does_not_use() -> None:
+    code = (
+        "import sys; from sottovoce.cli import main; sys.argv[1:] = 'plan --system beta-bernoulli:alpha=1,beta=1 "
+        "--n 9 --target approx:1,1e-6'.split()\ntry: main()\nexcept SystemExit as end: assert end.code == 0\n"
+        "heavy = ('jax', 'scipy.stats', 'scipy.optimize', 'scipy.fft', 'randomgen', 'ibis', 'numpy.f2py.crackfortran')\n"
+        "print([m for m in heavy if m in sys.modules], file=sys.stderr)\n"
+        "import numpy; numpy.testing.assert_equal(1, 1); assert numpy.f2py.get_include()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "[]\n")
+
+
 def test_plan_reads_a_spec_file(tmp_path: Path) -> None:
     spec = tmp_path / "model.toml"
     spec.write_text('n = 50\ntarget = "pure:0.5"\n[system]\nkind = "dirichlet-categorical"\nalpha = [1.0, 2.0, 3.0]\n')

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from sottovoce.latent.adding_up import Parts
 from sottovoce.latent.class_draws import draw_classes
@@ -44,6 +44,23 @@ def test_long_lists_are_convolved_as_short_ones_are():
     np.testing.assert_allclose(pair.log_weight(x[:2000]), np.log1p(x[:2000]) - x[:2000] / 200, atol=1e-9)
     drawn = pair.draw(np.full(5000, 300), seeded_rng(1))[:, 0]  # given the sum, uniform
     assert stats.kstest((drawn + seeded_rng(2).random(5000)) / 301, "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("total", "a"), [(700, 0.01), (700, 1.5), (60, 0.01)])
+def test_long_lists_that_fall_steeply_are_split_by_their_weights(total, a):
+    """Weights Γ(x+a)/x!, which for a tiny a put all but a trace on 0: each split against its own product."""
+    x = np.arange(900)
+    steep, level = special.gammaln(x + a) - special.gammaln(x + 1.0), -np.abs(x - 400) / 300
+    exact = np.exp((steep + level)[: total + 1] + (steep - x / 500)[total::-1])
+    numbers = [(0, steep + level), (0, steep - x / 500)]
+    for first in (0, 1):
+        parts = Parts.near(numbers[:: 1 - 2 * first], total, most=1000)
+        drawn = parts.draw(np.full(20_000, total), seeded_rng(4))
+        assert np.all(drawn.sum(axis=1) == total)
+        expected = 20_000 * exact / exact.sum()
+        seen, large = np.bincount(drawn[:, first], minlength=total + 1), expected > 8
+        groups = np.append(seen[large], seen[~large].sum()), np.append(expected[large], expected[~large].sum())
+        assert stats.chisquare(groups[0], groups[1] * 20_000 / groups[1].sum()).pvalue > 1e-3
 
 
 def test_a_tilt_reaches_a_sum_that_nobody_expected():

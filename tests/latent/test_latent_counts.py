@@ -8,6 +8,7 @@ import pytest
 from scipy import special
 
 from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts
+from sottovoce.latent.cell_likelihood import CellLikelihood
 from sottovoce.latent.noised_poisson import NoisedPoisson, log_noised_poisson
 from sottovoce.latent.sweeps import noisy_sweep
 from sottovoce.mechanisms.integer_noise import IntegerNoise
@@ -54,6 +55,22 @@ def test_tables_with_noise_of_their_own_keep_their_places() -> None:
     for i, (table, noise) in enumerate(zip(tables, noises, strict=True)):
         mine = slice(2 * i, 2 * i + 2)
         np.testing.assert_allclose(found[:, mine], log_noised_poisson(table, logs[:, mine], noise)[0], atol=0.01)
+
+
+def test_cells_last_and_in_place_is_the_same_table() -> None:
+    rng = seeded_rng(3)
+    tables = tuple(rng.integers(-9, 60, (7, size)) for size in (2, 3))
+    noises = (IntegerNoise("laplace", 1.0), IntegerNoise("gaussian", 4.0))
+    table, cells = NoisedPoisson.of(tables, noises), CellLikelihood.of(tables, noises)
+    for spread in (0.1, 5.0, 300.0):  # within the nodes, and far beyond both ends
+        logs, theta = rng.normal(3.0, 1.0, (4, 7)), rng.normal(-1.0, spread, (4, 5))
+        direct = np.swapaxes(table(logs[..., None] + theta[:, None]), 1, 2)
+        by_size = cells(theta[..., None], cells.fixed(logs[:, None])).copy()
+        by_theta = cells(logs[:, None], cells.fixed(theta[..., None]))
+        np.testing.assert_allclose(by_size, direct, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(by_theta, direct, rtol=1e-9, atol=1e-9)
+    none = CellLikelihood.of((np.zeros((0, 2), dtype=np.int64),), noises[:1])
+    assert none(np.zeros((1, 2, 1)), none.fixed(np.zeros((1, 1, 0)))).shape == (1, 2, 0)
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])

@@ -10,6 +10,7 @@ import pytest
 from privacy import oracle
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior
 from sottovoce.privacy import ApproxDP, Basis, BetaPairs, GammaRatePairs, GammaShapePairs, LikelihoodRatioProfile
+from sottovoce.privacy.numbers import _trigamma
 from sottovoce.privacy.pairs import Pairs
 from sottovoce.systems import BetaBernoulli, GammaPoisson
 from sottovoce.systems.distributions import Beta
@@ -194,3 +195,9 @@ def test_the_upper_tail_of_a_beta_keeps_its_digits() -> None:
     for a, b, x in [(1e-4, 3, 0.2), (2, 5, 1e-9), (3, 1e-3, 0.999), (0.5, 700, 0.4), (40, 2, 0.01)]:
         truth = mp.betainc(b, a, 0, 1 - mp.mpf(x), regularized=True)
         assert oracle.relative(Beta(a, b).sf(x), truth) < 1e-12
+
+
+def test_the_trigamma_function_is_right_to_the_last_digits() -> None:
+    with mp.workdps(40):
+        for x in (1e-150, 1e-12, 0.3, 1.0, 9.999999, 10.0, 10.000001, 250.5, 1e9, 1e150):
+            assert _trigamma(np.array([x]))[0] == pytest.approx(float(mp.psi(1, mp.mpf(x))), rel=2e-15)

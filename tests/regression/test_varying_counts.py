@@ -1,9 +1,14 @@
 """Counts that vary more than a Poisson law's keep their slopes."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 import sottovoce as sv
-from sottovoce.regression.adaptive_looks import _least_cap
+from sottovoce.regression import Formula
+from sottovoce.regression.glances import Glance
+from sottovoce.regression.overdispersed import Extra, variation_look
 
 
 def test_slopes_of_counts_with_rates_that_vary_are_held() -> None:
@@ -23,13 +28,38 @@ def test_slopes_of_counts_with_rates_that_vary_are_held() -> None:
     assert abs(np.mean(found) - 0.015) < 0.0008
 
 
-def test_the_least_cut_leaves_a_trace_of_a_geometric_law() -> None:
-    means, records, k = np.array([0.3, 2.0]), np.array([3.0, 1.0]), np.arange(5000)
-    cap = _least_cap(means, records, 20_000)
-    lost = [
-        sum(r * (1 / (1 + m) * (m / (1 + m)) ** k) @ np.maximum(k - c, 0) for m, r in zip(means, records, strict=True))
-        for c in (cap, cap - 1)
-    ]
-    assert lost[0] <= 0.005 * (means @ records) < lost[1]
-    assert _least_cap(means, records, 2_000_000) > cap
-    assert _least_cap(means, records, None) == cap
+@pytest.mark.parametrize("text", ["k ~ x", "k ~ 0 + g"])
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 1.5])
+def test_how_much_counts_vary_is_told_by_a_look_with_little_noise(text: str, alpha: float) -> None:
+    """Negative binomial counts made by numpy's own law; the look at the truth, with next to no noise."""
+    facts = sv.Facts(k=sv.Count(40), x=sv.Number(-2, 2), g=sv.Category(["a", "b"]))
+    formula, n, rng = Formula(text, facts, "poisson"), 40_000, np.random.default_rng(3)
+    columns = {"x": rng.uniform(-2, 2, n), "g": rng.choice(["a", "b"], n)}
+    theta = np.array([0.2, 1.0]) if "x" in text else np.array([0.5, -0.5])
+    name = formula.columns[0]
+    rows = formula.encoding.rows([columns["x"]] if name == "x" else [(columns["g"] == "b").astype(float)])[0]
+    mean = np.exp(rows @ theta)
+    k = rng.negative_binomial(1 / alpha, 1 / (1 + alpha * mean)) if alpha else rng.poisson(mean)
+    look = variation_look(formula, n, theta, 20)
+    total = look.read([columns[name].tolist(), k.tolist()]).total
+    scales = dict.fromkeys(look.parts, 2.0**look.bits)
+    glance = Glance.of(look, n, total, scales)
+    some = np.arange(0, n, 40)
+    told = Extra.of(glance, rows[some], np.full(len(some), 40.0), np.zeros(len(some)))
+    assert abs(told.mean - alpha) < 3 * told.sd + 0.05
+    assert told.sd < 0.35
+    hidden = replace(glance, tau=1e9, tau_meat=1e9)
+    blind = Extra.of(hidden, rows[some], np.full(len(some), 40.0), np.zeros(len(some)))
+    assert blind.mean == pytest.approx(0.5, abs=0.1) and blind.sd == pytest.approx(0.5, abs=0.1)
+
+
+def test_counts_are_looked_at_once_more_and_pay_for_it_unless_persons_are_averaged() -> None:
+    facts = sv.Facts(k=sv.Count(12), x=sv.Number(-2, 2))
+    made = sv.regression.AdaptiveLooks(Formula("k ~ x", facts, "poisson"), 500, 0.3)
+    assert [tuple(parts) for _, parts in made.plan].count(("information", "meat")) == 1
+    assert sum(share for share, _ in made.plan) == pytest.approx(1.0)
+    assert sum(made.paid(look, scales) for look, scales in made.path) <= 0.3
+    assert [look.parts for look, _ in made.path][2] == ("information", "meat")
+    of_persons = sv.Facts(k=sv.Count(12), x=sv.Number(-2, 2), who=sv.Person())
+    averaged = sv.regression.AdaptiveLooks(Formula("k ~ x", of_persons, "poisson"), 500, 0.3)
+    assert all("score" in parts for _, parts in averaged.plan)

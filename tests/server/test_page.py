@@ -315,22 +315,19 @@ def test_every_kind_of_column_can_be_planned_and_asked(browser: Any, own_office:
     with served(config) as client:
         visit = Visit(browser, str(client.base_url))
         visit.log_in(token_for(config))
-        ask_of_every_column(visit)
-        visit.close()
-
-
-def ask_of_every_column(visit: Visit) -> None:
-    page = visit.page
-    visit.open()
-    for column in ("age", "visits", "wait", "ward", "place"):
-        page.get_by_label("Column").select_option(column)
+        visit.open()
+        page = visit.page
+        for column in ("age", "visits", "wait", "ward", "place"):
+            page.get_by_label("Column").select_option(column)
+            visit.ask()
+            page.locator(f"#result .answer:has-text('of {column}')").wait_for()
+            assert page.locator("#result .refusal").count() == 0
+        page.get_by_label("Column").select_option("")
+        page.get_by_label("Only records where").fill("age > 40 and ward = 'N'")
         visit.ask()
-        page.locator(f"#result .answer:has-text('of {column}')").wait_for()
+        page.locator("#result .answer:has-text('of all records')").wait_for()
         assert page.locator("#result .refusal").count() == 0
-    page.get_by_label("Column").select_option("")
-    page.get_by_label("Only records where").fill("age > 40 and ward = 'N'")
-    visit.ask()
-    page.locator("#result .answer:has-text('of all records')").wait_for()
+        visit.close()
 
 
 @needs_browser

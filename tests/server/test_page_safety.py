@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from sottovoce.server.config import Config
@@ -19,15 +20,45 @@ def told(page: str) -> str:
     return re.sub(r"<[^>]+>", "", page)
 
 
+LIMITS = "answer_grid = 0.005\nfailures_per_minute = 1000\naddress_requests_per_minute = 10000"
+
+
+@pytest.fixture(scope="module")
+def frugal(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """An office for all whose visitors spend nothing."""
+    limits = f"{LIMITS}\nrequests_per_minute = 10000"
+    return write_office(tmp_path_factory.mktemp("frugal"), whole="renyi:8,0.3", each="renyi:8,0.2", limits=limits)
+
+
+@pytest.fixture(scope="module")
+def frugal_server(frugal: Config) -> Iterator[httpx.Client]:
+    with served(frugal) as client:
+        yield client
+
+
 @pytest.fixture
-def visitor(own_office: Config) -> Iterator[Visitor]:
+def stranger(frugal_server: httpx.Client) -> Visitor:
+    """Someone who has not logged in."""
+    return Visitor(frugal_server)
+
+
+@pytest.fixture
+def visitor(stranger: Visitor, frugal: Config) -> Visitor:
+    """Someone who has, and whose budget nobody spends."""
+    assert stranger.log_in(token_for(frugal)).status_code == 303
+    return stranger
+
+
+@pytest.fixture
+def spender(own_office: Config) -> Iterator[Visitor]:
     with served(own_office) as client:
         visitor = Visitor(client)
         assert visitor.log_in(token_for(own_office)).status_code == 303
         yield visitor
 
 
-def test_without_scripts_everything_works_too(visitor: Visitor) -> None:
+def test_without_scripts_everything_works_too(spender: Visitor) -> None:
+    visitor = spender
     fields = visitor.fields()
     planned = visitor.client.post("/data/patients/plan", data=fields)
     assert planned.status_code == 200 and "renyi:8,0.05" in planned.text
@@ -55,32 +86,30 @@ def test_a_form_without_the_seal_of_the_session_is_refused_and_costs_nothing(
     assert "100 % left" in told(visitor.client.get("/data/patients").text)
 
 
-def test_the_seal_of_another_session_does_not_fit(own_office: Config) -> None:
-    with served(own_office) as client:
-        first, token = Visitor(client), token_for(own_office)
-        first.log_in(token)
-        theirs = first.fields()
-        first.log_in(token)  # a second session of the very same token
-        assert client.post("/data/patients/ask", data=theirs).status_code == 403
-        first.log_in(token_for(own_office, "bob"))
-        assert client.post("/data/patients/ask", data=theirs).status_code == 403
+def test_the_seal_of_another_session_does_not_fit(stranger: Visitor, frugal: Config) -> None:
+    token = token_for(frugal)
+    stranger.log_in(token)
+    theirs = stranger.fields()
+    stranger.log_in(token)  # a second session of the very same token
+    assert stranger.client.post("/data/patients/ask", data=theirs).status_code == 403
+    stranger.log_in(token_for(frugal, "bob"))
+    assert stranger.client.post("/data/patients/ask", data=theirs).status_code == 403
 
 
-def test_a_login_form_of_another_site_is_refused(own_office: Config) -> None:
-    with served(own_office) as client:
-        token = token_for(own_office)
-        for data in ({"token": token}, {"token": token, "seal": "0" * 64}):
-            refused = client.post("/login", data=data)
-            assert refused.status_code == 403
-            assert not any("session" in name for name in client.cookies)
+def test_a_login_form_of_another_site_is_refused(stranger: Visitor, frugal: Config) -> None:
+    client, token = stranger.client, token_for(frugal)
+    for data in ({"token": token}, {"token": token, "seal": "0" * 64}):
+        refused = client.post("/login", data=data)
+        assert refused.status_code == 403
+        assert not any("session" in name for name in client.cookies)
 
 
-def test_the_session_cookie_cannot_be_read_sent_elsewhere_or_made_up(visitor: Visitor, own_office: Config) -> None:
+def test_the_session_cookie_cannot_be_read_sent_elsewhere_or_made_up(visitor: Visitor, frugal: Config) -> None:
     client = visitor.client
     cookie = client.cookies["sottovoce-session"]
-    assert token_for(own_office)[21:] not in cookie
+    assert token_for(frugal)[21:] not in cookie
     fresh = Visitor(client)
-    response = fresh.log_in(token_for(own_office))
+    response = fresh.log_in(token_for(frugal))
     (header,) = [h for h in response.headers.get_list("set-cookie") if "session=" in h and "Max-Age=0" not in h]
     assert "HttpOnly" in header and "SameSite=strict" in header and "Path=/" in header
     body, _, tag = client.cookies["sottovoce-session"].rpartition(".")
@@ -91,16 +120,14 @@ def test_the_session_cookie_cannot_be_read_sent_elsewhere_or_made_up(visitor: Vi
         assert response.status_code == 303 and response.headers["location"] == "/login"
 
 
-def test_a_revoked_token_ends_its_session_at_once(own_office: Config) -> None:
-    with served(own_office) as client:
-        token = token_for(own_office)
-        visitor = Visitor(client)
-        visitor.log_in(token)
-        fields = visitor.fields()
-        with Tokens(own_office.tokens) as tokens:
-            tokens.revoke(token.split("_")[1])
-        for response in (client.get("/"), client.post("/data/patients/ask", data=fields)):
-            assert response.status_code == 303 and response.headers["location"] == "/login"
+def test_a_revoked_token_ends_its_session_at_once(stranger: Visitor, frugal: Config) -> None:
+    client, token = stranger.client, token_for(frugal)
+    stranger.log_in(token)
+    fields = stranger.fields()
+    with Tokens(frugal.tokens) as tokens:
+        tokens.revoke(token.split("_")[1])
+    for response in (client.get("/"), client.post("/data/patients/ask", data=fields)):
+        assert response.status_code == 303 and response.headers["location"] == "/login"
 
 
 def test_logging_out_ends_the_session(visitor: Visitor) -> None:
@@ -135,12 +162,11 @@ def test_nobody_is_sent_to_a_host_that_the_caller_names(visitor: Visitor, path: 
 
 
 @pytest.mark.parametrize("token", ["", "sv1_0123456789abcdef_" + "a" * 43, "<script>", "' or 1=1 --", "é" * 5000])
-def test_a_wrong_token_is_refused_without_an_echo(own_office: Config, token: str) -> None:
-    with served(own_office) as client:
-        refused = Visitor(client).log_in(token)
-        assert refused.status_code == 401
-        assert "unknown, expired or revoked" in refused.text
-        assert token == "" or token not in refused.text
+def test_a_wrong_token_is_refused_without_an_echo(stranger: Visitor, token: str) -> None:
+    refused = stranger.log_in(token)
+    assert refused.status_code == 401
+    assert "unknown, expired or revoked" in refused.text
+    assert token == "" or token not in refused.text
 
 
 def test_guessing_tokens_is_slowed_down(tmp_path: Path) -> None:
@@ -170,20 +196,19 @@ def test_every_page_carries_the_security_headers_and_no_inline_code(visitor: Vis
     assert visitor.client.get("/").headers["cache-control"] == "no-store"
 
 
-def test_another_data_set_is_not_there(own_office: Config) -> None:
-    with served(own_office) as client:
-        visitor = Visitor(client)
-        visitor.log_in(token_for(own_office, "bob"))
-        assert "staff" not in client.get("/").text
-        missing = [client.get(path) for path in ("/data/staff", "/data/<b>x</b>", "/data/..%2f..%2fetc")]
-        assert {response.status_code for response in missing} == {404}
-        assert all("<b>x" not in response.text for response in missing)
-        fields = visitor.fields()
-        assert client.post("/data/staff/ask", data=fields).status_code == 404
-        assert client.get("/data/patients/receipts/999").status_code == 404
-        assert client.get("/data/patients/receipts/x").status_code == 404
-        assert client.get("/static/../sessions.py").status_code == 404
-        assert client.get("/static/%2e%2e%2fsessions.py").status_code == 404
+def test_another_data_set_is_not_there(stranger: Visitor, frugal: Config) -> None:
+    client, visitor = stranger.client, stranger
+    visitor.log_in(token_for(frugal, "bob"))
+    assert "staff" not in client.get("/").text
+    missing = [client.get(path) for path in ("/data/staff", "/data/<b>x</b>", "/data/..%2f..%2fetc")]
+    assert {response.status_code for response in missing} == {404}
+    assert all("<b>x" not in response.text for response in missing)
+    fields = visitor.fields()
+    assert client.post("/data/staff/ask", data=fields).status_code == 404
+    assert client.get("/data/patients/receipts/999").status_code == 404
+    assert client.get("/data/patients/receipts/x").status_code == 404
+    assert client.get("/static/../sessions.py").status_code == 404
+    assert client.get("/static/%2e%2e%2fsessions.py").status_code == 404
 
 
 def test_an_administrator_sees_who_asked_what(own_office: Config) -> None:
@@ -206,22 +231,21 @@ def test_a_quick_plan_leaves_the_slow_forecasts_for_later(visitor: Visitor) -> N
     assert quick.count("pending") == 2 and whole.count("pending") == 0
 
 
-def test_the_log_and_the_metrics_name_the_page(visitor: Visitor, own_office: Config) -> None:
-    token = token_for(own_office, "ada", "read", "admin")
+def test_the_log_and_the_metrics_name_the_page(visitor: Visitor, frugal: Config) -> None:
+    token = token_for(frugal, "ada", "read", "admin")
     text = visitor.client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).text
     assert 'route="/login"' in text
 
 
-def test_a_token_without_the_scope_sees_but_does_not_ask(own_office: Config) -> None:
-    with served(own_office) as client:
-        visitor = Visitor(client)
-        visitor.log_in(token_for(own_office, "ada", "read"))
-        page = client.get("/data/patients/models")
-        assert page.status_code == 200 and "does not reach to plans" in page.text
-        assert "Ask and pay" not in page.text
-        assert "may look, and not ask" in client.get("/data/patients").text
-        refused = client.post("/data/patients/ask", data=visitor.fields())
-        assert refused.status_code == 403 and "scope" in refused.text
+def test_a_token_without_the_scope_sees_but_does_not_ask(stranger: Visitor, frugal: Config) -> None:
+    client, visitor = stranger.client, stranger
+    visitor.log_in(token_for(frugal, "ada", "read"))
+    page = client.get("/data/patients/models")
+    assert page.status_code == 200 and "does not reach to plans" in page.text
+    assert "Ask and pay" not in page.text
+    assert "may look, and not ask" in client.get("/data/patients").text
+    refused = client.post("/data/patients/ask", data=visitor.fields())
+    assert refused.status_code == 403 and "scope" in refused.text
 
 
 @pytest.mark.parametrize(
@@ -302,26 +326,24 @@ MODELS = [
 
 @pytest.mark.parametrize(("system", "settings", "said"), MODELS, ids=lambda one: one[:12])
 def test_models_of_several_columns_are_planned_and_asked_from_the_page(
-    tmp_path: Path, system: str, settings: str, said: str
+    client: httpx.Client, office: Config, system: str, settings: str, said: str
 ) -> None:
-    config = write_office(tmp_path, whole="renyi:8,1000", each="renyi:8,500")
-    with served(config) as client:
-        visitor = Visitor(client)
-        visitor.log_in(token_for(config))
-        page = client.get("/data/patients/models").text
-        assert f">{system}</option>" in page and f"{system} takes" in page
-        fields = visitor.fields() | {"column": "*", "system": system, "settings": settings, "mechanism": ""}
-        fields |= {"strength": "8"}
-        planned = client.post("/data/patients/plan", data=fields)
-        assert planned.status_code == 200 and 'tr class="chosen"' in planned.text
-        answered = client.post("/data/patients/ask", data=fields)
-        assert answered.status_code == 200 and said in answered.text
-        wrong = client.post("/data/patients/ask", data=fields | {"settings": "[1]", "key": "another"})
-        assert wrong.status_code == 422 and "are JSON such as" in wrong.text
+    visitor = Visitor(client)
+    visitor.log_in(token_for(office))
+    page = client.get("/data/patients/models").text
+    assert f">{system}</option>" in page and f"{system} takes" in page
+    fields = visitor.fields() | {"column": "*", "system": system, "settings": settings, "mechanism": ""}
+    fields |= {"strength": "8"}
+    planned = client.post("/data/patients/plan", data=fields)
+    assert planned.status_code == 200 and 'tr class="chosen"' in planned.text
+    answered = client.post("/data/patients/ask", data=fields)
+    assert answered.status_code == 200 and said in answered.text
+    wrong = client.post("/data/patients/ask", data=fields | {"settings": "[1]", "key": "another"})
+    assert wrong.status_code == 422 and "are JSON such as" in wrong.text
 
 
-def test_questions_in_words_work_without_scripts_and_are_refused_in_words(visitor: Visitor) -> None:
-    client = visitor.client
+def test_questions_in_words_work_without_scripts_and_are_refused_in_words(spender: Visitor) -> None:
+    client, visitor = spender.client, spender
     page = client.get("/data/patients")
     key = re.search(r'name="key" value="([^"]+)"', page.text)[1]
     fields = {"seal": visitor.seal(page), "key": key, "verb": "mean", "column": "age", "by:ward": "on", "spend": "10"}

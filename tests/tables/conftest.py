@@ -82,6 +82,8 @@ def spark_session() -> Iterator[Any]:
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    gc.collect()
+    gc.freeze()  # what other tests left in memory is not gone through again after each of Spark's
     yield session
     session.stop()
 
@@ -109,7 +111,6 @@ def messy_postgres(postgres_server: Any, messy: pa.Table) -> str:
 SPARK = pytest.param(
     "spark",
     marks=[
-        pytest.mark.xdist_group("spark"),  # one worker starts it
         # py4j leaves it to the garbage collector to close the sockets that results come through.
         pytest.mark.filterwarnings("ignore::ResourceWarning"),
         pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -31,11 +31,11 @@ def reading(family: str, **rest: object) -> Look:
     return Look(ENCODING, CASES[family][0], family, centre, rows, 1.9, 11, **rest)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("family", CASES)
+@pytest.mark.parametrize(("family", "extra"), [*((family, 0.0) for family in CASES), ("poisson", 0.6)])
 def test_a_look_is_the_same_everywhere_to_within_a_step_a_record(
-    engine_table: Table, messy: pa.Table, family: str
+    engine_table: Table, messy: pa.Table, family: str, extra: float
 ) -> None:
-    look, columns = reading(family), [*NAMES, CASES[family][1]]
+    look, columns = reading(family, extra=extra), [*NAMES, CASES[family][1]]
     seen = engine_table.read(look, columns)
     here = look.read([messy[name].to_pylist() for name in columns])
     assert seen.n == here.n == messy.num_rows

@@ -106,7 +106,8 @@ class Regression:
             row: dict[str, Any] = {"term": term, "estimate": mean, "low": low, "high": high, "sd": sd}
             plain = float(posterior.plain_sd[place]) / sd if sd > 0 else 0.0
             # Of groups that an earlier version released the part cannot be told.
-            row |= {"probability": max(up, 1 - up), "privacy_share": None if plain > _APART else 1 - min(plain, 1.0)}
+            told = 1 - min(plain, 1.0) if plain <= _APART else None  # NaN where noise hides the column
+            row |= {"probability": max(up, 1 - up), "privacy_share": told}
             if name is not None:
                 ends = np.exp(np.clip([mean, low, high], -700, 700)).tolist()
                 row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
@@ -160,7 +161,7 @@ class Regression:
         if cut is not None and isinstance(self.question.model, LinearFamily):
             which += f"residuals cut at ±{cut:.3g}, which shifts the intercept if they are skewed; "
         elif cut is not None:
-            which += f"counts cut at {cut:g}, which shifts every coefficient if they vary more than a Poisson's; "
+            which += f"counts cut at {cut:g}, which shifts coefficients if rates vary unlike a gamma law; "
         return f"{which}{self.level:.0%} intervals, privacy noise included{paid}{entry}"
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from typing import Annotated, Any
 
 import typer
@@ -81,12 +82,26 @@ def application(word: str | None = None) -> typer.Typer:
             app.command(name, help=about)(_nothing)
             continue
         module, _, attribute = place.partition(":")
+        _postpone("numpy", "f2py", "testing")
         found: Any = getattr(import_module(module), attribute)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
             app.command(name)(found)
     return app
+
+
+def _postpone(package: str, *parts: str) -> None:
+    """Have parts of a package loaded when they are touched: SciPy asks NumPy for all it has, which is never used."""
+    whole = import_module(package)
+    for part in parts:
+        name = f"{package}.{part}"
+        spec = None if name in sys.modules else find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+            sys.modules[name] = module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            setattr(whole, part, module)
 
 
 def _nothing() -> None:

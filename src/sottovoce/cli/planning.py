@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, escape, exit_code, number, table
+from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
@@ -72,7 +72,10 @@ def plan(
     names = list(names_for(model)) if mechanism == "all" else [mechanism]
     imagined = imagined_mean(model) if mean is None else _means(mean)
     if width is not None:
-        _say_needed(shares_needed(model, count, parse_promise(whole), width, imagined, names), whole, as_json=as_json)
+        needed = shares_needed(model, count, parse_promise(whole), width, imagined, names)
+        _say_needed(needed, whole, as_json=as_json)
+        if all(one.share is None for one in needed):
+            raise PromiseUnreachable(f"± {width:g} is out of reach of {whole}; ask for less, or of a larger budget")
         return
     promise = parse_promise(str(promise_text))
     if within is not None:
@@ -88,18 +91,12 @@ def plan(
     if as_json:
         told = {"system": model.to_dict(), "n": count, "target": promise.to_dict(), "mean": imagined}
         emit(told | {"choices": [c.to_dict() for c in found], "cautions": list(cautions(promise, count))})
-        _leave(found)
-        return
-    _print(found, model, count, promise)
-    if plot is not None:
-        console.print(f"\ncurves written to {plot}")
-    _leave(found)
-
-
-def _leave(found: list[Choice]) -> None:
-    """Leave with the code of a promise out of reach, where no mechanism keeps it."""
-    if all(choice.mechanism is None for choice in found):
-        raise typer.Exit(exit_code(PromiseUnreachable()))
+    else:
+        _print(found, model, count, promise)
+        if plot is not None:
+            console.print(f"\ncurves written to {plot}")
+    if all(c.mechanism is None for c in found):
+        raise PromiseUnreachable(f"no mechanism keeps {promise} for n = {count}; loosen the promise")
 
 
 def _means(text: str) -> list[float]:
@@ -144,16 +141,11 @@ def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:
             console.print(f"[yellow]{c.name}:[/] {escape(caution)}")
         if c.mechanism is None:
             console.print(f"[dim]{c.name}: {escape(c.reason)}[/]")
-    reachable = [c for c in found if c.mechanism is not None]
-    if not reachable:
+    profiles = [
+        (c.name, *(number(value, 3) for values in c.curves() for value in values)) for c in found if c.mechanism
+    ]
+    if not profiles:
         return
-    profiles = []
-    for c in reachable:
-        if c.mechanism is not None:
-            p = c.mechanism.profile
-            profiles.append(
-                (c.name, *(number(p.epsilon(d), 3) for d in (0.0, *DELTAS)), *(number(p.renyi(o), 3) for o in ORDERS))
-            )
     heads = ("", "δ=0", *(f"δ={d:g}" for d in DELTAS), *(f"λ={o:g}" for o in ORDERS))
     console.print()
     console.print(table("What each does: ε(δ), and the Rényi divergence of order λ", heads, profiles))

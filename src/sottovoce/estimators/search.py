@@ -17,6 +17,7 @@ from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.best_of import Tries
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.regression.best_of import BestRegression, Chosen
 
@@ -130,7 +131,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     def _search(self, n: int, promise: Promise, build: Any) -> BestRegression:
         """Return the mechanism; `build(model, n, promise)` returns that of a candidate."""
         models = [self._model(one) for one in self._candidates()]
-        tries = Tries(self.tries, self.law)
+        tries = Tries(real("tries", self.tries, 1.0), self.law)
         makers = [lambda left, share, model=model: build(model, left, share) for model in models]
         first = build(models[0], max(n, 2), _PROBE)
         return BestRegression.calibrate(

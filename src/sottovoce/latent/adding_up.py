@@ -160,31 +160,38 @@ def _split_blocks(near: Parts, other: Parts, totals: Integers, rng: np.random.Ge
     """Draw the same with a few tries a total.
 
     A block of places is drawn by the most that it could weigh, a place in it by `near`, and it is kept by what
-    `other` says of the rest.
+    `other` says of the rest. Where little is left for `other`, whose weights may fall steeply from their first on,
+    places are drawn one by one.
     """
     ours, theirs = near.weights, other.weights
     size = int(np.sqrt(len(ours))) + 1
     blocks = np.zeros(-(-len(ours) // size) * size)
     blocks[: len(ours)] = ours
     below = np.cumsum(blocks.reshape(-1, size), axis=1)
+    first, theirs = theirs[:size], np.concatenate([np.zeros(min(size, len(theirs))), theirs[size:]])
     # The largest of the `size` weights of the other that end at each place.
     padded = np.concatenate([np.zeros(size - 1), theirs, np.zeros(size)])
     largest = ndimage.maximum_filter1d(padded, size, origin=(size - 1) // 2)[size - 1 :]
     start = totals[:, None] - size * np.arange(len(below))
     bound = np.where((start >= 0) & (start < len(largest)), largest[np.clip(start, 0, len(largest) - 1)], 0.0)
-    above = np.cumsum(bound * below[:, -1], axis=1)
+    single = totals[:, None] - np.arange(len(first))
+    weights = np.where((single >= 0) & (single < len(ours)), ours[np.clip(single, 0, len(ours) - 1)] * first, 0.0)
+    above = np.cumsum(np.concatenate([bound * below[:, -1], weights], axis=1), axis=1)
     drawn, waiting = np.zeros(len(totals), dtype=np.int64), np.arange(len(totals))
     for _ in range(_ROUNDS):
-        block = _first_above(above[waiting], rng)
+        pick = _first_above(above[waiting], rng)
+        block, sure = np.minimum(pick, len(below) - 1), pick >= len(below)
         place = size * block + _first_above(below[block], rng)
+        place = np.where(sure, totals[waiting] - (pick - len(below)), place)
         rest = totals[waiting] - place
         inside = (rest >= 0) & (rest < len(theirs))
         weight = np.where(inside, theirs[np.where(inside, rest, 0)], 0.0)
-        kept = rng.random(len(waiting)) * bound[waiting, block] < weight
+        kept = sure | (rng.random(len(waiting)) * bound[waiting, block] < weight)
         drawn[waiting[kept]] = place[kept]
         waiting = waiting[~kept]
         if not len(waiting):
             return drawn
+    theirs = other.weights
     for i in waiting:
         low, high = max(totals[i] - len(theirs) + 1, 0), min(totals[i] + 1, len(ours))
         every = ours[low:high] * theirs[totals[i] - high + 1 : totals[i] - low + 1][::-1]

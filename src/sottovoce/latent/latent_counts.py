@@ -5,6 +5,7 @@ All of this is post-processing of a release: it costs no privacy, and none rests
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sottovoce.latent.noised_poisson import NoisedPoisson
+from sottovoce.latent.cell_likelihood import CellLikelihood
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -72,9 +73,9 @@ class LatentCounts:
     >>> from sottovoce.privacy.randomness import seeded_rng
     >>> latent = LatentCounts((np.array([[31, -2], [4, 9]]),), (IntegerNoise("laplace", 2.0),))
     >>> sizes, rng = latent.start(runs=1), seeded_rng(1)
-    >>> theta = np.log([[[0.9, 0.1], [0.5, 0.5]]])
+    >>> theta, states = np.log([[[0.9, 0.1], [0.5, 0.5]]]), np.array([[0, 1]])
     >>> for _ in range(10):
-    ...     sizes = latent.move_sizes(sizes, theta, rng)
+    ...     sizes = latent.move_sizes(sizes, theta, states, rng)
     >>> sizes.logs.shape
     (1, 2)
     """
@@ -96,9 +97,9 @@ class LatentCounts:
             raise InvalidValue("shapes and prior must be > 0")
 
     @cached_property
-    def likelihood(self) -> NoisedPoisson:
-        """The table of likelihoods, all tables' categories side by side."""
-        return NoisedPoisson.of(self.noisy, self.noises)
+    def likelihood(self) -> CellLikelihood:
+        """The likelihoods, all tables' categories side by side."""
+        return CellLikelihood.of(self.noisy, self.noises)
 
     @cached_property
     def variances(self) -> Floats:
@@ -113,17 +114,11 @@ class LatentCounts:
         shape = np.full(runs, self.shapes[len(self.shapes) // 4])
         return CellSizes(np.broadcast_to(logs, (runs, totals.shape[-1])).copy(), shape, shape / usual)
 
-    def log_likelihood(self, logs: Floats, log_theta: Floats) -> Floats:
-        """Return the log-likelihood of every noisy count, (run, cell, column), for each cell's probabilities."""
-        return self.likelihood(logs[..., None] + log_theta)
-
     def by_state(self, logs: Floats, log_theta: Floats) -> Floats:
         """Return the log-likelihood of every cell in every state, (run, cell, state); θ is (run, state, column)."""
-        runs, states, _ = log_theta.shape
-        out = np.empty((runs, logs.shape[1], states))
-        for s in range(states):
-            out[..., s] = self.log_likelihood(logs, log_theta[:, None, s]).sum(axis=-1)
-        return out
+        fixed = self.likelihood.fixed(logs[:, None])
+        sums = [self.likelihood(theta[..., None], fixed).sum(axis=-2) for theta in np.moveaxis(log_theta, 1, 0)]
+        return np.stack(sums, axis=-1)
 
     def move_probabilities(
         self,
@@ -150,35 +145,35 @@ class LatentCounts:
         alpha
             The Dirichlet prior's parameter of each column.
         """
-        runs, count, _ = log_theta.shape
         log_theta = self._fresh(log_theta, states, alpha, rng)
-        size = np.exp(sizes.logs)
-        member = (states[:, None, :] == np.arange(count)[:, None]).astype(np.float64)
-        squares, usual = member @ (size**2)[..., None], member @ size[..., None]
-        usual = squares / np.maximum(usual, 1e-300)
-        run = np.arange(runs)[:, None]
-        now = member @ self.log_likelihood(sizes.logs, log_theta[run, states])  # summed over the cells of each state
-        for _ in range(rounds):
-            left, right = self._pairs(rng)
+        size, fixed = np.exp(sizes.logs)[..., None], self.likelihood.fixed(sizes.logs[:, None])
+        member = _members(states, log_theta.shape[1])
+        squares = member @ size**2
+        usual = squares / np.maximum(member @ size, 1e-300)
+
+        def by_state(log_theta: Floats) -> Floats:
+            """Return the log-likelihood of every column, summed over the cells of each state."""
+            each = self.likelihood(np.swapaxes(log_theta, 1, 2) @ member, fixed)
+            return np.asarray(member @ np.swapaxes(each, 1, 2))
+
+        now = by_state(log_theta)
+        for left, right in self._pairs(rounds, rng):
             first, second = log_theta[..., left], log_theta[..., right]
             both = np.logaddexp(first, second)
-            noise = (self.variances[left] + self.variances[right]) / 2
-            news = 2 * np.exp(2 * both) * squares / (noise + usual * np.exp(both) / 2)
+            noise, share = (self.variances[left] + self.variances[right]) / 2, np.exp(both)
+            news = 2 * share * share * squares / (noise + usual * share / 2)
             odds, log_jacobian = _step_odds(first - second, 1 / np.sqrt(news + 4), rng)
             new_first, new_second = both - np.logaddexp(0, -odds), both - np.logaddexp(0, odds)
             proposed = log_theta.copy()
             proposed[..., left], proposed[..., right] = new_first, new_second
-            then = member @ self.log_likelihood(sizes.logs, proposed[run, states])
+            then = by_state(proposed)
             gain = then - now
             gain = gain[..., left] + gain[..., right] + log_jacobian
             gain += (alpha[left] - 1) * (new_first - first) + (alpha[right] - 1) * (new_second - second)
             kept = (-rng.standard_exponential(gain.shape) <= gain) & (np.minimum(new_first, new_second) > _LEAST)
-            log_theta = log_theta.copy()
-            log_theta[..., left] = np.where(kept, new_first, first)
-            log_theta[..., right] = np.where(kept, new_second, second)
             taken = np.zeros(log_theta.shape, dtype=bool)
             taken[..., left] = taken[..., right] = kept
-            now = np.where(taken, then, now)
+            log_theta, now = np.where(taken, proposed, log_theta), np.where(taken, then, now)
         return log_theta
 
     def _fresh(self, log_theta: Floats, states: Integers, alpha: Floats, rng: np.random.Generator) -> Floats:
@@ -194,38 +189,65 @@ class LatentCounts:
         log_theta[empty] = new
         return log_theta
 
-    def _pairs(self, rng: np.random.Generator) -> tuple[Integers, Integers]:
-        """Draw disjoint pairs of columns, each within one table."""
-        lefts, rights = [], []
-        first = 0
-        for table in self.noisy:
-            size = table.shape[-1]
-            order = first + rng.permutation(size)
-            lefts.append(order[: size // 2])
-            rights.append(order[size // 2 : size // 2 * 2])
-            first += size
-        return np.concatenate(lefts), np.concatenate(rights)
+    def _pairs(self, rounds: int, rng: np.random.Generator) -> Iterator[tuple[Integers, Integers]]:
+        """Draw disjoint pairs of columns, each within one table, for every round."""
+        table, left, right = self._halves
+        for keys in rng.random((rounds, table.size)):
+            order = np.lexsort((keys, table))  # the columns of every table, shuffled
+            yield order[left], order[right]
 
-    def move_sizes(self, sizes: CellSizes, log_theta: Floats, rng: np.random.Generator) -> CellSizes:
-        """Return new sizes given each cell's probabilities, (run, cell, column).
+    @cached_property
+    def _halves(self) -> tuple[Integers, Integers, Integers]:
+        """The table of each column; the places of the first half of each table's columns, and of as many others."""
+        widths = [table.shape[-1] for table in self.noisy]
+        firsts = np.cumsum([0, *widths])
+        left = np.concatenate([first + np.arange(width // 2) for first, width in zip(firsts, widths, strict=False)])
+        right = np.concatenate(
+            [first + width // 2 + np.arange(width // 2) for first, width in zip(firsts, widths, strict=False)]
+        )
+        return np.repeat(np.arange(len(widths)), widths), left, right
 
-        Each cell's size by itself, then all by one factor with the rate of their law, then the law.
+    def move_sizes(
+        self,
+        sizes: CellSizes,
+        log_theta: Floats,
+        states: Integers,
+        rng: np.random.Generator,
+        now: Floats | None = None,
+    ) -> CellSizes:
+        """Return new sizes: each cell's by itself, then all by one factor with the rate of their law, then the law.
+
+        Parameters
+        ----------
+        sizes
+            The cells' sizes.
+        log_theta
+            (run, state, column), all tables side by side.
+        states
+            The state of each cell, (run, cell).
+        now
+            The log-likelihood of each cell, if it is known.
         """
         runs, cells = sizes.logs.shape
         if not cells:
             return sizes
-        logs = sizes.logs
-        now = self.log_likelihood(logs, log_theta).sum(axis=-1)
+        logs, member = sizes.logs, _members(states, log_theta.shape[1])
+        fixed = self.likelihood.fixed(np.swapaxes(log_theta, 1, 2) @ member)
+
+        def by_cell(logs: Floats) -> Floats:
+            return np.asarray(self.likelihood(logs[:, None], fixed).sum(axis=1))
+
+        now = by_cell(logs) if now is None else now
         # Tries on many scales about what the law and a usual cell's noisy counts leave open.
         scale = 2.0 ** rng.uniform(-1.5, 2.0, logs.shape) / np.sqrt(self._news + sizes.shape[:, None])
         tried = logs + scale * rng.standard_normal(logs.shape)
-        then = self.log_likelihood(tried, log_theta).sum(axis=-1)
+        then = by_cell(tried)
         gain = then - now + sizes.shape[:, None] * (tried - logs)
         gain -= sizes.rate[:, None] * (np.exp(tried) - np.exp(logs))
         kept = -rng.standard_exponential(gain.shape) <= gain
         logs, now = np.where(kept, tried, logs), np.where(kept, then, now)
         factor = 2.0 ** rng.uniform(-2.0, 1.5, runs) / np.sqrt(self._news * cells + 1) * rng.standard_normal(runs)
-        then = self.log_likelihood(logs + factor[:, None], log_theta).sum(axis=-1)
+        then = by_cell(logs + factor[:, None])
         gain = (then - now).sum(axis=1) - self.prior[0] * factor
         gain -= self.prior[1] * sizes.rate * np.expm1(-factor)
         factor = np.where(-rng.standard_exponential(runs) <= gain, factor, 0.0)
@@ -253,6 +275,11 @@ class LatentCounts:
         return shape, rng.standard_gamma(first + cells * shape) / total
 
 
+def _members(states: Integers, count: int) -> Floats:
+    """Return 1 where a cell is in a state, (run, state, cell): by it, sums over cells and their own θ are products."""
+    return (states[:, None] == np.arange(count)[:, None]).astype(np.float64)
+
+
 def _step_odds(odds: Floats, reach: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return new log-odds of shares, and the log-ratio of the shares' densities that the kind of step asks for.
 
@@ -265,5 +292,11 @@ def _step_odds(odds: Floats, reach: Floats, rng: np.random.Generator) -> tuple[F
     by_odds = rng.random(odds.shape) < 0.25
     new = np.where(by_odds, odds + step, np.log(share) - np.log1p(-share))
     # In log-odds a share p has the density p (1 - p) beside its own.
-    jacobian = -np.logaddexp(0, new) - np.logaddexp(0, -new) + np.logaddexp(0, odds) + np.logaddexp(0, -odds)
-    return new, np.where(by_odds, jacobian, np.where(inside, 0.0, -np.inf))
+    jacobian = np.where(by_odds, _log_spread(new) - _log_spread(odds), np.where(inside, 0.0, -np.inf))
+    return new, jacobian
+
+
+def _log_spread(odds: Floats) -> Floats:
+    """Return log p(1 - p) of a share p with these log-odds."""
+    size = np.abs(odds)
+    return np.asarray(-size - 2 * np.log1p(np.exp(-size)))

@@ -15,11 +15,12 @@ from scipy import special
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["NoisedPoisson", "log_noised_poisson"]
+__all__ = ["NODES", "NoisedPoisson", "log_noised_poisson"]
 
 Integers = NDArray[np.int64]
 
-_NODES = 80
+NODES = 80
+"""How many nodes a row of the table has."""
 _REACH = 9.0
 """How many standard deviations about the noisy count a row of the table covers."""
 _POINTS = 48
@@ -133,7 +134,7 @@ class NoisedPoisson:
             for table, other in zip(noisy, noises, strict=True):
                 if other == noise:
                     row = np.searchsorted(values, table)
-                    offset.append((rows + row) * (_NODES + 1) + 1)
+                    offset.append((rows + row) * (NODES + 1) + 1)
                     first.append(low[row])
                     inverse.append(1 / step[row])
             rows += len(values)
@@ -153,7 +154,7 @@ class NoisedPoisson:
         u *= self.inverse
         node = np.floor(u)
         np.maximum(node, -1, out=node)
-        np.minimum(node, _NODES - 1, out=node)
+        np.minimum(node, NODES - 1, out=node)
         u -= node
         piece = node.astype(np.int64)
         piece += self.offset
@@ -173,16 +174,16 @@ def _rows(values: Integers, noise: IntegerNoise) -> tuple[Floats, Floats, Floats
     least = np.clip(0.01 * np.exp(noise.log_weight(1)), 1e-7, 1e-3) + 1e-3 * np.sqrt(noise.variance)
     low = np.log(np.maximum(seen - _REACH * spread, least))
     high = np.log(above + _REACH * spread + _REACH**2 / 2)
-    step = (high - low) / (_NODES - 1)
-    value, slope = np.empty((len(values), _NODES)), np.empty((len(values), _NODES))
-    block = max(_BLOCK // (_NODES * (2 * _POINTS + 1)), 1)
+    step = (high - low) / (NODES - 1)
+    value, slope = np.empty((len(values), NODES)), np.empty((len(values), NODES))
+    block = max(_BLOCK // (NODES * (2 * _POINTS + 1)), 1)
     for i in range(0, len(values), block):
         some = slice(i, i + block)
-        nodes = low[some, None] + step[some, None] * np.arange(_NODES)
+        nodes = low[some, None] + step[some, None] * np.arange(NODES)
         value[some], slope[some] = log_noised_poisson(np.broadcast_to(values[some, None], nodes.shape), nodes, noise)
     straight = np.where(np.abs(slope[:, 0]) < _LEVEL, 0.0, slope[:, 0]) * step
     slope *= step[:, None]
-    pieces = np.zeros((len(values), _NODES + 1, 4))
+    pieces = np.zeros((len(values), NODES + 1, 4))
     rise = np.diff(value, axis=1)
     pieces[:, 1:-1, 0] = value[:, :-1]
     pieces[:, 1:-1, 1] = slope[:, :-1]

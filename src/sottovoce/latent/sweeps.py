@@ -146,18 +146,20 @@ def noisy_sweep(
     `latent` holds the cells that were seen (chain, step).
     """
     runs = len(state.states)
-    run = np.arange(runs)[:, None]
     log_theta = np.log(np.concatenate(state.emissions, axis=-1))
+    known = latent.by_state(sizes.logs, log_theta)
     logs = np.zeros((runs, *seen.shape, prior.states))
-    logs[:, seen] = latent.by_state(sizes.logs, log_theta)
+    logs[:, seen] = known
     if collapsed:
         states = collapsed_states(logs, state.states, prior.transition, rng)
     else:
         states, _ = sample_paths(logs, state.initial, state.transition, rng)
     initial, transition = prior.draw_chain(states, rng)
+    mine = states[:, seen]
+    now = np.take_along_axis(known, mine[..., None], axis=-1)[..., 0]
+    sizes = latent.move_sizes(sizes, log_theta, mine, rng, now)
     alpha = np.repeat(prior.emission, prior.sizes)
-    log_theta = latent.move_probabilities(log_theta, states[:, seen], sizes, alpha, rng)
-    sizes = latent.move_sizes(sizes, log_theta[run, states[:, seen]], rng)
+    log_theta = latent.move_probabilities(log_theta, mine, sizes, alpha, rng)
     parts = np.split(np.exp(log_theta), np.cumsum(prior.sizes)[:-1], axis=-1)
     emissions = tuple(part / part.sum(axis=-1, keepdims=True) for part in parts)
     return ChainState(initial, transition, emissions, states), sizes

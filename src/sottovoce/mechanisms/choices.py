@@ -97,17 +97,24 @@ class Choice:
     expected: Expected | None = None
     cautions: tuple[str, ...] = ()
 
+    def curves(self) -> tuple[list[float], list[float]]:
+        """Return what it provably does: ε at δ = 0 and at `DELTAS`, and the Rényi divergence of `ORDERS`."""
+        if self.mechanism is None:
+            return [], []
+        profile = self.mechanism.profile
+        return profile.epsilon(np.array([0.0, *DELTAS])).tolist(), profile.renyi(np.array(ORDERS)).tolist()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain values."""
         if self.mechanism is None:
             return {"name": self.name, "unreachable": self.reason}
-        profile = self.mechanism.profile
+        epsilons, divergences = self.curves()
         return {
             "name": self.name,
             "mechanism": self.mechanism.to_dict(),
-            "basis": str(profile.basis),
-            "epsilon": {f"{d:g}": _finite(profile.epsilon(d)) for d in (0.0, *DELTAS)},
-            "renyi": {f"{o:g}": _finite(profile.renyi(o)) for o in ORDERS},
+            "basis": str(self.mechanism.profile.basis),
+            "epsilon": {f"{d:g}": _finite(e) for d, e in zip((0.0, *DELTAS), epsilons, strict=True)},
+            "renyi": {f"{o:g}": _finite(r) for o, r in zip(ORDERS, divergences, strict=True)},
             "forecast": None if self.forecast is None else self.forecast.to_dict(),
             "error": None if self.expected is None else self.expected.error,
             "cautions": list(self.cautions),

@@ -7,7 +7,9 @@ is a whole number of grid steps with discrete Laplace or discrete Gaussian noise
 from __future__ import annotations
 
 import functools
+import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -135,25 +137,32 @@ class _Exact:
     """Exact samplers in whole-number arithmetic (Canonne, Kamath and Steinke 2020, Algorithms 1-3)."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
+        # The words of `rng.bytes`, taken one by one: a call of it takes longer than all else that a draw needs.
+        raw = rng.bit_generator.ctypes
+        self._word: Callable[[], int] = functools.partial(raw.next_uint32, raw.state)
 
     def _below(self, top: int) -> int:
         """Return a uniform whole number in [0, top)."""
-        size = (top.bit_length() + 7) // 8
-        limit = (256**size // top) * top
+        bits = (top.bit_length() + 7) & ~7
+        whole = 1 << bits
+        limit = whole - whole % top
         while True:
-            draw = int.from_bytes(self._rng.bytes(size), "little")
+            draw = self._word()
+            for shift in range(32, bits, 32):
+                draw |= self._word() << shift
+            draw &= whole - 1
             if draw < limit:
                 return draw % top
 
-    def _exp(self, gamma: Fraction) -> bool:
-        """Return true with probability e^-γ, γ >= 0."""
-        while gamma > 1:
-            if not self._exp(Fraction(1)):
+    def _exp(self, above: int, below: int) -> bool:
+        """Return true with probability e^-γ, γ = above/below >= 0."""
+        while above > below:
+            if not self._exp(1, 1):
                 return False
-            gamma -= 1
-        k = 1
-        while self._below(gamma.denominator * k) < gamma.numerator:
+            above -= below
+        shared = math.gcd(above, below)
+        above, below, k = above // shared, below // shared, 1
+        while self._below(below * k) < above:
             k += 1
         return k % 2 == 1
 
@@ -162,10 +171,10 @@ class _Exact:
         top, bottom = scale.numerator, scale.denominator
         while True:
             low = self._below(top)
-            if not self._exp(Fraction(low, top)):
+            if not self._exp(low, top):
                 continue
             high = 0
-            while self._exp(Fraction(1)):
+            while self._exp(1, 1):
                 high += 1
             size, negative = (low + top * high) // bottom, self._below(2) == 1
             if size or not negative:
@@ -173,8 +182,10 @@ class _Exact:
 
     def gaussian(self, scale: Fraction) -> int:
         """Return k with probability proportional to e^(-k²/(2 scale²))."""
-        square, step = scale * scale, Fraction(int(scale) + 1)
+        step, p, q = Fraction(int(scale) + 1), scale.numerator, scale.denominator
+        unit = step.numerator * q * q
         while True:
             draw = self.laplace(step)
-            if self._exp((abs(draw) - square / step) ** 2 / (2 * square)):
+            # (|k| - scale²/step)²/(2 scale²)
+            if self._exp((abs(draw) * unit - p * p) ** 2, 2 * (p * q * step.numerator) ** 2):
                 return draw

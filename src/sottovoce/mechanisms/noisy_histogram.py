@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import fft, special
+from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.numbers import Floats, as_floats, whole
@@ -169,7 +170,9 @@ class NoisyHistogram(Distribution):
         with np.errstate(divide="ignore"):
             heights = np.log(chances) - np.where(chances > 0, special.betaln(shapes, total - shapes), 0.0)
         odds = np.log(x) - np.log1p(-x)  # what is common to the two densities is left out
-        mixed = special.logsumexp(np.where(chances > 0, shapes, 1.0)[:, None, :] * odds + heights[:, None, :], axis=-1)
+        logs = np.where(chances > 0, shapes, 1.0)[:, None, :] * odds + heights[:, None, :]
+        top = logs.max(axis=-1, keepdims=True)
+        mixed = np.log(np.exp(logs - top).sum(axis=-1)) + top[..., 0]
         alpha = np.asarray(other.alpha)
         plain = alpha[:, None] * odds[..., 0] - special.betaln(alpha, total - alpha)[:, None]
         return float((1 - alpha / total) @ (mixed - plain).mean(axis=1))
@@ -194,12 +197,15 @@ class _Table:
         # The laws of the sum of all categories but one, block by block: a sum of d counts spreads as √d, and √d blocks
         # of √d categories keep the memory in proportion to d.
         blocks = np.array_split(self.weights, math.isqrt(len(self.weights)))
-        outside = _others(np.array([fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
+        outside = _others(np.array([scipy.fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
         # others[k, (target - c) mod period] for c = 0, 1, …
         at = (self.target - np.arange(columns)) % self.period
         chances = np.concatenate(
             [
-                block * np.maximum(fft.irfft(rest * _others(fft.rfft(block, self.period)), self.period)[:, at], 0.0)
+                block
+                * np.maximum(
+                    scipy.fft.irfft(rest * _others(scipy.fft.rfft(block, self.period)), self.period)[:, at], 0.0
+                )
                 for block, rest in zip(blocks, outside, strict=True)
             ]
         )
@@ -215,7 +221,7 @@ class _Table:
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""
-        partial = fft.irfft(_running_products(fft.rfft(self.weights, self.period)), self.period)
+        partial = scipy.fft.irfft(_running_products(scipy.fft.rfft(self.weights, self.period)), self.period)
         size = self.weights.shape[0]
         steps = np.empty((draws, size))
         left = np.full(draws, self.target)
@@ -257,7 +263,7 @@ def _tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> _Tab
     lattice = 1.0
     while True:
         columns = int(wide // lattice) + 1
-        period = fft.next_fast_len(
+        period = scipy.fft.next_fast_len(
             int(min(size * columns, 18 * np.sqrt(2 * size) * noise.scale / lattice + 3 * columns)), real=True
         )
         if size * period <= _CELLS and columns <= 2**13:
@@ -335,7 +341,8 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             middle = (
                 np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo]) if q < 0.5 else (low[todo] + high[todo]) / 2
             )
-            fresh = np.where((fresh > low[todo]) & (fresh < high[todo]), fresh, middle)
+            there = np.abs(fresh - at) <= 1e-10 * fresh  # the last digit may lie on the bracket's other side
+            fresh = np.where(there | ((fresh > low[todo]) & (fresh < high[todo])), fresh, middle)
             fresh = np.clip(fresh, _TINY, 1 - 1e-16)
             x[todo] = fresh
             todo = todo[np.abs(fresh - at) > 1e-10 * fresh]
@@ -359,8 +366,11 @@ def _as_normals(weights: Floats, centres: Floats, total: float) -> tuple[Floats,
 
 def _normal_quantile(weights: Floats, means: Floats, deviations: Floats, q: float) -> Floats:
     """Return a quantile of each row's mixture of normal laws: cheap, and close enough to begin with."""
-    low, high = np.zeros(len(weights)), np.ones(len(weights))
-    for _ in range(14):
+    mean = (weights * means).sum(axis=1)
+    spread = np.sqrt(np.maximum((weights * (deviations**2 + means**2)).sum(axis=1) - mean**2, 0.0))
+    # Cantelli's inequality: no law has its quantile farther from its mean.
+    low, high = np.maximum(mean - spread * np.sqrt(1 / q - 1), 0.0), np.minimum(mean + spread / np.sqrt(1 / q - 1), 1.0)
+    for _ in range(8):
         x = (low + high) / 2
         above = (weights * special.ndtr((x[:, None] - means) / deviations)).sum(axis=1) > q
         low, high = np.where(above, low, x), np.where(above, x, high)

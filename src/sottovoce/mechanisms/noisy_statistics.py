@@ -442,14 +442,17 @@ def _least_scales(noise: NoiseKind, blocks: Sequence[Block], shares: Floats, tar
         pairs = zip(scales(inverse), blocks, strict=True)
         return noise_profile([IntegerNoise(noise, scale / b.movement.grid) for scale, b in pairs], blocks)
 
-    high = 100.0
+    high = most = 100.0
     composed = len(blocks) > 1 or blocks[0].movement.cells > 1
-    if composed and isinstance(target, ApproxDP) and target.delta > 0:
-        # A quick bound says where to look: to compose noises far smaller than the answer's would take long.
+    if (composed or noise == "gaussian") and isinstance(target, ApproxDP) and target.delta > 0:
+        # A quick bound says where to look: to sum or compose noises far from the answer's would take long.
         def quick(inverse: float) -> Profile:
             return ZeroConcentratedProfile(profile(inverse).zcdp())
 
         high = min(high, 4 * largest_keeping(quick, target, high=high, name="1/scale"))
         if noise == "laplace":
-            high = max(high, largest_keeping(lambda c: PureProfile(2 * c), target, high=100.0, name="1/scale"))
-    return scales(largest_keeping(profile, target, high=high, name="1/scale"))
+            high = max(high, largest_keeping(lambda c: PureProfile(2 * c), target, high=most, name="1/scale"))
+    found = largest_keeping(profile, target, high=high, name="1/scale")
+    return scales(
+        found if found < high or high == most else largest_keeping(profile, target, high=most, name="1/scale")
+    )

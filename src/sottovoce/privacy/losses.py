@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
@@ -226,13 +226,13 @@ def _convolve(
         scale = most + math.log(float(np.exp(logs - most).sum()))
         masses = np.bincount(part.index % length, weights=np.exp(logs - scale), minlength=length)
         size = float(np.sqrt(masses @ masses))
-        spectrum *= _power(fft.rfft(masses), count)
+        spectrum *= _power(scipy.fft.rfft(masses), count)
         log_scale += count * scale
         spread += count * transform * size
         growth += count * transform * size * math.sqrt(length)
         extent = float(np.abs(part.log_mass).max() + abs(tilt) * step * np.abs(part.index).max())
         rounding += count * 8 * _U * (1 + extent)
-    law = fft.irfft(spectrum, length)
+    law = scipy.fft.irfft(spectrum, length)
     size = float(np.sqrt(law @ law))
     # Transforms in; their powers and products, each of which rounds; the transform back.
     error = spread * math.exp(min(growth, 600.0)) + (4 * _U * sum(counts) + 2 * transform) * (size + spread)

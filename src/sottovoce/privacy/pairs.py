@@ -161,15 +161,18 @@ class BetaPairs:
         """Return log δ(ε) by branch and bound over s.
 
         A pair with more data in either cell is a blurred copy of one with less (data processing), so the pair
-        (a+ws₁, b+w(N-s₂)) bounds every s in [s₁, s₂]. The ends nearly always win at once.
+        (a+ws₁, b+w(N-s₂)) bounds every s in [s₁, s₂]. The ends nearly always win at once, so they go first: of what
+        cannot reach them a rough bound will do.
         """
         if _hopeless(self.step, self.a, self.b):
             return np.zeros(epsilon.shape)
         flat = np.minimum(epsilon.ravel(), _MOST)
-        best = np.full(flat.shape, -np.inf)
         low, high = self._blocks()
-        for _ in range(40):
-            bound = self._at(low, high, flat)
+        single = low == high
+        best = self._at(low[single], high[single], flat).max(axis=0)
+        low, high = low[~single], high[~single]
+        for _ in range(40 if low.size else 0):
+            bound = self._at(low, high, flat, best)
             best = np.maximum(best, bound[low == high].max(axis=0, initial=-np.inf))
             # A fraction may come as near an end as it likes: there the bound itself is the answer.
             fine = high - low < (0.5 if self.whole else 1e-7)
@@ -203,15 +206,18 @@ class BetaPairs:
             return np.concatenate([low, middle + 1]), np.concatenate([middle, high])
         return np.concatenate([low, middle]), np.concatenate([middle, high])
 
-    def _at(self, low: Floats, high: Floats, epsilon: Floats) -> Floats:
+    def _at(self, low: Floats, high: Floats, epsilon: Floats, floor: float | Floats = -np.inf) -> Floats:
         """Return, for each block and ε, the larger log δ of the two directions of its bounding pair."""
         a, b = self.a + self.step * low, self.b + self.step * (self.others - high)
-        up = _beta_log_delta(np.append(a, b)[:, None], np.append(b, a)[:, None], self.step, epsilon[None, :])
+        up = _beta_log_delta(np.append(a, b)[:, None], np.append(b, a)[:, None], self.step, epsilon[None, :], floor)
         return np.maximum(up[: a.size], up[a.size :])
 
 
-def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats) -> Floats:
-    """Return log δ(ε) of P = Beta(a+w, b) against Q = Beta(a, b+w), where L = w·logit θ + constant."""
+def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats, floor: float | Floats) -> Floats:
+    """Return log δ(ε) of P = Beta(a+w, b) against Q = Beta(a, b+w), where L = w·logit θ + constant.
+
+    Below `floor`, any number from it to the floor may come instead.
+    """
     rise, fall = log_gamma_step(a, w), log_gamma_step(b, w)
     lifted = epsilon * (1 - 1e-15) - _slack(a, w, rise) - _slack(b, w, fall)
     a, b, epsilon, x = np.broadcast_arrays(a, b, epsilon, (lifted - fall + rise) / w)  # x: the threshold of logit θ
@@ -228,7 +234,8 @@ def _beta_log_delta(a: Floats, b: Floats, w: float, epsilon: Floats) -> Floats:
 
     def integral(at: NDArray[np.bool_]) -> Floats:
         p, q = a[at][:, None] + w, b[at][:, None]
-        return log_integral(BetaTail.of(p, q, x[at][:, None]), Linear(np.full(p.shape, w)))
+        least = np.broadcast_to(floor, at.shape)[at]
+        return log_integral(BetaTail.of(p, q, x[at][:, None]), Linear(np.full(p.shape, w)), least)
 
     return _log_tail(log_p, log_q, epsilon, trusted, integral)
 

@@ -26,7 +26,10 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
         far = np.exp(log_p - loss) + np.exp(log_p) * (loss - 1)
         each = np.where(loss < -1, far, np.exp(log_p) * expm1mx(-loss))
         little = np.sum(np.exp(log_p) * expm1mx(gap * loss) + gap * each, axis=-1)
-        large = special.logsumexp(log_p + gap * loss, axis=-1)
+        exponents = log_p + gap * loss
+        top = np.max(exponents, axis=-1, keepdims=True)
+        top = np.where(np.isfinite(top), top, 0.0)
+        large = top[..., 0] + np.log(np.sum(np.exp(exponents - top), axis=-1))
         value = np.where(little < 1, np.log1p(little), large) / gap[..., 0]
     return np.where(order == 1, np.sum(each, axis=-1), value)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
-from randomgen import ChaCha
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import whole
@@ -53,6 +52,8 @@ _LIVE: weakref.WeakSet[SecureGenerator] = weakref.WeakSet()
 
 
 def _fresh_bits() -> Any:
+    from randomgen import ChaCha  # noqa: PLC0415 - who only plans draws nothing
+
     return ChaCha(key=int.from_bytes(os.urandom(32), "little"), rounds=20)
 
 

@@ -190,14 +190,17 @@ def _mode_height(k: Floats) -> Floats:
     return np.where(k > 10, 0.5 * np.log(large / (2 * np.pi)) - series / large, plain)
 
 
-def log_integral(tail: Tail, gap: Gap) -> Floats:
-    """Return the logarithm of each cell's integral; +inf, which claims nothing, if a walk does not end."""
+def log_integral(tail: Tail, gap: Gap, floor: float | Floats = -np.inf) -> Floats:
+    """Return the logarithm of each cell's integral; +inf, which claims nothing, if a walk does not end.
+
+    A cell that the density's fall alone keeps below `floor` may be answered with that bound.
+    """
     with np.errstate(all="ignore"):
         start = np.maximum(tail.ahead, 0.0)
         here, top = tail.log_density(np.zeros_like(start)), tail.log_density(tail.ahead)
         # So deep in a tail no digit of the density's change is left; it falls at least as fast as it fell on average.
         total = (here - np.log((top - here) / -tail.ahead))[:, 0]
-        near = np.flatnonzero((here > -1e10) | (tail.ahead >= 0))
+        near = np.flatnonzero(((here[:, 0] > -1e10) & ~(total < floor - 1.0)) | (tail.ahead[:, 0] >= 0))
         if near.size:
             total[near] = _near(tail.take(near), gap.take(near), start[near])
     return np.where(np.isnan(total), np.inf, total)

@@ -197,11 +197,11 @@ def _row(value: Any, dimension: int) -> list[float]:
 
 
 def _looked_up(values: list[Any], labels: Sequence[Hashable], other: int) -> Codes:
-    place = {label: i for i, label in enumerate(labels)}
+    place = {label: i for i, label in enumerate(labels)}.get
 
     def code(value: Any) -> int:
         try:
-            return place.get(value, other)
+            return place(value, other)
         except Exception:  # what cannot be hashed or compared is no label
             return other
 

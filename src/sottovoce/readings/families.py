@@ -6,7 +6,9 @@ For every family Σ v(x)·x·(y − μ(t)) has mean zero at the truth, whatever 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -65,6 +67,8 @@ class Family(ABC):
     """What e^coefficient is called."""
     curved: ClassVar[bool] = True
     """Whether the mean bends, so that a look must be taken near the answer."""
+    stretch: ClassVar[float] = 1.0
+    """k: rows from c to k·c long pull as far as any row may, those beyond less and less."""
     response: Column
 
     def __post_init__(self) -> None:
@@ -134,9 +138,13 @@ class Family(ABC):
     def bound(self, reach: Any) -> float:
         """B: the largest |y − μ(t)| over outcomes and |t| ≤ reach. s ↦ B(s·u)/s must fall."""
 
-    def apart(self, reach: Any) -> float:
-        """Return how far two contributions x(y − μ(x·θ)) with ‖x‖ ≤ 1 and ‖θ‖ = reach can lie apart; 2B at most."""
-        return 2 * self.bound(reach)
+    def apart(self, near: Any, far: Any) -> float:
+        """Return how far two contributions can lie apart, in units of c, 2B at most.
+
+        They are x(y − μ(x·θ)), with |x·θ| ≤ near where ‖x‖ ≤ 1; longer rows pull no farther, with |x·θ| ≤ far.
+        """
+        del near
+        return 2 * self.bound(far)
 
 
 class _Binary(Family):
@@ -155,27 +163,28 @@ class _Binary(Family):
         found = super().outcome(values)
         return np.where(np.isnan(found), np.nan, (found != 0).astype(np.float64))
 
-    def apart(self, reach: float) -> float:
-        r"""Return the diameter of {x(1 − μ(x·θ))}, all contributions: −x with y = 0 gives what x with 1 does.
+    def apart(self, near: float, far: float) -> float:
+        r"""Return the diameter of all contributions x(1 − μ(x·θ)): −x with y = 0 gives what x with 1 does.
 
-        About θ the set is round, so a plane shows it: the ray at angle a to θ ends where s(1 − μ(s·reach·cos a)) is
-        largest over s ≤ 1. The ends are taken on a grid of angles, and what lies between two of them is added.
+        About θ the set is round, so a plane shows it: the ray at angle a to θ ends where s(1 − μ(s·near·cos a)) is
+        largest over s ≤ 1, or at 1 − μ(far·cos a) where that grows with the row. The ends are taken on a grid of
+        angles, and what lies between two of them is added.
         """
-        return min(_diameter(self, float(reach)), 2 * self.bound(reach))
+        return min(_diameter(self, float(near), float(far)), 2 * self.bound(far))
 
 
 @functools.lru_cache(maxsize=4096)
-def _diameter(family: _Binary, reach: float) -> float:
+def _diameter(family: _Binary, near: float, far: float) -> float:
     angles = np.linspace(0.0, math.pi, _ANGLES)
-    along = reach * np.cos(angles)
+    along = np.cos(angles) * np.where(np.cos(angles) > 0, near, far)
     s = np.where(along > family.peak, family.peak / np.maximum(along, family.peak), 1.0)
     ends = s * (1 - family.mean(s * along))
     # The diameter is the largest width; a width is the sum of how far the set goes in a direction and in its opposite.
     sides = np.linspace(0.0, math.pi, _SIDES)
-    far = np.concatenate([ends, ends])[:, None] * np.cos(np.concatenate([angles, -angles])[:, None] - sides)
-    width = far.max(axis=0) - far.min(axis=0)
-    # The nearest direction tried is half a step off, and an end moves by no more than 1 + reach·κ a radian.
-    between = (1 + reach * family.steepest) * math.pi / (_ANGLES - 1)
+    goes = np.concatenate([ends, ends])[:, None] * np.cos(np.concatenate([angles, -angles])[:, None] - sides)
+    width = goes.max(axis=0) - goes.min(axis=0)
+    # The nearest direction tried is half a step off, and an end moves by no more than 1 + far·κ a radian.
+    between = (1 + far * family.steepest) * math.pi / (_ANGLES - 1)
     return float(width.max() + between) / math.cos(math.pi / (_SIDES - 1) / 2)
 
 
@@ -208,6 +217,7 @@ class ProbitFamily(_Binary):
     """y is 1 with probability Φ(t); records are weighed alike, which loses little and bounds them all."""
 
     word: ClassVar[str] = "probit"
+    stretch: ClassVar[float] = 2.0
 
     def mean(self, t: Floats) -> Floats:
         """Return Φ(t)."""
@@ -278,15 +288,21 @@ class LinearFamily(Family):
 class PoissonFamily(Family):
     r"""y is a count of mean μ = eᵗ, of which min(y, K) is looked at: its mean given t is known, so nothing is biased.
 
-    .. math:: E\min(Y, K) = K - e^{-\mu} \sum_{j<K} (K-j) \frac{\mu^j}{j!}, \qquad
-              \frac{d}{dt} E\min(Y, K) = \mu e^{-\mu} \sum_{j<K} \frac{\mu^j}{j!}
+    Where rates vary between records of the same t, as a gamma law of mean 1 and variance α does, counts follow a
+    negative binomial law; α = 0 is Poisson's. With s = μ/(1 + αμ) and e = (1 + αμ)^(−1/α), e^(−μ) where α is 0,
+
+    .. math:: P(y = j) = e s^j \prod_{i<j} \frac{1 + \alpha i}{i + 1}, \qquad
+              \frac{d}{dt} E\min(y, K) = e s \sum_{j<K} s^j \prod_{i<j} \frac{1 + \alpha (i + 1)}{i + 1}
     """
 
     word: ClassVar[str] = "poisson"
     wants: ClassVar[str] = "a count"
     ratio: ClassVar[str | None] = "rate ratio"
+    stretch: ClassVar[float] = 2.0
     cap: int = 0
     """K; a third of the column's public `high` where 0."""
+    extra: float = 0.0
+    """α."""
 
     def takes(self) -> bool:
         """Say whether it is a count."""
@@ -300,14 +316,25 @@ class PoissonFamily(Family):
 
     @property
     def powers(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The coefficients of both sums, the highest power first."""
-        whole = [1 / math.factorial(j) for j in range(self.most)]
-        return tuple(reversed([(self.most - j) * part for j, part in enumerate(whole)])), tuple(reversed(whole))
+        """The coefficients of Σ(K − j)·P(y = j)/e and of the slope's sum, the highest power of s first."""
+        mass, slope = self._mass(0), self._mass(1)
+        return tuple(reversed([(self.most - j) * part for j, part in enumerate(mass)])), tuple(reversed(slope))
+
+    def _mass(self, off: int) -> list[float]:
+        each = [(1 + self.extra * (i + off)) / (i + 1) for i in range(self.most - 1)]
+        return list(itertools.accumulate(each, operator.mul, initial=1.0))
 
     @property
     def farthest(self) -> float:
         """Beyond this t hardly any count lies below K, and t is cut."""
-        return math.log(4.0 * self.most + 8.0)
+        return math.log(4.0 * self.most + 8.0) + (3.0 if self.extra else 0.0)
+
+    def _places(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return s and e."""
+        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
+        if not self.extra:
+            return mu, np.exp(-mu)
+        return mu / (1 + self.extra * mu), np.exp(-np.log(1 + self.extra * mu) / self.extra)
 
     def uncut(self, values: Floats) -> Floats:
         """Return the count, cut at what the column's facts allow and at what is looked at of any count."""
@@ -320,8 +347,8 @@ class PoissonFamily(Family):
 
     def mean(self, t: Floats) -> Floats:
         """Return the mean of min(y, K)."""
-        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
-        return np.asarray(self.most - np.exp(-mu) * np.polyval(self.powers[0], mu))
+        s, e = self._places(t)
+        return np.asarray(self.most - e * np.polyval(self.powers[0], s))
 
     def expected(self, t: Floats) -> Floats:
         """Return eᵗ."""
@@ -329,15 +356,15 @@ class PoissonFamily(Family):
 
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean of min(y, K)."""
-        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
-        return np.asarray(mu * np.exp(-mu) * np.polyval(self.powers[1], mu))
+        s, e = self._places(t)
+        return np.asarray(s * e * np.polyval(self.powers[1], s))
 
     def variance(self, t: Floats) -> Floats:
         """Return the variance of min(y, K): of what it lies below K."""
-        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
+        s, e = self._places(t)
         below, squares = ((self.most - np.arange(self.most)) ** power for power in (1, 2))
-        whole = np.asarray(self.powers[1])[::-1]
-        first, second = (np.exp(-mu) * np.polyval((part * whole)[::-1], mu) for part in (below, squares))
+        mass = np.array(self._mass(0))
+        first, second = (e * np.polyval((part * mass)[::-1], s) for part in (below, squares))
         return np.asarray(np.maximum(second - first**2, 0.0))
 
     @property
@@ -416,10 +443,13 @@ FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 """Every family by its word."""
 
 
-def family_of(word: Any, response: Column, cap: float = 0) -> Any:
-    """Return a family by its word, or raise `InvalidValue`; `cap` is where counts or residuals are cut."""
+def family_of(word: Any, response: Column, cap: float = 0, extra: float = 0.0) -> Any:
+    """Return a family by its word, or raise `InvalidValue`.
+
+    `cap` is where counts or residuals are cut, `extra` how much more counts vary than a Poisson law's.
+    """
     if not isinstance(word, str) or word not in FAMILIES:
         raise InvalidValue(f"family must be one of {', '.join(FAMILIES)}. Got {word!r}")
     if word == "linear":
         return LinearFamily(response, float(cap))
-    return PoissonFamily(response, int(cap)) if word == "poisson" else FAMILIES[word](response)
+    return PoissonFamily(response, int(cap), float(extra)) if word == "poisson" else FAMILIES[word](response)

@@ -1,8 +1,8 @@
 r"""A look: the score and the information of a regression at a public centre, every record weighed, none cut short.
 
-With z = Tx in public coordinates, t = z·θ and the weight v = min(1, c²/‖z‖²), a record gives
+With z = Tx in public coordinates, t = z·θ and the weight v = min(1, c/‖z‖, kc²/‖z‖²), a record gives
 
-.. math:: w = \frac{v z (y - \mu(t))}{Bc}, \qquad u = \frac{z \sqrt{v \mu'(t)}}{\sqrt\kappa\, c},
+.. math:: w = \frac{v z (y - \mu(t))}{Bc}, \qquad u = \frac{z \sqrt{v \mu'(t)}}{\sqrt{k\kappa}\, c},
 
 both no longer than 1, each entry rounded to 2⁻ᵇ. The look is Σw (the score), Σuu' (the information) and Σww' (how much
 the score varies): sums of whole numbers and of their products, the same in any order and, but for the last digits of an
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sottovoce.facts.columns import Category, Column, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, above_diagonal, real
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import MOST_RECORDS, Block, Looks, Movement, Reading, Statistics
 from sottovoce.readings.columns import as_codes, as_numbers
@@ -80,13 +80,15 @@ class Look(Reading):
     shape
         The matrix T, row by row.
     norm
-        c; a longer z weighs less.
+        c; a longer z weighs less, from k times as long on much less. The family says k (`Family.stretch`).
     bits
         b: entries are rounded to 2⁻ᵇ.
     parts
         Which of score, information and meat are taken.
     cap
         Where counts, or the residuals of a linear regression, are cut; 0 leaves it to the facts.
+    extra
+        α: how much more counts are taken to vary than a Poisson law's (`PoissonFamily`).
 
     A record with a missing value, of which the facts do not say what it counts as, gives zeros.
 
@@ -110,11 +112,13 @@ class Look(Reading):
     bits: int = 12
     parts: tuple[str, ...] = PARTS
     cap: float = 0
+    extra: float = 0.0
 
     def __post_init__(self) -> None:
         d, D = self.encoding.size, self.encoding.size * self.model.outputs
         real("norm", self.norm, 0.0)
         real("cap", self.cap)
+        real("extra", self.extra, 0.0)
         if not (self.norm > 0 and 2 <= self.bits <= 20):
             raise InvalidValue("a look needs norm > 0 and bits from 2 to 20")
         shape, centre = np.array(self.shape, dtype=np.float64), np.array(self.centre, dtype=np.float64)
@@ -129,7 +133,7 @@ class Look(Reading):
     @cached_property
     def model(self) -> Family:
         """The family with its response."""
-        made: Family = family_of(self.family, self.response, self.cap)
+        made: Family = family_of(self.family, self.response, self.cap, self.extra)
         return made
 
     @property
@@ -154,20 +158,33 @@ class Look(Reading):
         return self.model.reach(self.predictors, self.norm)
 
     @cached_property
+    def _far(self) -> Any:
+        """How far those of a row of length k·c go."""
+        return self.model.reach(self.predictors, self.model.stretch * self.norm)
+
+    @cached_property
     def bound(self) -> float:
-        """B: longer rows weigh less than B can grow."""
-        return self.model.bound(self.reach)
+        """B: rows longer than k·c weigh less than B can grow."""
+        return self.model.bound(self._far)
 
     @cached_property
     def diameter(self) -> float:
         """How far two contributions to the score lie apart, of which none is longer than 1."""
-        return min(self.model.apart(self.reach) / self.bound, 2.0)
+        return min(self.model.apart(self.reach, self._far) / self.bound, 2.0)
 
     @property
     def factors(self) -> tuple[float, float]:
-        """By what the score and the roots of the information are multiplied: 2ᵇ/(Bc) and 2ᵇ/(√κ·c)."""
-        one = 2.0**self.bits
-        return one / (self.bound * self.norm), one / (math.sqrt(self.model.steepest) * self.norm)
+        """By what the score and the roots of the information are multiplied: 2ᵇ/(Bc) and 2ᵇ/(√(kκ)·c)."""
+        one, widest = 2.0**self.bits, self.model.stretch * self.model.steepest
+        return one / (self.bound * self.norm), one / (math.sqrt(widest) * self.norm)
+
+    def weights(self, squares: Floats) -> Floats:
+        """Return v of rows of these squared lengths."""
+        c, k = self.norm, self.model.stretch
+        if k == 1:
+            return np.asarray(c**2 / np.maximum(squares, c**2))
+        part = c / np.sqrt(np.maximum(squares, c**2))
+        return np.asarray(part * np.minimum(k * part, 1.0))
 
     # The parts of the total.
 
@@ -203,7 +220,7 @@ class Look(Reading):
                 continue
             matrix = np.diag(pieces[part])
             if D > 1:
-                rows, columns = np.triu_indices(D, 1)
+                rows, columns = above_diagonal(D)
                 matrix[rows, columns] = matrix[columns, rows] = pieces[f"{part} off"]
             found[part] = matrix
         return found
@@ -217,7 +234,7 @@ class Look(Reading):
                 continue
             pieces.append(np.diag(parts[part]))
             if self.dimension > 1:
-                pieces.append(parts[part][np.triu_indices(self.dimension, 1)])
+                pieces.append(parts[part][above_diagonal(self.dimension)])
         return np.concatenate(pieces).astype(np.float64)
 
     # The records.
@@ -259,7 +276,7 @@ class Look(Reading):
         columns = [_combined(x, row) for row in self.matrix]
         z = np.stack(columns, axis=1)
         squares = _combined(columns, columns)
-        v = self.norm**2 / np.maximum(squares, self.norm**2)
+        v = self.weights(squares)
         t = np.stack([_combined(columns, row) for row in self.predictors], axis=1)
         pull, lean = self.factors
         if self.model.outputs == 1:

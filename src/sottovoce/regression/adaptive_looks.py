@@ -31,6 +31,7 @@ from sottovoce.regression.formula import Formula
 from sottovoce.regression.glances import Glance, round_shape
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
+from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split, steps
 
 __all__ = ["AdaptiveLooks"]
@@ -41,12 +42,12 @@ _FAR = 3.5
 """Residuals are cut at so many standard deviations."""
 _LAST, _LESS = 0.68, 0.44
 """How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
+_SHORTER, _SHORTEST = 0.8, 0.5
+"""Where rows longer than the norm pull as far as any, the norm is so much shorter, and no shorter than that."""
 _NEARLY = 1.05
 """Counts are cut at the highest place that is so near to the best: rows have longer tails than imagined ones."""
-_LOST = 0.005
-"""What cutting counts may take from their sum where rates vary between persons as an exponential law does, of up
-to so many records."""
-_USUAL = 20_000
+_CAPS = (*range(1, 17), *range(18, 41, 2), *range(44, MOST_COUNTED + 1, 4))
+"""Where counts may be cut."""
 _LOT = 5000
 _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
@@ -105,7 +106,9 @@ class AdaptiveLooks(Mechanism):
     @property
     def plan(self) -> tuple[Step, ...]:
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
-        return steps(self.system.model.curved, self.n, self.system.dimension, self.rho)
+        # What the rows of one person have in common hides how much counts vary: their average is not measured.
+        counts = self.system.family == "poisson" and not self.system.averaged
+        return steps(self.system.model.curved, self.n, self.system.dimension, self.rho, counts)
 
     @property
     def reading(self) -> Look:
@@ -182,12 +185,14 @@ class AdaptiveLooks(Mechanism):
         """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
         path: list[tuple[Glance, Belief | None]] = []
         look, step = self.reading, self.plan[0]
+        paid = step
         for place in range(len(self.plan)):
             if place:
-                look, step = self._next(path, step)
+                look, step = self._next(path, paid)
+            paid = step if "score" in step[1] else paid
             scales = self.scales(look, step)
             glance = Glance.of(look, self.n, shown(look, scales), scales)
-            if place == len(self.plan) - 1:
+            if place == len(self.plan) - 1 or glance.score is None:
                 path.append((glance, None))
                 continue
             guesses = Guesses.of(glance, several=False, at_least=self.system.guesses)
@@ -197,11 +202,13 @@ class AdaptiveLooks(Mechanism):
     def _next(self, path: list[tuple[Glance, Belief | None]], paid: Step) -> tuple[Look, Step]:
         """Return the next look and how it is split, by what was released: where the last points to, and there round.
 
-        `paid` is what the look before it was given.
+        `paid` is what the last look at a score was given.
         """
-        glance, belief = path[-1]
+        glance, belief = next(pair for pair in reversed(path) if pair[1] is not None)
         assert belief is not None
         step = self.plan[len(path)]
+        if "score" not in step[1]:
+            return variation_look(self.system, self.n, belief.mean, glance.look.cap), step
         shape = round_shape(glance)
         imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
         rows, weights = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T, imagined.weights[0]
@@ -212,8 +219,22 @@ class AdaptiveLooks(Mechanism):
         if self.system.family == "linear":  # what is expected of a response lies within its bounds
             centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
         look = self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
-        look = replace(look, cap=self._cap(glance, rows, imagined.records[0], look, step))
+        if self.system.family == "linear":
+            look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
+        elif self.system.family == "poisson":
+            look = self._cut(look, rows, imagined.records[0], step, self._extra(path))
         return look, self._split(look, step, belief) if self.system.model.curved else step
+
+    def _extra(self, path: list[tuple[Glance, Belief | None]]) -> Extra:
+        """Return what is believed of how much more counts vary than a Poisson law's."""
+        seen = next((glance for glance, _ in path if glance.score is None), None)
+        if seen is None:
+            return Extra()
+        glance, belief = next(pair for pair in reversed(path) if pair[1] is not None)
+        assert belief is not None
+        imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
+        rows = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T
+        return Extra.of(seen, rows, imagined.records[0], ((rows @ belief.covariance) * rows).sum(axis=1))
 
     def _split(self, look: Look, step: Step, belief: Belief) -> Step:
         """Return what of a look's share each part is given."""
@@ -232,27 +253,26 @@ class AdaptiveLooks(Mechanism):
         """
         varies = glance.dispersion if not self.system.model.curved else 1.0
         noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()) * varies, 1e-300)
-        return float(np.clip((_LAST * less * noise) ** -0.17, 1.0, 6.0)) if noise > 0 else 6.0
+        shorter, least = (1.0, 1.0) if self.system.model.stretch == 1 else (_SHORTER, _SHORTEST)
+        return float(np.clip(shorter * (_LAST * less * noise) ** -0.17, least, 6.0)) if noise > 0 else 6.0
 
-    def _cap(self, glance: Glance, rows: Floats, records: Floats, look: Look, step: Step) -> float:
-        """Return where to cut residuals, or counts: there where on imagined rows noise and variation weigh least."""
-        if self.system.family == "linear":
-            return min(_FAR * math.sqrt(glance.dispersion), 1.0)
-        if not isinstance(self.system.model, PoissonFamily):
-            return 0.0
+    def _cut(self, look: Look, rows: Floats, records: Floats, step: Step, extra: Extra) -> Look:
+        """Return a look that cuts counts where, on imagined rows, noise, variation and doubt weigh least."""
         z = rows @ look.matrix.T
         squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
-        v = look.norm**2 / np.maximum(squares, look.norm**2)
-        most = int(self.system.response.high)  # type: ignore[attr-defined]
-        least = _least_cap(np.exp(np.minimum(t, 5.0)), records, self.n)
-        found = {}
-        for cap in range(min(least, most), min(4 * least + 2, most, MOST_COUNTED) + 1):
-            tried = replace(look, cap=cap)
-            family = PoissonFamily(self.system.response, cap)
+        weights = records * look.weights(squares)
+        most = min(int(self.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
+        found: dict[Look, float] = {}
+        for cap in sorted({min(cap, most) for cap in _CAPS}):
+            tried = replace(look, cap=cap, extra=extra.mean)
+            family: Any = tried.model
             noise = look.dimension * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
-            varies = float((records * v * v * squares) @ family.variance(t))
-            found[cap] = (varies + noise) / max(float((records * v * squares) @ family.slope(t)), 1e-300) ** 2
-        return max(cap for cap, badness in found.items() if badness <= _NEARLY * min(found.values()))
+            varies = float((weights * look.weights(squares) * squares) @ family.variance(t))
+            doubt = float((((weights * extra.shift(family, t)) @ z) ** 2).sum())
+            found[tried] = (varies + noise + doubt) / max(float((weights * squares) @ family.slope(t)), 1e-300) ** 2
+            if found[tried] > 4 * min(found.values()):
+                break
+        return max((one for one, badness in found.items() if badness <= _NEARLY * min(found.values())), key=_cap)
 
     def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
         """Return what the looks tell: post-processing."""
@@ -260,13 +280,16 @@ class AdaptiveLooks(Mechanism):
         last = path[-1][0]
         A, b = system.units
         many, one = (Guesses.of(last, several=several, at_least=system.guesses) for several in (True, False))
-        found = believe(last, system.prior_sd, last, guesses=many).mapped(A, b)
+        extra = self._extra(path) if system.family == "poisson" else None
+        found = believe(last, system.prior_sd, last, guesses=many, extra=extra).mapped(A, b)
         plain = believe(last, system.prior_sd, last, guesses=one, noisy=False).mapped(A, b)
         left = np.sqrt(np.diag(plain.covariance))
         if system.groups:  # how far groups spread is believed with the noise: without it their spread would be no other
             with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))
             shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
             left = np.sqrt(np.diag(found.covariance) * shares)
+        # Of a column that noise hides nobody knows what would be left without it.
+        left = np.where(np.abs(A) @ np.tile(many.hidden, system.model.outputs) > 0, math.nan, left)
         family, cut = system.model, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
             cut = last.look.cap * family.scale.half
@@ -368,15 +391,8 @@ class _Counted(Looks):
         return seen
 
 
-def _least_cap(means: Floats, records: Floats, n: int | None) -> int:
-    """Return where cutting hardly matters, of counts that vary more than a Poisson law's: up to a geometric one's.
-
-    The mean of cut counts is that of a Poisson law; counts of hospitals vary more. A geometric law of mean m leaves
-    m·(m/(1 + m))^K of itself above K, a Poisson law less. The more records, the less may be lost beside the width.
-    """
-    lost = _LOST * min(1.0, math.sqrt(_USUAL / (n or _USUAL))) * float(records @ means)
-    caps = range(1, MOST_COUNTED)
-    return next((cap for cap in caps if records @ (means * (means / (1 + means)) ** cap) <= lost), MOST_COUNTED)
+def _cap(look: Look) -> float:
+    return look.cap
 
 
 def _own(glance: Glance) -> Glance | None:

@@ -18,9 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
+from sottovoce.regression.overdispersed import Extra
 
 __all__ = ["Belief", "believe"]
 
@@ -70,6 +72,7 @@ def believe(
     *,
     guesses: Guesses,
     noisy: bool = True,
+    extra: Extra | None = None,
 ) -> Belief:
     """Return what a look says of θ, its unknown information and the spreads of the prior averaged over.
 
@@ -84,6 +87,8 @@ def believe(
         What the information may be.
     noisy
         Whether the noise is counted; without it the covariances are what the records alone would leave.
+    extra
+        What is believed of how much more counts vary than a Poisson law's.
     """
     assert glance.score is not None
     look, T = glance.look, glance.shape
@@ -103,6 +108,8 @@ def believe(
     centre = look.predictors.ravel()
     theta = np.tile(centre, (count, 1))
     J = J + glance.sigma**2 * eye if noisy else J
+    if noisy and extra is not None and imagined is not None:
+        J = J + _unsure(imagined, extra)
     V = J
     for step in range(_STEPS):
         seems, turn = (theta - centre, whole) if imagined is None or step == 0 else imagined.way(theta)
@@ -130,6 +137,14 @@ def believe(
         theta = theta + move
     weights = np.exp(evidence - evidence.max())
     return Belief(weights / weights.sum(), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
+
+
+def _unsure(imagined: Imagined, extra: Extra) -> Floats:
+    """Return by how much the score may vary because nobody knows quite how much counts do."""
+    assert isinstance(imagined.family, PoissonFamily)
+    shift = extra.shift(imagined.family, imagined.rows @ imagined.centre[0])
+    moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
+    return np.asarray(moves[:, :, None] * moves[:, None])
 
 
 def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:

@@ -33,7 +33,7 @@ class Coefficients:
     weights, means, covariances
         The mixture: one component a spread of the groups, or one alone.
     plain_sd
-        The standard deviations that would be left without noise.
+        The standard deviations that would be left without noise; NaN where noise hides a column, and with it that.
     cut
         Where the last look cut residuals of a linear regression, in the units of the response, or the counts of a
         Poisson one; None where it cut none.
@@ -136,7 +136,8 @@ class Coefficients:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the posterior as plain values; `from_dict` reads it back."""
-        arrays = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances", "plain_sd")}
+        arrays = {name: getattr(self, name).tolist() for name in ("weights", "means", "covariances")}
+        arrays["plain_sd"] = [None if math.isnan(sd) else sd for sd in self.plain_sd.tolist()]
         cut = {} if self.cut is None else {"cut": self.cut}
         return {"posterior": "coefficients", "formula": self.formula.to_dict(), "terms": self.terms} | arrays | cut
 

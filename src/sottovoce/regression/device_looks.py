@@ -136,17 +136,17 @@ class _Turn:
     def sums(self, rows: Any, y: Any) -> tuple[Any, ...]:
         """Return the sums of one device, which may still be at work."""
         reading, model = self.reading, self.reading.model
-        most = getattr(model, "most", 0)
-        numbers = (*self.scales, reading.norm**2, *reading.factors, reading.cap)
-        kind = (reading.family, model.outputs, reading.parts, most)
-        found: tuple[Any, ...] = _sums(rows, y, self.high, self.low, np.array(numbers), kind)
+        numbers = (*self.scales, reading.norm, *reading.factors, reading.cap, reading.extra)
+        kind = (reading.family, model.outputs, reading.parts, model.stretch, reading.extra > 0)
+        powers = np.array(getattr(model, "powers", ((0.0,), (0.0,))))
+        found: tuple[Any, ...] = _sums(rows, y, self.high, self.low, np.array(numbers), powers, kind)
         return found
 
 
-@functools.partial(jax.jit, static_argnums=5)
-def _sums(rows: Any, y: Any, high: Any, low: Any, numbers: Any, kind: tuple[Any, ...]) -> tuple[Any, ...]:
+@functools.partial(jax.jit, static_argnums=6)
+def _sums(rows: Any, y: Any, high: Any, low: Any, numbers: Any, powers: Any, kind: tuple[Any, ...]) -> tuple[Any, ...]:
     """Add up chunks: whole numbers and their products, none of which double precision rounds."""
-    family, outputs, parts, most = kind
+    family, outputs, parts, stretch, more = kind
     d = rows.shape[1]
     D = d * outputs
     shapes = {"score": (D,), "information": (D, D), "meat": (D, D)}
@@ -156,9 +156,13 @@ def _sums(rows: Any, y: Any, high: Any, low: Any, numbers: Any, kind: tuple[Any,
         turned = (_times(high, x) + _times(low, x) * numbers[1]) * numbers[0]
         z, t = turned[:d], turned[d:]
         squares = functools.reduce(operator.add, [column * column for column in z])
-        v = numbers[2] / jnp.maximum(squares, numbers[2])
+        if stretch == 1:
+            v = numbers[2] ** 2 / jnp.maximum(squares, numbers[2] ** 2)
+        else:
+            part = numbers[2] / jnp.sqrt(jnp.maximum(squares, numbers[2] ** 2))
+            v = part * jnp.minimum(stretch * part, 1.0)
         if outputs == 1:
-            pull, lean = _one(family, most, numbers[5], outcome, t[0])
+            pull, lean = _one(family, powers, numbers[5], numbers[6] if more else None, outcome, t[0])
             w = jnp.rint(z * (numbers[3] * v * pull))
             roots = [jnp.rint(z * (numbers[4] * jnp.sqrt(v * lean)))]
         else:
@@ -175,7 +179,7 @@ def _times(left: Any, right: Any) -> Any:
     return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
 
 
-def _one(family: str, most: int, cap: Any, y: Any, t: Any) -> tuple[Any, Any]:
+def _one(family: str, powers: Any, cap: Any, extra: Any, y: Any, t: Any) -> tuple[Any, Any]:
     """Return the residual and the slope of a family of one linear predictor, as `Family` has them."""
     if family == "logistic":
         p = 1 / (1 + jnp.exp(-jnp.clip(t, -FARTHEST, FARTHEST)))
@@ -186,11 +190,13 @@ def _one(family: str, most: int, cap: Any, y: Any, t: Any) -> tuple[Any, Any]:
         tail = bell * jnp.polyval(jnp.array(HART[0]), size) / jnp.polyval(jnp.array(HART[1]), size)
         return y - jnp.where(t > 0, 1 - tail, tail), bell / math.sqrt(2 * math.pi)
     if family == "poisson":
-        whole = [1 / math.factorial(j) for j in range(most)]
-        sums = [list(reversed([(most - j) * part for j, part in enumerate(whole)])), list(reversed(whole))]
-        mu = jnp.exp(jnp.clip(t, -FARTHEST, math.log(4.0 * most + 8.0)))
-        above, below = (jnp.polyval(jnp.array(part), mu) for part in sums)
-        return jnp.minimum(y, most) - (most - jnp.exp(-mu) * above), mu * jnp.exp(-mu) * below
+        most = powers.shape[1]
+        mu = jnp.exp(jnp.clip(t, -FARTHEST, math.log(4.0 * most + 8.0) + (0.0 if extra is None else 3.0)))
+        s, e = mu, jnp.exp(-mu)
+        if extra is not None:
+            s, e = mu / (1 + extra * mu), jnp.exp(-jnp.log(1 + extra * mu) / extra)
+        above, below = (jnp.polyval(part, s) for part in powers)
+        return jnp.minimum(y, most) - (most - e * above), s * e * below
     off = y - t
     cut = jnp.where(cap > 0, cap, jnp.inf)
     return jnp.clip(off, -cut, cut), (jnp.abs(off) <= cut).astype(jnp.float64)

@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.regression.residuals import Family, Line
 
 __all__ = ["Belief", "denoised", "effective", "symmetric"]
+
+_SHORTENED = 0.2
+"""The part of itself that a parameter may be off by after looks at shortened residuals."""
 
 
 def symmetric(diagonal: Floats, above: Floats) -> Floats:
@@ -19,7 +22,7 @@ def symmetric(diagonal: Floats, above: Floats) -> Floats:
     [[1.0, 5.0], [5.0, 2.0]]
     """
     found = np.zeros((diagonal.size, diagonal.size))
-    found[np.triu_indices(diagonal.size, 1)] = above / math.sqrt(2)
+    found[above_diagonal(diagonal.size)] = above / math.sqrt(2)
     return found + found.T + np.diag(diagonal)
 
 
@@ -84,16 +87,20 @@ class Belief:
         The mean of the rows, as far as it is known.
     crowded
         What is expected of Σλ²/(Σλ)² of the information as long as noise hides it.
+    length
+        How long a row is, if it is known: rows longer than 1 are weighed before they are looked at.
     """
 
-    def __init__(self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float) -> None:
-        self.family, self.n, self._prior = family, n, prior
+    def __init__(
+        self, family: Family, n: int, prior: Floats, mean_row: Floats, crowded: float, length: float = 0.0
+    ) -> None:
+        self.family, self.n, self._prior, self._length = family, n, prior, length
         self.mean_row, self.crowded = mean_row, crowded
         self.scale = np.ones(len(mean_row))
         self.bound, self.spread = family.bound, 1.0
         if isinstance(family, Line):
             self.spread, self.sure = family.guess, family.guess**-2
-        self.factor = 1.0
+        self.factor, self._consistent = 1.0, False
         self.t = np.zeros((len(mean_row), family.width))
 
     def first_look(self, answer: Floats, mu: float) -> None:
@@ -115,13 +122,14 @@ class Belief:
         self.prior = np.einsum("ij,ij->j", self.directions, self._prior @ self.directions)
         score, spread = self._score(answer[:size], mu)
         score = self.directions.T @ score
-        length = family.width * float(np.sum(1 / self.prior))
+        squares = np.einsum("ij,ij->i", score, score)
+        length, found = family.width * float(np.sum(1 / self.prior)), self.spread * self.info
         for _ in range(30):
-            C = spread**2 + (family.curvature * noise) ** 2 * length / 2
-            own = self.spread * self.info + C
-            self.precision = self.info**2 / own + self.prior
-            self.t = (self.info / own / self.precision)[:, None] * score
-            length = (length + float(np.sum(self.t**2))) / 2
+            own = found + (spread**2 + (family.curvature * noise) ** 2 * length / 2)
+            gain = self.info / (self.info**2 + own * self.prior)
+            length = (length + float(gain * gain @ squares)) / 2
+        self.precision = self.info**2 / own + self.prior
+        self.t = gain[:, None] * score
 
     def _score(self, answer: Floats, mu: float) -> tuple[Floats, float]:
         """Return the score of a look and its noise, and note what the look says of the residuals' spread."""
@@ -137,14 +145,23 @@ class Belief:
     def shape(self, room: float) -> Floats:
         """Return how much each direction is stretched: the more the less of the rows lies along it, if that is known.
 
-        Directions below the edge of the noise are all treated alike.
+        Directions below the edge of the noise are all treated alike. The information is that of weighed rows, which
+        are shorter than the rows are: by as much a typical row is longer than it says.
         """
         stretch = 1 / np.sqrt(self.rows + self.edge)
+        weighed = math.sqrt(float(np.sum(self.rows)) / self.n)
         typical = math.sqrt(max(float(np.sum(self.rows * stretch**2)) / self.n, 1e-300))
+        typical *= max(self._length / max(weighed, 1e-9), 1.0)
         return np.asarray(stretch / (room * typical))
 
     def centre(self, *, consistent: bool) -> Floats:
-        """Return where to look next; where the loss is less curved than before, what is known counts for less."""
+        """Return where to look next; where the loss is less curved than before, what is known counts for less.
+
+        So it does, by as much as shortened residuals may mislead, from the first look on that leaves no bias.
+        """
+        if consistent and not self._consistent:
+            self.precision = 1 / (1 / self.precision + np.mean((_SHORTENED * self.t) ** 2, axis=1))
+        self._consistent = consistent
         mean = self.mean_row @ self.t
         along = self.rows / self.n
         variance = float(np.sum(along[:, None] * self.t**2) - mean @ mean) / self.family.width

@@ -260,17 +260,17 @@ class FilteredRegression(RegressionMechanism):
         """Ask the sums and return the belief."""
         flat, first, one = self.mus
         d, n, family = self.design.dimension, self.n, self.family
-        matrix, known_mean, crowded = np.eye(d), np.zeros(d), _CROWDED
+        matrix, known_mean, crowded, length = np.eye(d), np.zeros(d), _CROWDED, 0.0
         if flat:
             answer = yield mean_row(d, self._steps, flat)
             mean, noise = 2 * answer[:-1] / n, 2 / (flat * n)
             matrix, size, known = flat_by(mean, 2 * float(answer[-1]) / n, d * noise**2, 1.0, self.keep)
-            matrix, crowded = matrix / (self.room * size), _CROWDED / 2
+            matrix, crowded, length = matrix / (self.room * size), _CROWDED / 2, 1 / self.room
             known_mean = known * mean @ matrix
         rows = UnitRows(matrix, self._steps)
         # The prior is round before the mean is shrunk: a level may be as large as it was.
         prior = self.prior_precision * matrix @ matrix.T * (d / float(np.sum(matrix * matrix)))
-        belief = Belief(family, n, prior, known_mean, crowded)
+        belief = Belief(family, n, prior, known_mean, crowded, length)
         answer = yield rows.first_look(family, belief.t, belief.bound, first)
         belief.first_look(answer, first)
         rows = UnitRows(rows.matrix @ belief.directions, self._steps)

@@ -199,7 +199,14 @@ class Formula:
         return self.look_at(n, np.zeros(self.dimension), shape, norm, parts)
 
     def look_at(
-        self, n: int | None, centre: Floats, shape: Floats, norm: float, parts: tuple[str, ...], cap: float = 0
+        self,
+        n: int | None,
+        centre: Floats,
+        shape: Floats,
+        norm: float,
+        parts: tuple[str, ...],
+        cap: float = 0,
+        extra: float = 0.0,
     ) -> Look:
         """Return a look at θ in the coordinates z = Tx."""
         places = centre.reshape(self.model.outputs, -1)
@@ -207,7 +214,8 @@ class Formula:
         rows = tuple(tuple(float(value) for value in row) for row in shape)
         centres = tuple(float(value) for value in moved.ravel())
         kind = PersonLook if self.averaged else Look
-        return kind(self.encoding, self.response, self.family, centres, rows, float(norm), fine_bits(n), parts, cap)
+        bits = fine_bits(n)
+        return kind(self.encoding, self.response, self.family, centres, rows, float(norm), bits, parts, cap, extra)
 
     def statistics(self, records: Any) -> Any:
         """Refuse: a regression looks at its records more than once."""

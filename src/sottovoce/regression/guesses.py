@@ -48,12 +48,15 @@ class Guesses:
     middle, spread
         The mean of each entry of a row, as the look weighs records (in the look's coordinates; None where there is no
         intercept), and its standard deviation (in those of x).
+    hidden
+        Which columns noise hides, so that guesses had to be made of them.
     """
 
     information: Floats
     mean: Floats
     middle: Floats | None
     spread: Floats
+    hidden: NDArray[np.bool_]
 
     @classmethod
     def of(cls, glance: Glance, *, several: bool, at_least: int = 1) -> Guesses:
@@ -81,7 +84,7 @@ class Guesses:
         spread = _spreads(mean, back, glance)
         if not several:  # what is not sure to be narrow is not taken for it
             spread = np.asarray(np.sqrt(np.minimum(np.square(spread) + _blur(average, back, glance), 1.0)))
-        return cls(whole, mean, middle, spread)
+        return cls(whole, mean, middle, spread, hidden)
 
 
 def _hidden(glance: Glance, average: Floats) -> NDArray[np.bool_]:

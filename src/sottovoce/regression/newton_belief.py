@@ -14,6 +14,8 @@ __all__ = ["NewtonBelief"]
 
 _SURPRISE = 0.3
 """How much a step as long as the belief's own spread tells of the loss being no parabola."""
+_OFF = 0.1
+"""The square of the part of its length that a step may be off by."""
 
 
 class NewtonBelief:
@@ -49,7 +51,7 @@ class NewtonBelief:
         info = (vectors * np.maximum(values, edge / 2)) @ vectors.T + np.diag(self._prior)
         known = kept * self.precision
         along = known @ self._step
-        known = known - np.outer(along, along) / (1 + float(self._step @ along))
+        known = known - np.outer(along, along) * (_OFF / (1 + _OFF * float(self._step @ along)))
         self.precision = known + info @ info * (mu / 2) ** 2
         score = 2 * answer[:d] - self._prior * self.t
         self._step = np.linalg.solve(self.precision, info @ score) * (mu / 2) ** 2

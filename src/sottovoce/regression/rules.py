@@ -10,6 +10,9 @@ from sottovoce.regression.residuals import Classes, Family, Line
 
 __all__ = ["CLASSES", "LINES", "Rule"]
 
+_SHAPED = 0.8
+"""How long a row is that shaped looks leave alone, beside a typical one."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -26,7 +29,7 @@ class Rule:
     prior
         The prior's precision, in the coordinates of rows of length 1; of full looks, which need less, a tenth of it.
     stretch
-        How much more room rows of full looks have where more is known of them.
+        How much room rows of full looks have: this times ∛r of their typical length, r = n·μ/d^{3/2}.
     full
         Two classes are given full looks where n·μ/d^{3/2} is at least this.
 
@@ -40,31 +43,31 @@ class Rule:
     keep: float = 0.3
     room: float = 0.7
     prior: float = 1.0
-    stretch: float = 0.12
-    full: float = 40.0
+    stretch: float = 0.36
+    full: float = 15.0
 
     def shares(self, n: int, dimension: int, mu: float, family: Family) -> dict[str, Any]:
         """Return the shares of μ², how many looks there are and of which kind.
 
         The mean row is worth the more of μ² the less is known of it: `flatten` is such that its noise, of norm
         2√d/(nμ), is a fifth of the bound of a row, and between .05 and .4; or none where it would be hidden. Where
-        r = nμ/d^{3/2} is 10 or more the information rises well above its noise, and the rows are shaped by it; there
-        are twice as many looks then, and from 60 on three times as many, three quarters instead of half of which leave
+        r = nμ/d^{3/2} is 1 or more the rows are shaped by what rises above the noise of the information. From 10 on
+        there are twice as many looks, and from 60 on three times as many, three quarters instead of half of which leave
         no bias. Where it is `full` or more, noise is nothing beside what shortening residuals and weighing rows does to
-        the answer: two classes are given sixteen full looks, and the room of their rows grows with √r. A line's
-        residuals vary less than those of classes, so that shaping pays at a seventh of that, and twelve looks do.
+        the answer: two classes are given eight full looks, and the room of their rows grows with r. Twelve looks do for
+        a line.
         """
         line, told = isinstance(family, Line), n * mu / math.sqrt(dimension)
-        known = told / dimension * (7 if line else 1)
+        known = told / dimension
         full = isinstance(family, Classes) and family.width == 1 and known >= self.full
         looks, unbiased = (12, 0) if line else (8, 4) if known < 10 else (16, 8) if known < 60 else (24, 18)
         return {
             "prior_precision": self.prior / 10 if full else self.prior,
             "flatten": min(max(100 / told**2, 0.05), 0.4) if told >= self.reach else 0.0,
             "first": 0.15 if full else 0.3,
-            "looks": 16 if full else looks,
+            "looks": 8 if full else looks,
             "unbiased": 0 if full else unbiased,
-            "shape_room": 0.0 if known < 10 else min(max(1.2, self.stretch * math.sqrt(known) * full), 3.0),
+            "shape_room": 0.0 if known < 1 else min(self.stretch * known ** (1 / 3), 3.0) if full else _SHAPED,
             "keep": self.keep,
             "room": self.room,
             "full": full,

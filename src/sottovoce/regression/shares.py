@@ -24,6 +24,8 @@ _STRAIGHT: tuple[Step, ...] = (
 )
 """A linear regression measures at every look how far its residuals go, and cuts those of the next one there. Bounds of
 its response that are far wider than its residuals cost it one look more."""
+_COUNTS: Step = (0.04, {"information": 0.3, "meat": 0.7})
+"""What a look is given that says how much more counts vary than a Poisson law's."""
 _LEAST = 0.10
 """What the second look of a bending mean is given at least."""
 _FEW = 1.5e-3
@@ -32,8 +34,8 @@ _FEWEST, _MOST = 0.05, 0.45
 """Of a look's share, what its information is given at least and at most."""
 
 
-def steps(curved: bool, n: int | None, D: int, rho: float) -> tuple[Step, ...]:
-    """Return the looks' shares, for a mean that bends or not, n records and D unknowns.
+def steps(curved: bool, n: int | None, D: int, rho: float, counts: bool = False) -> tuple[Step, ...]:
+    """Return the looks' shares, for a mean that bends or not, n records and D unknowns; of counts one look more.
 
     >>> [[share for share, _ in steps(True, n, 5, 0.02)] for n in (1000, 10**6)]
     [[0.15, 0.25, 0.6], [0.15, 0.1, 0.75]]
@@ -43,7 +45,8 @@ def steps(curved: bool, n: int | None, D: int, rho: float) -> tuple[Step, ...]:
     first, (usual, parts), last = _BENDS
     noise = math.inf if not n else D / (n * math.sqrt(2 * rho))
     second = min(max(usual * min(noise / _FEW, 1.0), _LEAST), usual)
-    return first, (second, parts), (1 - first[0] - second, last[1])
+    between = (_COUNTS,) if counts else ()
+    return first, (second, parts), *between, (1 - first[0] - second - sum(step[0] for step in between), last[1])
 
 
 def split(step: Step, score: float, information: float, doubt: float) -> Step:

@@ -63,9 +63,13 @@ def contributions(asked: Asked, reading: Look, *along: str, **carried: Any) -> W
     z = {f"z{i}": _combined(x, row) for i, row in enumerate(reading.matrix)}
     rows = rows.select(z, "y", *along)
     t = {f"t{k}": _combined(list(z), row) for k, row in enumerate(reading.predictors)}
-    c = double(reading.norm**2)
+    c, k = double(reading.norm**2), reading.model.stretch
     squares = ordered(f"{name} * {name}" for name in z)
-    rows = rows.select({"v": f"{c} / GREATEST({squares}, {c})", **t}, *z, "y", *along)
+    if k == 1:
+        rows = rows.select({"v": f"{c} / GREATEST({squares}, {c})", **t}, *z, "y", *along)
+    else:
+        rows = rows.select({"part": f"{double(reading.norm)} / SQRT(GREATEST({squares}, {c}))", **t}, *z, "y", *along)
+        rows = rows.select({"v": f"part * LEAST({double(k)} * part, {_ONE})"}, *t, *z, "y", *along)
     return _weighed(rows, reading, (*z, *along), along if carried else ())
 
 
@@ -138,9 +142,13 @@ def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[s
     elif word == "poisson":
         family: Any = reading.model
         rows = rows.select({"m": f"EXP({cut('t0', -FARTHEST, family.farthest)})"}, *held, "y", "v")
-        rows = rows.select({"e": "EXP(-m)"}, *held, "y", "v", "m")
-        above, below = (_polynomial("m", part) for part in family.powers)
-        slope, p = f"(m * e * {below})", f"({double(float(family.most))} - e * {above})"
+        s, e = "m", "EXP(-m)"
+        if family.extra:
+            grown = f"({_ONE} + {double(family.extra)} * m)"
+            s, e = f"m / {grown}", f"EXP(-LN({grown}) / {double(family.extra)})"
+        rows = rows.select({"s": s, "e": e}, *held, "y", "v")
+        above, below = (_polynomial("s", part) for part in family.powers)
+        slope, p = f"(s * e * {below})", f"({double(float(family.most))} - e * {above})"
     off = f"(y - {p})"
     if word == "linear" and reading.cap:
         slope = case(f"ABS({off}) <= {double(reading.cap)}", _ONE, _ZERO)

@@ -9,6 +9,7 @@ import numpy as np
 
 from audit.faults import Patch, fault
 from sottovoce.readings import Look, families
+from sottovoce.regression import adaptive_looks, shares
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 
 MOVES, COST = "no record moves a look farther than its noise is made for", "looks cost together what is charged"
@@ -16,7 +17,7 @@ MOVES, COST = "no record moves a look farther than its noise is made for", "look
 
 @fault("a score whose label may turn, but not its row", "looks", MOVES)
 def _labels_only(patch: Patch) -> None:
-    patch.setattr(families._Binary, "apart", lambda self, reach: self.bound(reach))
+    patch.setattr(families._Binary, "apart", lambda self, near, far: self.bound(far))
 
 
 def _understated(patch: Patch, part: str) -> None:
@@ -61,6 +62,22 @@ def _unweighed(patch: Patch) -> None:
     patch.setattr(Look, "contributions", contributions)
 
 
+@fault("rows twice as long with the residuals of shorter ones", "looks", MOVES)
+def _near(patch: Patch) -> None:
+    patch.setattr(Look, "_far", property(lambda self: self.reach))
+
+
+@fault("information as if no row were longer than the norm", "looks", MOVES)
+def _short(patch: Patch) -> None:
+    honest = Look.factors.fget
+
+    def factors(self):
+        pull, lean = honest(self)
+        return pull, lean * math.sqrt(self.model.stretch)
+
+    patch.setattr(Look, "factors", property(factors))
+
+
 @fault("rounding left out of a look's sensitivity", "looks", MOVES)
 def _unrounded(patch: Patch) -> None:
     patch.setattr(Look, "_rounding", property(lambda self: 0.0))
@@ -81,3 +98,14 @@ def _twice(patch: Patch) -> None:
         return *first, (share + 0.15, parts)
 
     patch.setattr(AdaptiveLooks, "plan", property(plan))
+
+
+@fault("a look at how counts vary that nobody pays for", "adaptive looks", COST)
+def _unpaid(patch: Patch) -> None:
+    honest = shares.steps
+
+    def steps(*given):
+        *first, (_, parts) = honest(*given)
+        return *first, (1 - sum(step[0] for step in first if "score" in step[1]), parts)
+
+    patch.setattr(adaptive_looks, "steps", steps)

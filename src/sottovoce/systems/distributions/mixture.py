@@ -82,8 +82,10 @@ class Mixture(ScalarDistribution):
 
     def log_density(self, x: ArrayLike) -> Any:
         """Return the logarithm of the density."""
-        x = any_floats("x", x)
-        return number(special.logsumexp(self.components.log_density(x[..., None]), b=self.weights, axis=-1))
+        logs = np.where(self.weights > 0, self.components.log_density(any_floats("x", x)[..., None]), -np.inf)
+        top = np.clip(logs.max(axis=-1, keepdims=True), -1e300, 1e300)  # a density may be nothing, or have a pole
+        with np.errstate(divide="ignore"):
+            return number(np.log(np.exp(logs - top) @ self.weights) + top[..., 0])
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return Pr[θ <= x]."""

@@ -1,0 +1,106 @@
+"""How much more counts vary than a Poisson law's: a small look that measures it, and what that tells.
+
+Of records with the same mean μ, counts vary by μ + αμ² where their rates vary as a gamma law of variance α does. Where
+counts are cut, their mean depends on α, so α must be known as far as it matters, and its doubt be in the intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.readings import Look
+from sottovoce.readings.families import PoissonFamily
+from sottovoce.regression.formula import Formula
+from sottovoce.regression.glances import Glance
+
+__all__ = ["Extra", "variation_look"]
+
+_TINY = 2.0**-20
+"""What is left of all entries of a row but the constant."""
+_MOST = 5.0
+"""α is taken to be no larger."""
+_OTHER = 0.25
+"""How far, as a part of it, α may lead astray where rates vary by another law than a gamma."""
+_ROUGH = 0.05
+"""How far, as a part of it, what counts vary on imagined rows may be from what they do on the records."""
+_TAILS = 8.0
+"""How much the squares of residuals vary beside the square of their mean."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What is believed of α, the variance of rates between records of the same mean: its mean and deviation.
+
+    Before anything is known of it: an exponential law of mean one half.
+
+    >>> Extra().doubt > Extra(0.0, 0.1).doubt
+    True
+    """
+
+    mean: float = 0.5
+    sd: float = 0.5
+
+    @property
+    def doubt(self) -> float:
+        """How far α may be from its mean, and the law of the rates from a gamma."""
+        return math.hypot(self.sd, _OTHER * self.mean)
+
+    def shift(self, family: PoissonFamily, t: Floats) -> Floats:
+        """Return by how much the doubt moves the mean of cut counts."""
+        high, low = (replace(family, extra=max(self.mean + side * self.doubt, 0.0)) for side in (1, -1))
+        return np.asarray((high.mean(t) - low.mean(t)) / 2)
+
+    @classmethod
+    def of(cls, glance: Glance, rows: Floats, records: Floats, misses: Floats) -> Self:
+        """Return what a `variation_look` tells, post-processing.
+
+        Parameters
+        ----------
+        glance
+            What it let out.
+        rows, records, misses
+            Imagined rows x, how many records each stands for, and the variance of what the centre's t is off there.
+        """
+        assert glance.meat is not None and glance.information is not None
+        look = glance.look
+        family = look.model
+        assert isinstance(family, PoissonFamily)
+        told = slice(None) if glance.constant is None else slice(glance.constant, glance.constant + 1)
+        varies, sums = (float(np.diag(part)[told].sum()) for part in (glance.meat, glance.information))
+        sizes = math.sqrt(len(np.diag(glance.meat)[told]))
+        z = rows @ look.matrix.T
+        squares = (z * z).sum(axis=1)
+        v, t = look.weights(squares), z @ look.predictors[0]
+        slope, mean = family.slope(t), family.mean(t)
+        weights = records * v * v * squares / max(float((records * v * squares) @ slope), 1e-300)
+        missed = float(weights @ (slope**2 * misses))
+        tried = [replace(family, extra=_MOST * place**2) for place in np.linspace(0.0, 1.0, 17)]
+        each = [float(weights @ (one.variance(t) + (one.mean(t) - mean) ** 2)) + missed for one in tried]
+        found = np.linspace(0.0, _MOST, 251)
+        ratios = np.interp(found, [one.extra for one in tried], each)
+        expected = ratios * max(sums, glance.tau * sizes)
+        noise = (glance.tau_meat * sizes) ** 2 + (ratios * glance.tau * sizes) ** 2 + (missed * sums) ** 2
+        noise = noise + expected**2 * (_ROUGH**2 + _TAILS / max(float(records.sum()), 1.0))
+        logs = -2 * found - (varies - expected) ** 2 / (2 * noise)
+        mass = np.exp(logs - logs.max())
+        mass = mass / mass.sum()
+        middle = float(mass @ found)
+        return cls(middle, math.sqrt(float(mass @ (found - middle) ** 2)))
+
+
+def variation_look(system: Formula, n: int | None, centre: Floats, cap: float) -> Look:
+    """Return a look that adds up how much counts vary about a centre, and their means, and nothing else.
+
+    Its rows are constants, so every record weighs the same; without an intercept, those of the first look.
+    """
+    shape, norm = system.start
+    constant = next((i for i, entry in enumerate(system.encoding.entries) if not entry), None)
+    if constant is not None:
+        sizes = np.where(np.arange(len(shape)) == constant, 1.0, _TINY)
+        shape, norm = np.diag(sizes), 1 + _TINY
+    return system.look_at(n, centre, shape, norm, ("information", "meat"), cap)
