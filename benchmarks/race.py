@@ -113,7 +113,7 @@ def scores_of(found: Found, kind: str, names: Sequence[str], epsilon: float, met
 
 
 def worse_on(ours: dict[str, Floats], theirs: dict[str, Floats]) -> dict[str, tuple[float, float]]:
-    """Return the sets on which ours is significantly worse, by how much, and p of a paired t-test of the common cuts."""
+    """Return where ours is significantly worse, by how much, and p of a paired t-test over the common cuts."""
     found = {}
     for name, scores in ours.items():
         both = min(len(scores), len(theirs[name]))
