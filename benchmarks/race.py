@@ -83,7 +83,7 @@ def held_table(found: Found, tuned: Sequence[str], epsilons: Sequence[float], by
             row.append(f"{np.mean([scores.mean() for scores in theirs.values()]):.4f}")
             if method not in ("ours", "not private"):
                 ours = scores_of(found, "classes", sets.HELD, epsilon, "ours", by)
-                losses += [f"{name} at ε = {epsilon:g} ({method})" for name in worse_on(ours, theirs)]
+                losses += losses_to(ours, theirs, method, epsilon)
         rows.append(row)
     title = f"Mean {('error', 'log loss')[by]} over three sets on which nothing was tuned ({', '.join(sets.HELD)})"
     lost = f"Ours is significantly worse (p < {SURE:g}) on: {', '.join(losses) or 'no set'}."
@@ -112,15 +112,23 @@ def scores_of(found: Found, kind: str, names: Sequence[str], epsilon: float, met
     return chosen(found, kind, names, epsilon, method, by)
 
 
-def worse_on(ours: dict[str, Floats], theirs: dict[str, Floats]) -> list[str]:
-    """Return the sets on which ours is significantly worse, by a paired t-test over the cuts that both have."""
-    found = []
+def worse_on(ours: dict[str, Floats], theirs: dict[str, Floats]) -> dict[str, tuple[float, float]]:
+    """Return where ours is significantly worse, by how much, and p of a paired t-test over the common cuts."""
+    found = {}
     for name, scores in ours.items():
         both = min(len(scores), len(theirs[name]))
         gap = scores[:both] - theirs[name][:both]
-        if gap.mean() > 0 and np.any(gap != gap[0]) and stats.ttest_1samp(gap, 0.0).pvalue < SURE:
-            found.append(name)
+        if gap.mean() > 0 and np.any(gap != gap[0]) and (p := float(stats.ttest_1samp(gap, 0.0).pvalue)) < SURE:
+            found[name] = float(gap.mean()), p
     return found
+
+
+def losses_to(ours: dict[str, Floats], theirs: dict[str, Floats], method: str, epsilon: float) -> list[str]:
+    """Return in words where ours is significantly worse than a method."""
+    return [
+        f"{name} at ε = {epsilon:g} ({method}, by {gap:.4f}, p = {p:.1g})"
+        for name, (gap, p) in worse_on(ours, theirs).items()
+    ]
 
 
 def mean_table(found: Found, names: Sequence[str], epsilons: Sequence[float], by: int, note: str) -> None:
@@ -134,7 +142,7 @@ def mean_table(found: Found, names: Sequence[str], epsilons: Sequence[float], by
             row.append(f"{np.mean([scores.mean() for scores in theirs.values()]):.4f}")
             if method not in ("ours", "not private"):
                 ours = scores_of(found, "classes", names, epsilon, "ours", by)
-                losses += [f"{name} at ε = {epsilon:g} ({method})" for name in worse_on(ours, theirs)]
+                losses += losses_to(ours, theirs, method, epsilon)
         rows.append(row)
     title = f"Mean {('error', 'log loss')[by]} over {len(names)} sets"
     lost = f"Ours is significantly worse (p < {SURE:g}) on: {', '.join(losses)}." if losses else (

@@ -52,7 +52,9 @@ def test_our_rule_is_one_for_all_and_chosen_without_the_set():
 def test_a_paired_difference_is_told_of_only_where_ours_is_worse():
     theirs = {"x": np.zeros(8), "y": np.zeros(8)}
     ours = {"x": 0.1 + 0.01 * np.arange(8), "y": -0.1 - 0.01 * np.arange(8)}
-    assert race.worse_on(ours, theirs) == ["x"]
+    assert list(race.worse_on(ours, theirs)) == ["x"]
+    (told,) = race.losses_to(ours, theirs, "rival", 1.0)
+    assert told.startswith("x at ε = 1 (rival, by 0.1350, p = ")
 
 
 @pytest.mark.parametrize("name", [*sets.HELD, "housing"])
