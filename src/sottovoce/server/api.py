@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from sottovoce.server.lines import while_there
@@ -53,6 +53,10 @@ async def caller_of(request: Request, credentials: Credentials) -> Caller:
 
 
 Asking = Annotated[Caller, Depends(caller_of)]
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
 
 
 def api_router(service: Service) -> APIRouter:
@@ -131,17 +135,16 @@ def api_router(service: Service) -> APIRouter:
         summary="Ask: charged, drawn, recorded, answered",
         responses={200: {"model": AnswerBody}},
     )
-    async def ask(caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None) -> JSONResponse:
-        answer: dict[str, Any] = await service.ask(caller, dataset, body.question(), idempotency_key)
-        return JSONResponse(answer)
+    async def ask(caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None) -> Response:
+        return _json(await service.answer(caller, dataset, body.question(), idempotency_key))
 
     @router.post(
         "/api/v1/datasets/{dataset}/answers",
         summary="Ask by verb: a posterior with an interval in every row",
         responses={200: {"model": VerbAnswerBody}},
     )
-    async def answer(caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None) -> JSONResponse:
-        return JSONResponse(await service.ask(caller, dataset, body.question(), idempotency_key))
+    async def answer(caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None) -> Response:
+        return _json(await service.answer(caller, dataset, body.question(), idempotency_key))
 
     @router.get(
         "/api/v1/datasets/{dataset}/answers/{entry}",
