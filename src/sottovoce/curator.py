@@ -24,7 +24,10 @@ from sottovoce.answers.rows_kept import RowsOfPersons
 from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Facts, read_facts
 from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
-from sottovoce.ledger.chain import canonical, digest
+from sottovoce.ledger.chain import Written, canonical, digest
+from sottovoce.ledger.changes import committed, committing
+from sottovoce.ledger.charging import Charge
+from sottovoce.ledger.grouping import Change
 from sottovoce.ledger.store import read_url
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
@@ -37,7 +40,7 @@ from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, check_same
 from sottovoce.readings import Looks, Seen
 
-__all__ = ["Answer", "Curator", "Draft", "Paid", "Records"]
+__all__ = ["Answer", "Curator", "Draft", "Paid", "Priced", "Records"]
 
 _LONGEST_PURPOSE = 300
 _ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
@@ -72,6 +75,20 @@ class Answer:
 
     entry: int
     release: Release
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A question that makes sense, with its price: nothing is spent, and it can be asked as often as it is paid for."""
+
+    charge: Charge
+    make: Callable[[], Release] = field(repr=False)
+
+    def granted(self, by_ledger: Reservation | Entry) -> Paid | Answer:
+        """Return what is paid for, or the answer of an entry that was recorded before."""
+        if isinstance(by_ledger, Entry):
+            return Answer(by_ledger.id, _stored(by_ledger))
+        return Paid(by_ledger, self.make)
 
 
 @dataclass(frozen=True)
@@ -194,7 +211,7 @@ class Curator(PaidVerbs, RowsOfPersons):
             if self.budget.n is None and time_grid is None:
                 self._time_grid = _SECRET_GRID
             source = self.budget.source
-            self._seen = None if source is None or self._origin is None else self._fingerprint(source["salt"])
+            self._seen = None if source is None or self._origin is None else self._state()
             self._opened = opened.pop_all()
 
     def _budget(self, promise: Promise | None, said: str | None, order: Order | None, *, named: bool) -> Budget:
@@ -311,19 +328,23 @@ class Curator(PaidVerbs, RowsOfPersons):
         if self._origin is None:
             return None
         salt = secrets.token_hex(16)
-        print_ = self._fingerprint(salt)
+        print_ = self._print(salt, self._state())
         return {"identity": self._origin.identity, "parts": list(self._origin.parts), "salt": salt, "print": print_}
 
-    def _fingerprint(self, salt: str) -> str:
-        known = self._origin.fingerprint()
+    def _state(self) -> dict[str, Any]:
+        """Return what tells whether the data was written again, without a look at the records."""
+        known: dict[str, Any] = self._origin.fingerprint()
         if self._hides_n:  # who reads the ledger knows the salt, and could try size after size
             known.pop("size", None)
-        return digest(canonical([salt, self._table.schema, known]))
+        return known
+
+    def _print(self, salt: str, state: Mapping[str, Any] | None) -> str:
+        return digest(canonical([salt, self._table.schema, state]))
 
     def _check_source(self, known: Mapping[str, Any]) -> None:
         """Refuse other data under the name of a budget; warn where the same data moved or was written again."""
         moved = known["identity"] != self._origin.identity
-        changed = known["print"] != self._fingerprint(known["salt"])
+        changed = known["print"] != self._print(known["salt"], self._state())
         if moved and (changed or not self._origin.fingerprint()):  # of a database, the address is all that is known
             raise InvalidData(
                 f"the budget of {self.dataset!r} was opened for {known['identity']}. Got {self._origin.identity}; "
@@ -341,10 +362,12 @@ class Curator(PaidVerbs, RowsOfPersons):
         source = self.budget.source
         if self._origin is None or source is None:
             return None
-        now = self._fingerprint(source["salt"])
-        if now != self._seen:
+        self._check_unchanged()
+        return digest(canonical([self._origin.identity, self._print(source["salt"], self._seen)]))
+
+    def _check_unchanged(self) -> None:
+        if self._seen is not None and self._state() != self._seen:
             raise InvalidData(f"{self.dataset!r} was written again since it was opened; open it again")
-        return digest(canonical([self._origin.identity, now]))
 
     def release(
         self,
@@ -434,6 +457,35 @@ class Curator(PaidVerbs, RowsOfPersons):
         who
             Who asks; the curator's own `who` unless given.
         """
+        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng, "part": part}
+        options |= {"accept_unproven": accept_unproven, "purpose": purpose, "about": about, "then": then}
+        priced = self.price(mechanism, column, **options)
+        asked, who = priced.charge, self.who if who is None else who
+        return priced.granted(
+            self._ledger.reserve(
+                *(asked.budget, asked.profile, asked.request),
+                who=who,
+                key=idempotency_key,
+                accept_unproven=accept_unproven,
+            )
+        )
+
+    def price(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        accept_unproven: bool = False,
+        purpose: str | None = None,
+        part: Budget | None = None,
+        about: Mapping[str, Any] | None = None,
+        then: Callable[[Release], Release] | None = None,
+    ) -> Priced:
+        """Return a question with its price, or raise what is wrong with it. Reads no record and spends nothing."""
         column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
         missing = self._missing(column) if missing is None and column != self.person else missing
         self.check(mechanism, column, where=where, missing=missing, rng=rng)
@@ -446,16 +498,8 @@ class Curator(PaidVerbs, RowsOfPersons):
         if (data := self._data()) is not None:  # a key then answers for this data alone
             question["data"] = data
         cost = self.claimed(mechanism.cost(draws))
-        granted = self._ledger.reserve(
-            budget,
-            cost,
-            told | {"mechanism": mechanism.to_dict()} | question,  # nobody talks over what is asked
-            who=self.who if who is None else who,
-            key=idempotency_key,
-            accept_unproven=accept_unproven,
-        )
-        if isinstance(granted, Entry):
-            return Answer(granted.id, _stored(granted))
+        asked = told | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
+        charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
 
         def make() -> Release:
             looks = _TableLooks(self, column, {"where": where, "missing": missing})
@@ -468,7 +512,13 @@ class Curator(PaidVerbs, RowsOfPersons):
             release = replace(release, profile=cost)
             return release if then is None else then(release)
 
-        return Paid(granted, make)
+        return Priced(charge, make)
+
+    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> Change:
+        """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
+        self._check_unchanged()
+        reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
+        return lambda transaction: priced.granted(reserve(transaction))
 
     def fit(
         self,
@@ -550,6 +600,12 @@ class Curator(PaidVerbs, RowsOfPersons):
         with self._closing(draft.reservation):
             self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
         return Answer(draft.reservation.entry, draft.release)
+
+    def recording(self, draft: Draft) -> Change:
+        """Return the change that `record` makes, for `Ledger.write`, which returns the entry as it is recorded."""
+        value = draft.release.text
+        commit = committing(draft.reservation, Written(value), keep=self._keep)
+        return lambda transaction: committed(draft.reservation, commit(transaction), value)
 
     def open_part(self, name: str, promise: Promise | float | str, *, order: Order | None = None) -> Budget:
         """Open a part of the data set's budget for one person, or return it where it is open already.

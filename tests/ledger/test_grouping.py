@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.ledger import Ledger, Reservation
+from sottovoce.ledger import Ledger, Reservation, queries
 from sottovoce.ledger.anchor import Anchor
 from sottovoce.ledger.store import Store
 from sottovoce.privacy.errors import BudgetExceeded, LedgerUnavailable, SottovoceError
@@ -103,9 +103,15 @@ def test_a_change_that_cannot_be_written_harms_no_other(url: str, monkeypatch: p
     with ledger:
         strange: list[Any] = []
 
+        def half_written(transaction: Any) -> None:
+            asked = {"request": {}, "profile": PROFILE.to_dict(), "cost": COST, "guard": "", "who": "", "at": ""}
+            number, total = transaction.head.count + 1, queries.lock_budget(transaction, budget.id) + Fraction(COST)
+            transaction.append_total("reserve", asked, budget.id, total, entry=number)
+            transaction.append("commit", {"odd": object()}, budget=budget.id, entry=number)
+
         def odd() -> None:
             with pytest.raises(TypeError):
-                ledger.reserve(budget, PROFILE, {"odd": object()})
+                ledger.write(half_written)
             strange.append("refused")
 
         good = lambda: ledger.reserve(budget, PROFILE, {})  # noqa: E731

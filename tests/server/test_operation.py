@@ -135,7 +135,7 @@ def test_a_ledger_that_does_not_answer_is_unhealthy(tmp_path: Path, monkeypatch:
             raise LedgerUnavailable(f"the ledger {config.ledger} cannot be used: disk I/O error")
 
         monkeypatch.setattr("sottovoce.ledger.Ledger.spent", gone)
-        monkeypatch.setattr("sottovoce.ledger.Ledger.reserve", gone)
+        monkeypatch.setattr("sottovoce.ledger.Ledger.write_all", gone)
         assert client.get("/health").status_code == 503
         refused = ask(client, headers)
     assert refused.status_code == 503
@@ -197,7 +197,7 @@ class TestTiming:
             service.grid = Grid(config.limits.answer_grid, lambda: clock[0], sleep)
             caller = service.authenticate(token_for(config))
             curator = service._datasets["patients"].curator
-            make, record = curator.make, curator.record
+            make, recording = curator.make, curator.recording
 
             def slow(paid: Any) -> Any:
                 clock[0] += work
@@ -205,10 +205,10 @@ class TestTiming:
 
             def noted(made: Any) -> Any:
                 moments.append(("record", round(clock[0] - 1000.0, 9)))
-                return record(made)
+                return recording(made)
 
             monkeypatch.setattr(curator, "make", slow)
-            monkeypatch.setattr(curator, "record", noted)
+            monkeypatch.setattr(curator, "recording", noted)
             asyncio.run(service.ask(caller, "patients", QUESTION))
         return moments
 

@@ -151,4 +151,5 @@ def _require_plain(found: os.stat_result) -> None:
 
 
 def _line(head: Head) -> str:
-    return f"{head} {digest(str(head))[:8]}\n".rjust(_WIDTH)
+    text = f"{head.count}:{head.hash}"
+    return f"{text} {digest(text)[:8]}\n".rjust(_WIDTH)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sottovoce.privacy.errors import LedgerCorrupt
+from sottovoce.privacy.plain import canonical
 
-__all__ = ["EMPTY", "Event", "Head", "canonical", "digest", "next_event", "unsealed"]
+__all__ = ["EMPTY", "Event", "Head", "Written", "canonical", "canonical_object", "digest", "next_event", "unsealed"]
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Where a chain ends: how many events it has and the hash of the last one.
 
     Written down outside the ledger, it lets `Ledger.verify` prove that nothing up to it was changed or lost.
@@ -26,10 +26,16 @@ class Head:
         return f"{self.count}:{self.hash}"
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+_quoted = json.encoder.encode_basestring_ascii
 
 EMPTY = Head(0, "0" * 64)
 """The head of a chain with no events."""
+
+
+class Written(NamedTuple):
+    """A value of an event's content whose text `canonical` has made already: it goes into the body as it is."""
+
+    text: str
 
 
 class Event(NamedTuple):
@@ -44,15 +50,6 @@ class Event(NamedTuple):
     body: str
     value: str | None
     hash: str
-
-
-def canonical(value: Any) -> str:
-    """Return the one JSON text of a plain value: sorted names, no spaces, ASCII, shortest exact floats.
-
-    >>> canonical({"b": 0.1, "a": [1, None]})
-    '{"a":[1,null],"b":0.1}'
-    """
-    return _ENCODER.encode(value)
 
 
 def digest(text: str) -> str:
@@ -81,8 +78,28 @@ def next_event(
         "key": key,
         "spent": spent,
     }
-    body = canonical(content | columns)
+    body = canonical_object(content | columns)
     return Event(sequence, kind, budget, entry, key, spent, body, value, digest(f"{head.hash}\n{body}"))
+
+
+def canonical_object(values: Mapping[str, Any]) -> str:
+    """Return `canonical` of an object, in which values may be `Written` already.
+
+    >>> canonical_object({"b": Written('{"c":1}'), "a": None})
+    '{"a":null,"b":{"c":1}}'
+    """
+    return f"{{{','.join([f'{_quoted(name)}:{_text(value)}' for name, value in sorted(values.items())])}}}"
+
+
+def _text(value: Any) -> str:
+    kind = type(value)
+    if kind is str:
+        return _quoted(value)
+    if value is None:
+        return "null"
+    if kind is int:
+        return int.__repr__(value)
+    return value.text if kind is Written else canonical(value)
 
 
 def unsealed(head: Head, event: Event) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +19,7 @@ from sottovoce.privacy.filter import Order, PrivacyFilter, checked_cost
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["EntryPending", "KeyTaken", "answered", "charged", "price", "what_is_left"]
+__all__ = ["Charge", "EntryPending", "KeyTaken", "answered", "charged", "price", "what_is_left"]
 
 
 class EntryPending(LedgerUnavailable):
@@ -27,6 +28,35 @@ class EntryPending(LedgerUnavailable):
 
 class KeyTaken(InvalidValue):
     """The idempotency key belongs to another request; this one spent nothing."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A request as it is charged to a budget, and to its whole: made once, however often it is asked.
+
+    Attributes
+    ----------
+    request, profile
+        What is asked, in plain values, and what it provably costs; their texts as `canonical` has them.
+    cost, whole_cost
+        In the units of the filters of the budget and of its whole.
+    """
+
+    budget: Budget
+    whole: Budget | None
+    request: Mapping[str, Any]
+    profile: Profile
+    request_text: str
+    profile_text: str
+    cost: float
+    whole_cost: float | None
+
+    @classmethod
+    def of(cls, budget: Budget, whole: Budget | None, profile: Profile, request: Mapping[str, Any]) -> Charge:
+        """Price a request."""
+        texts = canonical(dict(request)), canonical(profile.to_dict())
+        whole_cost = None if whole is None else price(whole, profile)
+        return cls(budget, whole, dict(request), profile, *texts, price(budget, profile), whole_cost)
 
 
 def price(budget: Budget, profile: Profile) -> float:
@@ -41,8 +71,7 @@ def what_is_left(budget: Budget, spent: Fraction) -> Promise:
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     """Return the exact total after a charge, or refuse it."""
-    cost = checked_cost(cost)
-    if math.isfinite(cost) and (total := spent + _exact(cost)) <= _exact(budget.limit):
+    if (exact := _cost_or_none(cost)) is not None and (total := spent + exact) <= _exact(budget.limit):
         return total
     why = _drawn_down(budget, spent).refusal(cost)
     if math.isfinite(cost) and budget.limit > 0:
@@ -52,9 +81,9 @@ def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     raise BudgetExceeded(f"the budget of {budget.dataset} does not cover it: {why}; nothing was spent")
 
 
-def answered(entry: Entry, asked: Mapping[str, Any]) -> Entry:
+def answered(entry: Entry, asked: Charge) -> Entry:
     """Return the entry that bears a request's key, if it is the answer to this very request."""
-    if canonical([entry.request, entry.profile_state]) != canonical([asked["request"], asked["profile"]]):
+    if (canonical(entry.request), canonical(entry.profile_state)) != (asked.request_text, asked.profile_text):
         raise KeyTaken(f"the key {entry.key!r} belongs to another request, entry {entry.id}; use a new key")
     if entry.state is not State.COMMITTED:
         raise EntryPending(
@@ -65,6 +94,13 @@ def answered(entry: Entry, asked: Mapping[str, Any]) -> Entry:
 
 
 _exact = functools.lru_cache(maxsize=1024)(Fraction)  # the same few costs and limits come again and again
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _cost_or_none(cost: float) -> Fraction | None:
+    """Return a cost that makes sense exactly; None for an infinite one."""
+    cost = checked_cost(cost)
+    return Fraction(cost) if math.isfinite(cost) else None
 
 
 def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:

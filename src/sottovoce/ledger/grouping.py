@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -25,19 +25,24 @@ Change = Callable[[Transaction], Any]
 
 
 class _Job:
-    """One change, and a gate that opens when it is done or when its thread is to write for all who wait."""
+    """One change, and what came of it."""
+
+    __slots__ = ("change", "error", "value")
 
     def __init__(self, change: Change) -> None:
-        self.change, self.done = change, False
+        self.change = change
         self.value: Any = None
         self.error: BaseException | None = None
-        self.gate = threading.Lock()
-        self.gate.acquire()
 
-    def outcome(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.value
+
+class _Party:
+    """The changes of one thread, and a gate that opens when they are done or when it is to write for all who wait."""
+
+    __slots__ = ("done", "gate", "jobs")
+
+    def __init__(self, jobs: list[_Job]) -> None:
+        self.jobs, self.done, self.gate = jobs, False, threading.Lock()
+        self.gate.acquire()
 
 
 class Group:
@@ -60,40 +65,53 @@ class Group:
     def _start(self) -> None:
         self._process = os.getpid()
         self._turn = threading.Lock()
-        self._waiting: list[_Job] = []
+        self._waiting: list[_Party] = []
         self._writes = False
 
     def run(self, change: Change) -> Any:
         """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
+        job = _Job(change)
+        self._see_to([job])
+        if job.error is not None:
+            raise job.error
+        return job.value
+
+    def run_all(self, changes: Iterable[Change]) -> list[Any]:
+        """Return what each of some changes returns, once all of them are durable, or the exception that it raises."""
+        jobs = [_Job(change) for change in changes]
+        self._see_to(jobs)
+        return [job.value if job.error is None else job.error for job in jobs]
+
+    def _see_to(self, jobs: list[_Job]) -> None:
         if self._process != os.getpid():
             self._start()  # a child shares nothing with the threads of its parent
-        job = _Job(change)
+        party = _Party(jobs)
         with self._turn:
-            self._waiting.append(job)
+            self._waiting.append(party)
             first, self._writes = not self._writes, True
         if not first:
-            self._wait(job)
-        if not job.done:
+            self._wait(party)
+        if not party.done:
             self._write_for_all()
-        return job.outcome()
 
-    def _wait(self, job: _Job) -> None:
-        if job.gate.acquire(timeout=self._timeout):
+    def _wait(self, party: _Party) -> None:
+        if party.gate.acquire(timeout=self._timeout):
             return
         with self._turn:
-            if job in self._waiting and not job.gate.acquire(blocking=False):
-                self._waiting.remove(job)
+            if party in self._waiting and not party.gate.acquire(blocking=False):
+                self._waiting.remove(party)
                 raise self._unavailable("other threads are writing to it")
-            if job in self._waiting:  # it was told to write at this very moment
+            if party in self._waiting:  # it was told to write at this very moment
                 return
-        job.gate.acquire()  # it is being written down just now
+        party.gate.acquire()  # it is being written down just now
 
     def _unavailable(self, why: str) -> LedgerUnavailable:
         return LedgerUnavailable(f"the ledger {self._name} cannot be used: {why}")
 
     def _write_for_all(self) -> None:
         with self._turn:
-            jobs, self._waiting = self._waiting, []
+            parties, self._waiting = self._waiting, []
+        jobs = [job for party in parties for job in party.jobs]
         try:
             with self._writing() as transaction:
                 if len(jobs) == 1:
@@ -109,15 +127,16 @@ class Group:
                 )
             if not isinstance(error, Exception):
                 raise
-            jobs[0].error = error
+            if jobs:
+                jobs[0].error = error
         finally:
             with self._turn:
                 self._writes = bool(self._waiting)
                 if self._waiting:
                     self._waiting[0].gate.release()
-            for job in jobs:
-                job.done = True
-                job.gate.release()
+            for party in parties:
+                party.done = True
+                party.gate.release()
 
 
 def _change_each(transaction: Transaction, jobs: list[_Job]) -> None:
@@ -130,6 +149,7 @@ def _change_each(transaction: Transaction, jobs: list[_Job]) -> None:
         except Exception as error:
             if is_drivers(error):  # the connection is in doubt, and with it all that went before
                 raise
-            job.error, transaction.head = error, head
+            job.error = error
             transaction.run("ROLLBACK TO SAVEPOINT change")
+            transaction.undo(head)
         transaction.run("RELEASE SAVEPOINT change")

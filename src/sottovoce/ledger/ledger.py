@@ -5,24 +5,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
-from sottovoce.ledger import queries
+from sottovoce.ledger import changes, queries
 from sottovoce.ledger.anchor import Anchor, Noting
-from sottovoce.ledger.chain import EMPTY, Head, canonical, digest
-from sottovoce.ledger.charging import answered, charged, price, what_is_left
+from sottovoce.ledger.chain import EMPTY, Head, canonical
+from sottovoce.ledger.charging import Charge, what_is_left
 from sottovoce.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
-from sottovoce.ledger.grouping import Group
+from sottovoce.ledger.grouping import Change, Group
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.records import Budget, Entry, Reservation, State, check_n
 from sottovoce.ledger.replay import Replay
-from sottovoce.ledger.schema import now
-from sottovoce.ledger.store import Store, Transaction, read_url
+from sottovoce.ledger.store import Kept, Store, Transaction, read_url
 from sottovoce.ledger.verification import linked, replay_all, replay_since
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
@@ -82,6 +80,7 @@ class Ledger:
         self._anchors: list[Noting] = []
         self._seen = EMPTY
         self._known: dict[int, Budget] = {}
+        self._kept = Kept()
         self._checkpoints = Checkpoints(str(self._store.path or self._store.name))
         self._turn = threading.Lock()
         self._group = Group(self._writing, self._store.name, timeout)
@@ -237,17 +236,7 @@ class Ledger:
                 raise InvalidValue(f"{whole.dataset!r} is a part itself, and a part has no parts")
             facts["whole"] = whole.id
 
-        def change(transaction: Transaction) -> Budget | None:
-            transaction.lock_head()
-            found = queries.find_budget(transaction, dataset)
-            if found is None:
-                columns = {"budget": transaction.head.count + 1, "key": dataset, "spent": "0"}
-                noted = {} if source is None else {"source": dict(source)}
-                transaction.append("open", facts | noted | {"who": who, "at": now()}, **columns)
-                found = queries.find_budget(transaction, dataset)
-            return found
-
-        found = self._group.run(change)
+        found = self.write(changes.opening(dataset, facts, source, who))
         if found is None or found.facts() != facts:
             raise InvalidValue(
                 f"{dataset!r} has a budget already, and a budget never changes. Opened with "
@@ -279,72 +268,47 @@ class Ledger:
         EntryPending
             If the same request was reserved under `key` and never ended.
         """
+        asked = self.charge(budget, profile, request, accept_unproven=accept_unproven)
+        return self.write(self.reserving(asked, who=who, key=key))  # type: ignore[no-any-return]
+
+    def charge(
+        self, budget: Budget, profile: Profile, request: Mapping[str, Any], *, accept_unproven: bool = False
+    ) -> Charge:
+        """Return what `reserving` takes, which need be made only once for a request that is made often."""
         if profile.basis is Basis.CONVERGENCE and not accept_unproven:
             raise UnprovenPrivacy(
                 "this profile holds only if a Markov chain has converged, which nobody can check; "
                 "say accept_unproven=True to release all the same, marked as such in the ledger"
             )
+        self._check_known(budget)
+        return Charge.of(budget, None if budget.whole is None else self._by_number(budget.whole), profile, request)
+
+    def reserving(self, asked: Charge, *, who: str = "", key: str | None = None) -> Change:
+        """Return the change that `reserve` makes, for `write`."""
         if key is not None:
             _check_name("an idempotency key", key)
-        self._check_known(budget)
-        whole = None if budget.whole is None else self._by_number(budget.whole)
-        whole_cost = 0.0 if whole is None else price(whole, profile)
-        cost, token = price(budget, profile), secrets.token_hex(16)
-        asked = {"request": dict(request), "profile": profile.to_dict(), "cost": cost}
-
-        def change(transaction: Transaction) -> Reservation | Entry:
-            before = queries.lock_budget(transaction, budget.id)
-            if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
-                self._told_again(transaction, entry)
-                return answered(entry, asked)
-            total, number = charged(budget, before, cost), transaction.head.count + 1
-            columns = {"budget": budget.id, "entry": number, "key": key, "spent": str(total)}
-            transaction.append("reserve", asked | {"guard": digest(token), "who": who, "at": now()}, **columns)
-            if whole is not None:  # a refusal here undoes the reserve as well
-                total = charged(whole, queries.spent(transaction, whole.id), whole_cost)
-                content = {"cost": whole_cost}
-                transaction.append("charge", content, budget=whole.id, entry=number, spent=str(total))
-            return Reservation(number, token)
-
-        return self._group.run(change)  # type: ignore[no-any-return]
+        self._check_known(asked.budget)
+        return changes.reserving(asked, who=who, key=key, again=self._told_again)
 
     def commit(self, reservation: Reservation, release: Mapping[str, Any], *, keep: bool = True) -> None:
         """Record a release, durably, before anyone sees it; with `keep=False` only its hash."""
-        value = canonical(release)
-        content = {"value_hash": digest(value), "kept": keep, "at": now()}
-
-        def change(transaction: Transaction) -> None:
-            budget = queries.lock_entry(transaction, reservation.entry)
-            columns = {"budget": budget, "entry": reservation.entry, "value": value if keep else None}
-            transaction.append("commit", content, **columns)
-
-        self._group.run(change)
+        self.write(changes.committing(reservation, release, keep=keep))
 
     def void(self, reservation: Reservation, note: str) -> None:
         """Give a reservation up and get its cost back: only by its holder, only before data was read."""
-        if reservation.touched:
-            raise InvalidValue(f"entry {reservation.entry} may have read the data; its cost stays spent")
-        content = {"token": reservation.token, "note": note, "at": now()}
-
-        def change(transaction: Transaction) -> None:
-            budget = queries.lock_entry(transaction, reservation.entry)
-            after = queries.refunded(transaction, reservation, budget)
-            transaction.append("void", content, budget=budget, entry=reservation.entry, spent=str(after))
-            if (whole := self._by_number(budget).whole) is not None:
-                cost = queries.charged_whole(transaction, reservation.entry, whole)
-                after = queries.spent(transaction, whole) - Fraction(cost)
-                transaction.append("refund", {}, budget=whole, entry=reservation.entry, spent=str(after))
-
-        self._group.run(change)
+        self.write(changes.voiding(reservation, note, self._by_number))
 
     def recover(self, entry: int, *, note: str, who: str = "") -> None:
         """Close an entry that a dead process left pending; it stays spent, for it may have read the data."""
+        self.write(changes.recovering(entry, note, who))
 
-        def change(transaction: Transaction) -> None:
-            budget = queries.lock_entry(transaction, entry)
-            transaction.append("recover", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
+    def write(self, change: Change) -> Any:
+        """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
+        return self._group.run(change)
 
-        self._group.run(change)
+    def write_all(self, wanted: Iterable[Change]) -> list[Any]:
+        """Make changes durable together, in one transaction; return what each returns, or the exception it raises."""
+        return self._group.run_all(wanted)
 
     # Anchors of other ledgers.
 
@@ -355,16 +319,7 @@ class Ledger:
 
     def note(self, name: str, head: Head) -> None:
         """Note, durably, that another ledger has come as far as `head`; what is known already is not written again."""
-
-        def change(transaction: Transaction) -> None:
-            transaction.lock_head()
-            last = queries.noted(transaction, name)
-            if last.count == head.count and last != head:
-                raise LedgerCorrupt(f"event {head.count} of {name} is not the one that was noted in {self.url}")
-            if last.count < head.count:
-                transaction.append("note", {"count": head.count, "hash": head.hash, "at": now()}, key=name)
-
-        self._group.run(change)
+        self.write(changes.noting(name, head, self.url))
 
     def _remember(self, budget: Budget) -> Budget:
         # What was verified at opening counts, and not what the database says since.
@@ -397,13 +352,14 @@ class Ledger:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Transaction]:
-        with self._store.transaction(write=True) as transaction:
+        with self._store.transaction(write=True, kept=self._kept) as transaction:
             yield transaction
             found, seen = transaction.start, self._seen
             if found.count < seen.count or (found.count == seen.count and found != seen):
                 raise LedgerCorrupt(
                     f"the ledger had come to event {seen.count} and now ends at {found.count}: it was swapped"
                 )
+        transaction.keep()
         self._advance(transaction.head)
 
     def _advance(self, head: Head) -> None:

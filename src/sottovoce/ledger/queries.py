@@ -55,8 +55,11 @@ def noted(transaction: Transaction, name: str) -> Head:
 
 def spent(transaction: Transaction, budget: int) -> Fraction:
     """Return exactly what was spent of a budget: each change of it carries the new total."""
-    row = transaction.row(_SPENT, budget)
-    return _total(budget, None if row is None else row[0])
+    total = transaction.totals.get(budget)
+    if total is None:
+        row = transaction.row(_SPENT, budget)
+        total = transaction.totals[budget] = _total(budget, None if row is None else row[0])
+    return total
 
 
 def last_cost(transaction: Transaction, budget: int) -> float | None:
@@ -75,7 +78,8 @@ def last_cost(transaction: Transaction, budget: int) -> float | None:
 
 def lock_budget(transaction: Transaction, budget: int) -> Fraction:
     """Lock the head and return exactly what was spent of a budget."""
-    return _total(budget, *transaction.lock_head(f"({_SPENT})", values=(budget,)))
+    transaction.lock_head()
+    return spent(transaction, budget)
 
 
 def _total(budget: int, total: str | None) -> Fraction:
@@ -127,7 +131,7 @@ def find_entry(transaction: Transaction, budget: Budget, number: int) -> Entry |
 def _entry(transaction: Transaction, event: Event, budget: Budget) -> Entry:
     entry = reserved_entry(event, _sealed(transaction, event), budget)
     if budget.whole is not None:
-        entry = dataclasses.replace(entry, whole_cost=charged_whole(transaction, entry.id, budget.whole))
+        entry = dataclasses.replace(entry, whole_cost=float(charged_whole(transaction, entry.id, budget.whole)))
     closing = transaction.event(f"WHERE {_CLOSING}", entry.id)
     return entry if closing is None else closed_entry(entry, closing, _sealed(transaction, closing))
 
@@ -138,9 +142,9 @@ def _sealed(transaction: Transaction, event: Event) -> dict[str, Any]:
     return unsealed(Head(event.sequence - 1, "" if row is None else row[0]), event)
 
 
-def charged_whole(transaction: Transaction, entry: int, whole: int) -> float:
+def charged_whole(transaction: Transaction, entry: int, whole: int) -> Fraction:
     """Return what an entry of a part cost the whole: the event after the reserve says so."""
     event = transaction.event("WHERE sequence = ? AND kind = 'charge' AND entry = ?", entry + 1, entry)
     if event is None or event.budget != whole:
         raise LedgerCorrupt(f"entry {entry} was charged to a part of budget {whole} and not to the whole")
-    return float(json.loads(event.body)["cost"])
+    return Fraction(json.loads(event.body)["cost"])

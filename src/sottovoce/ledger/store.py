@@ -11,6 +11,7 @@ import functools
 import os
 import sqlite3
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from sqlalchemy.pool import NullPool
 from sottovoce.ledger.chain import EMPTY, Event, Head, next_event
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 
-__all__ = ["Store", "Transaction", "is_drivers", "read_url"]
+__all__ = ["Kept", "Store", "Transaction", "is_drivers", "read_url"]
 
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -68,17 +69,31 @@ def read_url(url: str | os.PathLike[str]) -> sa.URL:
     return address
 
 
+class Kept:
+    """What the last transaction of this process left: where the chain ended, and what was spent of budgets by then.
+
+    It counts for as long as the chain ends there: whoever else writes moves the head.
+    """
+
+    def __init__(self) -> None:
+        self.head, self.totals = EMPTY, dict[int, Fraction]()
+
+
 class Transaction:
     """One transaction on the driver's own cursor.
 
     `head` is where the chain ends, once it has been read or locked, and `start` where it ended then. What is appended
-    moves `head` at once and the row that holds it when the transaction ends.
+    moves `head` at once and the row that holds it when the transaction ends. `totals` is what was spent of budgets up
+    to `head`, as far as it is known; what `kept` knows from an earlier transaction counts where nothing was written
+    since.
     """
 
-    def __init__(self, cursor: Any, dialect: sa.Dialect) -> None:
+    def __init__(self, cursor: Any, dialect: sa.Dialect, kept: Kept | None = None) -> None:
         self.dialect = dialect
         self.sqlite = dialect.name == "sqlite"
         self.head = self.start = EMPTY
+        self.totals: dict[int, Fraction] = {}
+        self._kept = Kept() if kept is None else kept
         self._cursor = cursor
         self._locked = False
 
@@ -97,7 +112,9 @@ class Transaction:
         if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
             self.run("SELECT 1 FROM sottovoce_head FOR UPDATE")
         found = self.read_head(*more, values=values)
-        self._locked = True
+        if self._kept.head == self.head:
+            self.totals = self._kept.totals
+        self._kept.head, self._locked = EMPTY, True  # until what changes now is durable
         return found
 
     def read_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:
@@ -109,11 +126,27 @@ class Transaction:
         self.head = self.start = Head(count, digest)
         return found
 
-    def append(self, kind: str, content: dict[str, Any], **columns: Any) -> None:
+    def append(self, kind: str, content: dict[str, Any], **columns: Any) -> Event:
         """Write the event that follows the head, and move the head."""
         event = next_event(self.head, kind, content, **columns)
+        if event.budget is not None and event.spent is not None:
+            self.totals.pop(event.budget, None)
         self.run(_INSERT, *event)
         self.head = Head(event.sequence, event.hash)
+        return event
+
+    def append_total(self, kind: str, content: dict[str, Any], budget: int, total: Fraction, **columns: Any) -> None:
+        """Write the event that follows the head, and with which so much is spent of a budget."""
+        self.append(kind, content, budget=budget, spent=str(total), **columns)
+        self.totals[budget] = total
+
+    def undo(self, head: Head) -> None:
+        """Be where the chain ended before a savepoint that was undone."""
+        self.head, self.totals = head, {}
+
+    def keep(self) -> None:
+        """Keep what is known of totals for the next transaction, now that this one is durable."""
+        self._kept.head, self._kept.totals = self.head, self.totals
 
     def finish(self) -> None:
         """Write where the chain ends now."""
@@ -189,7 +222,7 @@ class Store:
         connection.commit()
 
     @contextlib.contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Transaction]:
+    def transaction(self, *, write: bool, kept: Kept | None = None) -> Iterator[Transaction]:
         """Run a block as one transaction: durable when it ends well, without effect when it raises."""
         self._leave_parent()
         connection = None
@@ -199,7 +232,7 @@ class Store:
             if begin := self._begin(write=write):
                 cursor.execute(begin)
             self._check_files(connection, logs=not write)
-            transaction = Transaction(cursor, self._engine.dialect)
+            transaction = Transaction(cursor, self._engine.dialect, kept)
             yield transaction
             if write:
                 transaction.finish()
@@ -255,7 +288,7 @@ class Store:
         try:
             found = _look(self._given)
             if self._swapped is None:
-                self._swapped = self._swap(connection, _place(found), logs=logs)
+                self._swapped = self._swap(connection, found, logs=logs)
         except OSError as error:
             raise LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}") from None
         if self._swapped is not None:
@@ -268,16 +301,14 @@ class Store:
                 "what is spent under one is not seen under another. Remove all names but one"
             )
 
-    def _swap(self, connection: Any, found: _Place | None, *, logs: bool) -> str | None:
+    def _swap(self, connection: Any, found: os.stat_result | None, *, logs: bool) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
-        if found != self._file:
-            return f"the ledger {self.name} was {'removed' if found is None else 'replaced by another file'}"
-        if not logs:
+        if (place := _place(found)) != self._file:
+            return f"the ledger {self.name} was {'removed' if place is None else 'replaced by another file'}"
+        if not logs or (beside := self._beside()) == (known := connection.info["beside"]):
             return None
-        for suffix, known, now in zip(_SUFFIXES, connection.info["beside"], self._beside(), strict=True):
-            if known != now:
-                return f"the file {suffix} of the ledger {self.name} was {'removed' if now is None else 'replaced'}"
-        return None
+        suffix, log = next((s, now) for s, now, old in zip(_SUFFIXES, beside, known, strict=True) if now != old)
+        return f"the file {suffix} of the ledger {self.name} was {'removed' if log is None else 'replaced'}"
 
     def _begin(self, *, write: bool) -> str | None:
         if self.path is not None:

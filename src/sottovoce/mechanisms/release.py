@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import json_object
+from sottovoce.privacy.plain import canonical, json_object
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.registry import Registry
 from sottovoce.systems.distributions import Distribution
@@ -88,6 +89,11 @@ class Release:
             "profile": self.profile.to_dict(),
             "reproducible": self.reproducible,
         }
+
+    @cached_property
+    def text(self) -> str:
+        """The release as ledgers record it: the one JSON text of its plain values, made once."""
+        return canonical(self.to_dict())
 
     def to_json(self, indent: int | None = None) -> str:
         """Return the release as JSON."""

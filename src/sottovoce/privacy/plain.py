@@ -8,7 +8,18 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["json_object", "mapping"]
+__all__ = ["canonical", "json_object", "mapping"]
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, check_circular=False)
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of a plain value: sorted names, no spaces, ASCII, shortest exact floats.
+
+    >>> canonical({"b": 0.1, "a": [1, None]})
+    '{"a":[1,null],"b":0.1}'
+    """
+    return _ENCODER.encode(value)
 
 
 def json_object(text: str, what: str, error: type[InvalidValue] = InvalidValue) -> dict[str, Any]:

@@ -32,19 +32,22 @@ def answering(query: Query, text: str, system: Conjugate) -> Callable[[Release],
     "levels", "quantiles"}``: the noisy statistic, from which the posterior can be made again, and what the
     posterior says of the query; or ``{"query", "noisy", "shares"}`` where the query draws categories.
     """
-    told: dict[bytes, dict[str, Any]] = {}
+    told: dict[bytes, Release] = {}
 
     def answer(release: Release) -> Release:
         if isinstance(release.value, NoisyPosterior):
             # It follows from the noisy statistic: whoever is told the same one again is told the same of it.
             key = np.asarray(release.value.noisy).tobytes()
-            value = told.get(key) or _of_posterior(query, system, release.value)
-            if len(told) < _KEPT:
-                told[key] = value
+            if (known := told.get(key)) is not None:
+                return known
+            value = _of_posterior(query, system, release.value)
         else:
             found = evaluate(query, system, _rows(release.value, system), secure_rng())
             value = {"answer": plain(found[0] if np.ndim(release.value) == np.ndim(_one(system)) else found)}
-        return dataclasses.replace(release, value={"query": text} | value)
+        answered = dataclasses.replace(release, value={"query": text} | value)
+        if isinstance(release.value, NoisyPosterior) and len(told) < _KEPT:
+            told[key] = answered
+        return answered
 
     return answer
 

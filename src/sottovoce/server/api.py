@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from sottovoce.server.known import Questions
 from sottovoce.server.lines import while_there
 from sottovoce.server.problems import RESPONSES
 from sottovoce.server.schemas import (
@@ -55,9 +56,14 @@ async def caller_of(request: Request, credentials: Credentials) -> Caller:
 Asking = Annotated[Caller, Depends(caller_of)]
 
 
-def api_router(service: Service) -> APIRouter:
-    """Return the routes under /api/v1, with health and metrics."""
+def api_router(service: Service, questions: Questions) -> APIRouter:
+    """Return the routes under /api/v1, with health and metrics; what is answered is remembered among the questions."""
     router = APIRouter(responses=RESPONSES)
+
+    async def answered(request: Request, caller: Caller, dataset: str, question: Any, key: str | None) -> Response:
+        text = await service.answer(caller, dataset, question, key)
+        questions.keep(caller, request.scope, dataset, question)
+        return Response(text, media_type="application/json")
 
     @router.get("/health", tags=["operation"], summary="Whether the ledger answers")
     async def health() -> JSONResponse:
@@ -131,17 +137,20 @@ def api_router(service: Service) -> APIRouter:
         summary="Ask: charged, drawn, recorded, answered",
         responses={200: {"model": AnswerBody}},
     )
-    async def ask(caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None) -> JSONResponse:
-        answer: dict[str, Any] = await service.ask(caller, dataset, body.question(), idempotency_key)
-        return JSONResponse(answer)
+    async def ask(
+        request: Request, caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None
+    ) -> Response:
+        return await answered(request, caller, dataset, body.question(), idempotency_key)
 
     @router.post(
         "/api/v1/datasets/{dataset}/answers",
         summary="Ask by verb: a posterior with an interval in every row",
         responses={200: {"model": VerbAnswerBody}},
     )
-    async def answer(caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None) -> JSONResponse:
-        return JSONResponse(await service.ask(caller, dataset, body.question(), idempotency_key))
+    async def answer(
+        request: Request, caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None
+    ) -> Response:
+        return await answered(request, caller, dataset, body.question(), idempotency_key)
 
     @router.get(
         "/api/v1/datasets/{dataset}/answers/{entry}",

@@ -13,6 +13,7 @@ from sottovoce.server.api import api_router
 from sottovoce.server.config import Config, is_loopback, read_config
 from sottovoce.server.ending import stopping_within
 from sottovoce.server.guard import Guard
+from sottovoce.server.known import Known, Questions
 from sottovoce.server.meaning_api import meaning_router
 from sottovoce.server.pacing import Bucket
 from sottovoce.server.page import install_page
@@ -53,12 +54,15 @@ def create_app(config: Config) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
-    app.include_router(api_router(service))
+    questions = Questions()
+    app.include_router(api_router(service, questions))
     app.include_router(meaning_router(service))
     install_problems(app)
     app.state.turns = Bucket(config.limits.requests_per_minute)
     app.state.failures = Bucket(config.limits.failures_per_minute)
     install_page(app, service)
+    options = {"service": service, "questions": questions, "turns": app.state.turns, "failures": app.state.failures}
+    app.add_middleware(Known, **options)
     app.add_middleware(
         Guard,
         limits=config.limits,

@@ -58,7 +58,8 @@ class Guard:
     ) -> None:
         self._app, self._limits, self._metrics, self._behind_proxy = app, limits, metrics, behind_proxy
         self._addresses, self._failures = Bucket(limits.address_requests_per_minute), failures
-        self._headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
+        headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -72,13 +73,10 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                present = {name.lower() for name, _ in message["headers"]}
-                more = self._headers | {"X-Request-Id": identity}
-                message["headers"] = list(message["headers"]) + [
-                    (name.lower().encode(), value.encode())
-                    for name, value in more.items()
-                    if name.lower().encode() not in present
-                ]
+                given = list(message["headers"])
+                present = {name.lower() for name, _ in given}
+                given += [header for header in self._headers if header[0] not in present]
+                message["headers"] = [*given, (b"x-request-id", identity.encode())]
             await send(message)
 
         try:
@@ -124,6 +122,7 @@ class Guard:
             return problem(408, "too-slow", f"the request did not come whole within {_PATIENCE:g} s")
         if too_large:
             return problem(413, "too-large", f"a request may have {most} bytes", {"Connection": "close"})
+        scope["state"]["body"] = body
         return _replay(body, receive)
 
     def _note(self, scope: Scope, identity: str, status: int, seconds: float) -> None:

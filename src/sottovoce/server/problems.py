@@ -23,9 +23,11 @@ from sottovoce.server.errors import (
     TooManyRequests,
 )
 from sottovoce.server.logs import log_failure
+from sottovoce.server.metrics import Metrics
+from sottovoce.server.pacing import Bucket
 from sottovoce.server.schemas import Problem
 
-__all__ = ["RESPONSES", "install_problems", "problem"]
+__all__ = ["RESPONSES", "install_problems", "problem", "problem_of"]
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotAuthenticated, 401),
@@ -77,29 +79,35 @@ def problem(status: int, kind: str, detail: str, headers: dict[str, str] | None 
     return JSONResponse(content, status, headers, media_type="application/problem+json")
 
 
+def problem_of(error: SottovoceError, metrics: Metrics, failures: Bucket, address: str) -> JSONResponse:
+    """Return the refusal that an error of ours is, to whoever asked from an address."""
+    status = next(code for kind, code in _STATUS if isinstance(error, kind))
+    headers, detail = {}, str(error)
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+        metrics.count("failed_logins")
+        with contextlib.suppress(TooManyRequests):  # refused from the next request on
+            failures.take(address)
+    if isinstance(error, TooManyRequests):
+        headers["Retry-After"] = f"{error.retry_after:.0f}"
+    if isinstance(error, EntryPending):
+        headers["Retry-After"] = "1"
+    if isinstance(error, ServerStopping):
+        headers["Retry-After"] = "5"
+    elif status >= 500:
+        log_failure(error)
+    if isinstance(error, LedgerUnavailable | LedgerCorrupt) and not isinstance(error, EntryPending):
+        detail = "the ledger cannot be used now; if your question was charged, its entry is in the history"
+    return problem(status, kind_of(error), detail, headers)
+
+
 def install_problems(app: FastAPI) -> None:
     """Answer every error of ours and of FastAPI's as a problem."""
 
     @app.exception_handler(SottovoceError)
     def ours(request: Request, error: SottovoceError) -> JSONResponse:
-        status = next(code for kind, code in _STATUS if isinstance(error, kind))
-        headers, detail = {}, str(error)
-        if status == 401:
-            headers["WWW-Authenticate"] = "Bearer"
-            request.app.state.service.metrics.count("failed_logins")
-            with contextlib.suppress(TooManyRequests):  # refused from the next request on
-                request.app.state.failures.take(request.client.host if request.client else "")
-        if isinstance(error, TooManyRequests):
-            headers["Retry-After"] = f"{error.retry_after:.0f}"
-        if isinstance(error, EntryPending):
-            headers["Retry-After"] = "1"
-        if isinstance(error, ServerStopping):
-            headers["Retry-After"] = "5"
-        elif status >= 500:
-            log_failure(error)
-        if isinstance(error, LedgerUnavailable | LedgerCorrupt) and not isinstance(error, EntryPending):
-            detail = "the ledger cannot be used now; if your question was charged, its entry is in the history"
-        return problem(status, kind_of(error), detail, headers)
+        state, address = request.app.state, request.client.host if request.client else ""
+        return problem_of(error, state.service.metrics, state.failures, address)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

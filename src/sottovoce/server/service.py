@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any, Self
@@ -16,22 +16,25 @@ import numpy as np
 import scipy.optimize
 import scipy.signal  # noqa: F401 - which the first to ask must not wait for
 
-from sottovoce.curator import Answer, Draft, Paid
+from sottovoce.curator import Answer, Draft, Paid, Priced
 from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Budget, Entry, Ledger, State
-from sottovoce.ledger.chain import canonical
+from sottovoce.ledger.chain import Written, canonical, canonical_object
+from sottovoce.ledger.changes import totalling
 from sottovoce.ledger.charging import what_is_left
+from sottovoce.ledger.grouping import Change
 from sottovoce.mechanisms import Release
 from sottovoce.mechanisms.choices import imagined_mean
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.server.callers import Caller, caller_of
+from sottovoce.server.clerk import Clerk
 from sottovoce.server.config import Config
 from sottovoce.server.datasets import Dataset
 from sottovoce.server.errors import AnswerLost, NotAllowed, NotFound
 from sottovoce.server.lines import Line
 from sottovoce.server.logs import log_failure
 from sottovoce.server.metrics import Metrics
-from sottovoce.server.orders import Asking, Order
+from sottovoce.server.orders import Asking
 from sottovoce.server.pacing import Grid
 from sottovoce.server.plans import choice_of, priced, summary_of
 from sottovoce.server.questions import Question, model_of, target_of
@@ -68,7 +71,7 @@ class Service:
             self._under_way: set[asyncio.Task[Any]] = set()
             self._datasets: dict[str, Dataset] = {}
             # What was built once for a question: neither data nor budgets change while the server runs.
-            self._orders: dict[tuple[int, type, str], Order] = {}
+            self._orders: dict[tuple[int, type, str], Priced] = {}
             for name, one in config.datasets.items():
                 self._datasets[name] = Dataset(one, self.ledger, list(config.analysts.values()))
                 opened.callback(self._datasets[name].close)
@@ -77,8 +80,8 @@ class Service:
             threads = config.limits.threads
             self._readers = ThreadPoolExecutor(threads, thread_name_prefix="read")
             opened.callback(self._readers.shutdown)
-            self._clerks = ThreadPoolExecutor(min(threads, 8), thread_name_prefix="ledger")
-            opened.callback(self._clerks.shutdown)
+            self._clerk = Clerk(self.ledger)
+            opened.callback(self._clerk.close)
             # What a released posterior says of every row may take a while; it is paid for and recorded by then.
             self._tellers = ThreadPoolExecutor(min(threads, 4), thread_name_prefix="tell")
             opened.callback(self._tellers.shutdown)
@@ -136,9 +139,9 @@ class Service:
 
     def _remaining(self, caller: Caller, dataset: Dataset) -> dict[str, Any]:
         own = dataset.parts.get(caller.analyst)
-        words = {"yours": own, "whole": dataset.budget}
-        totals = iter(self.ledger.totals([budget for budget in words.values() if budget is not None]))
-        return {word: budget and self._left(budget, next(totals)) for word, budget in words.items()}
+        *of_part, whole = self.ledger.totals([dataset.budget] if own is None else [own, dataset.budget])
+        yours = None if own is None else self._left(own, *of_part)
+        return {"yours": yours, "whole": self._left(dataset.budget, whole)}
 
     def _left(self, budget: Budget, spent: Fraction) -> dict[str, Any]:
         return {
@@ -234,6 +237,13 @@ class Service:
         came, so that how long it took to make can be read off nothing: not its arrival, not the ledger.
         A caller who hangs up does not stop the work: what was charged is recorded.
         """
+        return _plain(await self._asked(caller, name, question, key))
+
+    async def answer(self, caller: Caller, name: str, question: Asking, key: str | None = None) -> str:
+        """Answer a question, as `ask`, in JSON."""
+        return canonical_object(await self._asked(caller, name, question, key))
+
+    async def _asked(self, caller: Caller, name: str, question: Asking, key: str | None) -> dict[str, Any]:
         task = asyncio.create_task(self._ask(caller, name, question, key))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -245,21 +255,26 @@ class Service:
         part = dataset.parts.get(caller.analyst)
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
-        order = await self._order(caller, dataset, part, question)
-        paid = await self._on(self._clerks, self._reserve, caller, dataset, part, key, order)
-        made: Draft | Answer | Exception = paid if isinstance(paid, Answer) else await self._make(dataset, paid, start)
-        if isinstance(made, Exception):
-            await self._on(self._clerks, self._lose, dataset, paid, made)
-            raise AnswerLost(_LOST) from None
-        told: dict[str, Any]
-        entry, told = await self._on(self._clerks, self._told, caller, dataset, part, made)
+        priced = await self._priced(caller, dataset, part, question)
+        paid = await self._clerk.write(lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same)
+        entry: Entry
+        if isinstance(paid, Answer):
+            release = paid.release
+            entry, told = await self.run(self._told_before, caller, dataset, part, paid)
+        else:
+            made = await self._make(dataset, paid, start)
+            if isinstance(made, Exception):
+                await self.run(self._lose, dataset, paid, made)
+                raise AnswerLost(_LOST) from None
+            release = made.release
+            entry, told = await self._record(caller, dataset, part, made)
         if isinstance(question, Question):  # whose release says it all
             return told
-        said: dict[str, Any] = await self._on(self._tellers, question.told, made.release, entry, part)
+        said: dict[str, Any] = await self._on(self._tellers, question.told, release, entry, part)
         return told | said
 
-    async def _order(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Order:
-        """Return the order of a question, built on a thread of its own unless the very same one was built before."""
+    async def _priced(self, caller: Caller, dataset: Dataset, part: Budget, question: Asking) -> Priced:
+        """Return a question with its price, built on a thread of its own unless the very same one was built before."""
         try:
             known = part.id, type(question), canonical(vars(question))
         except (
@@ -268,13 +283,13 @@ class Service:
             RecursionError,
         ):  # no plain values: what is wrong with it is said where it is built
             known = None
-        order = None if known is None else self._orders.get(known)
-        if order is None:
+        priced = None if known is None else self._orders.get(known)
+        if priced is None:
             turn = f"{caller.token}:{secrets.token_hex(8)}"  # questions, unlike plans, do not take turns
-            order = await self._builders.run(turn, _quietly, self._build, dataset, part, question)
+            priced = await self._builders.run(turn, _quietly, self._build, dataset, part, question)
             if known is not None and len(self._orders) < _REMEMBERED:
-                self._orders[known] = order
-        return order
+                self._orders[known] = priced
+        return priced
 
     async def _make(self, dataset: Dataset, paid: Paid, start: float) -> Draft | Exception:
         """Make a release, or return why it failed, at a tick; what it took is seen in nothing that happens before.
@@ -294,62 +309,72 @@ class Service:
     async def _on(self, threads: ThreadPoolExecutor, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(threads, _quietly, work, *arguments)
 
-    def _build(self, dataset: Dataset, part: Budget, question: Asking) -> Order:
-        """Return the order of a question that makes sense; raise what is wrong with another."""
+    def _build(self, dataset: Dataset, part: Budget, question: Asking) -> Priced:
+        """Return a question that makes sense, with its price; raise what is wrong with another."""
         order = question.order(dataset.config, dataset.curator, part, self.config.limits.draws)
-        columns = order.mechanism.columns if order.columns is None else order.columns
-        dataset.curator.check(order.mechanism, columns, where=order.where, missing=order.missing)
-        return order
-
-    def _reserve(self, caller: Caller, dataset: Dataset, part: Budget, key: str | None, order: Order) -> Paid | Answer:
-        return dataset.curator.reserve(
+        return dataset.curator.price(
             order.mechanism,
             order.columns,
             where=order.where,
             missing=order.missing,
             draws=order.draws,
             purpose=order.purpose,
-            idempotency_key=key,
             accept_unproven=dataset.config.accept_unproven,
             part=part,
             about=order.about,
             then=order.then,
-            who=caller.analyst,
         )
 
     def _lose(self, dataset: Dataset, paid: Paid, error: Exception) -> None:
         log_failure(error)
         dataset.curator.give_up(paid.reservation, error)
 
-    def _record(self, dataset: Dataset, draft: Draft) -> Answer:
+    async def _record(
+        self, caller: Caller, dataset: Dataset, part: Budget, made: Draft
+    ) -> tuple[Entry, dict[str, Any]]:
+        """Record an answer, and return its entry and all that is said of it."""
+
+        def change() -> Change:
+            return totalling(dataset.curator.recording(made), [part, dataset.budget])
+
+        def tell(outcome: Any) -> tuple[Entry, dict[str, Any]]:
+            entry, (of_part, of_whole) = outcome
+            self.metrics.count("answers", dataset=dataset.config.name)
+            remaining = {"yours": self._left(part, of_part), "whole": self._left(dataset.budget, of_whole)}
+            return entry, self._said(dataset, entry, caller.analyst, made.release, remaining)
+
         try:
-            return dataset.curator.record(draft)
-        except (LedgerCorrupt, LedgerUnavailable):
-            raise
-        except Exception as error:  # such as an entry that an administrator closed meanwhile
-            log_failure(error)
+            return await self._clerk.write(change, tell)  # type: ignore[no-any-return]
+        except Exception as error:
+            await self.run(dataset.curator.give_up, made.reservation, error)
+            if isinstance(error, LedgerCorrupt | LedgerUnavailable):
+                raise
+            log_failure(error)  # such as an entry that an administrator closed meanwhile
             raise AnswerLost(_LOST) from None
 
-    def _told(
-        self, caller: Caller, dataset: Dataset, part: Budget, made: Draft | Answer
+    def _told_before(
+        self, caller: Caller, dataset: Dataset, part: Budget, answer: Answer
     ) -> tuple[Entry, dict[str, Any]]:
-        """Record an answer, where it is new, and return its entry and all that is said of it."""
-        made = self._record(dataset, made) if isinstance(made, Draft) else made
-        entry = self.ledger.find_entry(part, made.entry)
+        """Return the entry of an answer that was recorded before, and all that is said of it."""
+        entry = self.ledger.find_entry(part, answer.entry)
         if entry is None:
-            raise LedgerCorrupt(f"entry {made.entry} is not in the ledger")
+            raise LedgerCorrupt(f"entry {answer.entry} is not in the ledger")
         self.metrics.count("answers", dataset=dataset.config.name)
-        return entry, self._said(caller, dataset, entry, caller.analyst, made.release)
+        remaining = self._remaining(caller, dataset)
+        return entry, self._said(dataset, entry, caller.analyst, answer.release, remaining)
 
-    def _said(self, caller: Caller, dataset: Dataset, entry: Entry, analyst: str, release: Release) -> dict[str, Any]:
+    def _said(
+        self, dataset: Dataset, entry: Entry, analyst: str, release: Release, remaining: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return all that is said of an answer; what is JSON already stays so (`Written`)."""
         return {
             "entry": entry.id,
             "dataset": dataset.config.name,
             "at": entry.at,
-            "release": release.to_dict(),
-            "summary": json.loads(summary_of(canonical(entry.profile_state))),
+            "release": Written(release.text),
+            "summary": Written(summary_of(canonical(entry.profile_state))),
             "cost": {"yours": entry.cost, "whole": entry.whole_cost},
-            "remaining": self._remaining(caller, dataset),
+            "remaining": remaining,
             "receipt": self._signed(dataset, analyst, entry),
         }
 
@@ -367,7 +392,7 @@ class Service:
         if entry.release is None or "verb" not in entry.request:
             raise NotFound(f"answer {number} of {name} cannot be shown again; its entry is in the history")
         release = Release.from_json(entry.release)
-        said = self._said(caller, dataset, entry, owner, release)
+        said = _plain(self._said(dataset, entry, owner, release, self._remaining(caller, dataset)))
         said |= told_of(release, entry, dataset.parts[owner])
         return said if rows is None else said | {"contrast": contrast_of(release, *rows)}
 
@@ -421,6 +446,14 @@ def _expected(choice: dict[str, Any]) -> float:
     """Return how far off a choice is expected to be; those without a forecast come last."""
     forecast = choice.get("forecast")
     return float("inf") if forecast is None or forecast["expected_kl"] is None else float(forecast["expected_kl"])
+
+
+def _same(outcome: Any) -> Any:
+    return outcome
+
+
+def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: json.loads(value.text) if isinstance(value, Written) else value for name, value in said.items()}
 
 
 def _quietly(work: Callable[..., Any], *arguments: Any) -> Any:

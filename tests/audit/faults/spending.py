@@ -68,7 +68,7 @@ def _free_with_key(patch: Patch) -> None:
 
 @fault("a key opens any question", "ledger", KEYS)
 def _any_question(patch: Patch) -> None:
-    patch.setattr("sottovoce.ledger.ledger.answered", lambda entry, asked: entry)
+    patch.setattr("sottovoce.ledger.changes.answered", lambda entry, asked: entry)
 
 
 @fault("a retry charged again", "ledger", KEYS)

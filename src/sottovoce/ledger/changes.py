@@ -1,0 +1,156 @@
+"""Changes: what is done to a ledger within a transaction, which may hold other changes too.
+
+Each is made outside of the transaction and written inside of it. It checks first and writes then, and raises what it
+refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from sottovoce.ledger import queries
+from sottovoce.ledger.chain import Head, Written, canonical, digest
+from sottovoce.ledger.charging import Charge, answered, charged
+from sottovoce.ledger.grouping import Change
+from sottovoce.ledger.records import Budget, Entry, Reservation, State
+from sottovoce.ledger.schema import now
+from sottovoce.ledger.store import Transaction
+from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
+
+__all__ = ["committed", "committing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
+
+
+def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | None, who: str) -> Change:
+    """Open a data set's budget where it has none; its budget comes back."""
+
+    def change(transaction: Transaction) -> Budget | None:
+        transaction.lock_head()
+        found = queries.find_budget(transaction, dataset)
+        if found is None:
+            noted = {} if source is None else {"source": dict(source)}
+            content = {**facts, **noted, "who": who, "at": now()}
+            transaction.append_total("open", content, transaction.head.count + 1, Fraction(0), key=dataset)
+            found = queries.find_budget(transaction, dataset)
+        return found
+
+    return change
+
+
+def reserving(
+    asked: Charge, *, who: str, key: str | None, again: Callable[[Transaction, Entry | None], Any]
+) -> Change:
+    """Charge a request; the right to release comes back, or the entry that was committed under its key before.
+
+    Of such an entry `again` makes sure that it is the ledger's.
+    """
+    token, at = secrets.token_hex(16), now()
+    content = {"request": Written(asked.request_text), "profile": Written(asked.profile_text), "cost": asked.cost}
+    content |= {"guard": digest(token), "who": who, "at": at}
+
+    def change(transaction: Transaction) -> Reservation | Entry:
+        budget, whole = asked.budget, asked.whole
+        before = queries.lock_budget(transaction, budget.id)
+        if key is not None and (entry := queries.earlier_entry(transaction, budget, key)) is not None:
+            again(transaction, entry)
+            return answered(entry, asked)
+        total, number = charged(budget, before, asked.cost), transaction.head.count + 1
+        if whole is not None and asked.whole_cost is not None:
+            of_whole = charged(whole, queries.spent(transaction, whole.id), asked.whole_cost)
+        transaction.append_total("reserve", content, budget.id, total, entry=number, key=key)
+        if whole is not None:
+            transaction.append_total("charge", {"cost": asked.whole_cost}, whole.id, of_whole, entry=number)
+        return Reservation(number, token, reserved=(asked, who, at, key))
+
+    return change
+
+
+def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *, keep: bool = True) -> Change:
+    """Record a release; the content of the event comes back."""
+    value = release.text if isinstance(release, Written) else canonical(release)
+    content = {"value_hash": digest(value), "kept": keep, "at": now()}
+
+    def change(transaction: Transaction) -> Mapping[str, Any]:
+        budget = queries.lock_entry(transaction, reservation.entry)
+        columns = {"budget": budget, "entry": reservation.entry, "value": value if keep else None}
+        transaction.append("commit", content, **columns)
+        return content
+
+    return change
+
+
+def committed(reservation: Reservation, content: Mapping[str, Any], value: str | None) -> Entry:
+    """Return the entry of a release as it was recorded by whoever reserved it, without reading it back."""
+    if reservation.reserved is None:
+        raise InvalidValue(f"entry {reservation.entry} was not reserved here")
+    asked, who, at, key = reservation.reserved
+    return Entry(
+        id=reservation.entry,
+        budget=asked.budget.id,
+        dataset=asked.budget.dataset,
+        state=State.COMMITTED,
+        profile_state=json.loads(asked.profile_text),
+        request=asked.request,
+        cost=asked.cost,
+        basis=asked.profile.basis,
+        who=who,
+        at=at,
+        key=key,
+        closed_at=content["at"],
+        value_hash=content["value_hash"],
+        release=value if content["kept"] else None,
+        whole_cost=asked.whole_cost,
+    )
+
+
+def totalling(change: Change, budgets: Sequence[Budget]) -> Change:
+    """Make a change; what it returns comes back with what is spent of some budgets after it."""
+
+    def both(transaction: Transaction) -> tuple[Any, list[Fraction]]:
+        return change(transaction), [queries.spent(transaction, budget.id) for budget in budgets]
+
+    return both
+
+
+def voiding(reservation: Reservation, note: str, known: Callable[[int], Budget]) -> Change:
+    """Give a reservation up and its cost back."""
+    if reservation.touched:
+        raise InvalidValue(f"entry {reservation.entry} may have read the data; its cost stays spent")
+    content = {"token": reservation.token, "note": note, "at": now()}
+
+    def change(transaction: Transaction) -> None:
+        budget = queries.lock_entry(transaction, reservation.entry)
+        after = queries.refunded(transaction, reservation, budget)
+        transaction.append_total("void", content, budget, after, entry=reservation.entry)
+        if (whole := known(budget).whole) is not None:
+            after = queries.spent(transaction, whole) - queries.charged_whole(transaction, reservation.entry, whole)
+            transaction.append_total("refund", {}, whole, after, entry=reservation.entry)
+
+    return change
+
+
+def recovering(entry: int, note: str, who: str) -> Change:
+    """Close an entry that never ended; it stays spent."""
+
+    def change(transaction: Transaction) -> None:
+        budget = queries.lock_entry(transaction, entry)
+        transaction.append("recover", {"note": note, "who": who, "at": now()}, budget=budget, entry=entry)
+
+    return change
+
+
+def noting(name: str, head: Head, url: str) -> Change:
+    """Note how far another ledger has come, where that is news."""
+
+    def change(transaction: Transaction) -> None:
+        transaction.lock_head()
+        last = queries.noted(transaction, name)
+        if last.count == head.count and last != head:
+            raise LedgerCorrupt(f"event {head.count} of {name} is not the one that was noted in {url}")
+        if last.count < head.count:
+            transaction.append("note", {"count": head.count, "hash": head.hash, "at": now()}, key=name)
+
+    return change
