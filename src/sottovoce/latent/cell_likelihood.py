@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,11 @@ class CellLikelihood:
     def of(cls, noisy: Sequence[Integers], noises: Sequence[IntegerNoise]) -> CellLikelihood:
         """Tabulate what these tables need, (cells, categories) each."""
         table = NoisedPoisson.of(noisy, noises)
-        turned = [np.ascontiguousarray(np.swapaxes(a, -1, -2)) for a in (table.offset, table.first, table.inverse)]
-        return cls(turned[0].astype(np.float64), turned[1], turned[2], table.pieces)
+
+        def turned(array: Any) -> Floats:
+            return np.ascontiguousarray(np.swapaxes(array, -1, -2), dtype=np.float64)
+
+        return cls(turned(table.offset), turned(table.first), turned(table.inverse), table.pieces)
 
     def fixed(self, part: Floats) -> Floats:
         """Return what the part of log-means that stays comes to, (..., column, cell), for `self(moving, fixed)`."""
@@ -81,7 +85,7 @@ class CellLikelihood:
     def _room(self, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats, Integers]:
         """Return arrays to work in."""
         if shape not in self._rooms:
-            self._rooms[shape] = *np.empty((3, *shape)), np.empty(shape, dtype=np.intp)  # type: ignore[assignment]
+            self._rooms[shape] = *np.empty((3, *shape)), np.empty(shape, dtype=np.intp)
         return self._rooms[shape]
 
     @cached_property

@@ -277,7 +277,7 @@ class LatentCounts:
 
 def _members(states: Integers, count: int) -> Floats:
     """Return 1 where a cell is in a state, (run, state, cell): by it, sums over cells and their own θ are products."""
-    return (states[:, None] == np.arange(count)[:, None]).astype(np.float64)
+    return np.asarray(states[:, None] == np.arange(count)[:, None], dtype=np.float64)
 
 
 def _step_odds(odds: Floats, reach: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -1,20 +1,25 @@
 """Mechanisms: built from public things alone, then shown the statistics once."""
 
-from sottovoce.mechanisms.approximate import ApproximateSample
-from sottovoce.mechanisms.choice_chain import ChoiceChain
-from sottovoce.mechanisms.concentrated import ConcentratedPosterior
-from sottovoce.mechanisms.diffused import DiffusedPosterior
-from sottovoce.mechanisms.direct import DirectPosterior
-from sottovoce.mechanisms.exponential_choice import ExponentialChoice, Outcomes
-from sottovoce.mechanisms.forecast import Forecast
-from sottovoce.mechanisms.function_of import FunctionOf, NoisyValue
-from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
-from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
-from sottovoce.mechanisms.release import Release
-from sottovoce.mechanisms.statistical_query import StatisticalQuery
-from sottovoce.mechanisms.tempered import TemperedPosterior
+from typing import TYPE_CHECKING
+
+from sottovoce.privacy.lazily import lazily
+
+if TYPE_CHECKING:
+    from sottovoce.mechanisms.approximate import ApproximateSample
+    from sottovoce.mechanisms.choice_chain import ChoiceChain
+    from sottovoce.mechanisms.concentrated import ConcentratedPosterior
+    from sottovoce.mechanisms.diffused import DiffusedPosterior
+    from sottovoce.mechanisms.direct import DirectPosterior
+    from sottovoce.mechanisms.exponential_choice import ExponentialChoice, Outcomes
+    from sottovoce.mechanisms.forecast import Forecast
+    from sottovoce.mechanisms.function_of import FunctionOf, NoisyValue
+    from sottovoce.mechanisms.integer_noise import IntegerNoise
+    from sottovoce.mechanisms.mechanism import Mechanism
+    from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
+    from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
+    from sottovoce.mechanisms.release import Release
+    from sottovoce.mechanisms.statistical_query import StatisticalQuery
+    from sottovoce.mechanisms.tempered import TemperedPosterior
 
 __all__ = [
     "ApproximateSample",
@@ -35,3 +40,24 @@ __all__ = [
     "StatisticalQuery",
     "TemperedPosterior",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "approximate": ("ApproximateSample",),
+        "choice_chain": ("ChoiceChain",),
+        "concentrated": ("ConcentratedPosterior",),
+        "diffused": ("DiffusedPosterior",),
+        "direct": ("DirectPosterior",),
+        "exponential_choice": ("ExponentialChoice", "Outcomes"),
+        "forecast": ("Forecast",),
+        "function_of": ("FunctionOf", "NoisyValue"),
+        "integer_noise": ("IntegerNoise",),
+        "mechanism": ("Mechanism",),
+        "noisy_posterior": ("NoisyPosterior",),
+        "noisy_statistics": ("NoisyStatistics",),
+        "release": ("Release",),
+        "statistical_query": ("StatisticalQuery",),
+        "tempered": ("TemperedPosterior",),
+    },
+)

@@ -193,19 +193,16 @@ class _Table:
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return where each category's counts begin, and the law of each count given the sum of all."""
-        columns = self.weights.shape[1]
+        columns, fft = self.weights.shape[1], scipy.fft
         # The laws of the sum of all categories but one, block by block: a sum of d counts spreads as √d, and √d blocks
         # of √d categories keep the memory in proportion to d.
         blocks = np.array_split(self.weights, math.isqrt(len(self.weights)))
-        outside = _others(np.array([scipy.fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
+        outside = _others(np.array([fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
         # others[k, (target - c) mod period] for c = 0, 1, …
         at = (self.target - np.arange(columns)) % self.period
         chances = np.concatenate(
             [
-                block
-                * np.maximum(
-                    scipy.fft.irfft(rest * _others(scipy.fft.rfft(block, self.period)), self.period)[:, at], 0.0
-                )
+                block * np.maximum(fft.irfft(rest * _others(fft.rfft(block, self.period)), self.period)[:, at], 0.0)
                 for block, rest in zip(blocks, outside, strict=True)
             ]
         )
@@ -374,7 +371,7 @@ def _normal_quantile(weights: Floats, means: Floats, deviations: Floats, q: floa
         x = (low + high) / 2
         above = (weights * special.ndtr((x[:, None] - means) / deviations)).sum(axis=1) > q
         low, high = np.where(above, low, x), np.where(above, x, high)
-    return (low + high) / 2
+    return np.asarray((low + high) / 2)
 
 
 def _polished(

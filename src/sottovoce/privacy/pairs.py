@@ -182,7 +182,7 @@ class BetaPairs:
                 best = np.maximum(best, bound.max(axis=0))
                 break
             low, high = self._split(low[open_], high[open_])
-        return best.reshape(epsilon.shape)
+        return np.asarray(best.reshape(epsilon.shape))
 
     def _blocks(self) -> tuple[Floats, Floats]:
         """Cut [0, N] into its ends and blocks that grow away from them."""

@@ -1,26 +1,31 @@
 """Conjugate systems: statistics, posterior, log-partition, worst neighbouring pairs."""
 
-from sottovoce.systems.beta_bernoulli import BetaBernoulli
-from sottovoce.systems.conjugate import Conjugate
-from sottovoce.systems.dirichlet_categorical import DirichletCategorical
-from sottovoce.systems.distributions import (
-    Beta,
-    Dirichlet,
-    DirichletMixture,
-    Distribution,
-    Gamma,
-    Mixture,
-    Normal,
-    NormalVector,
-    ScalarDistribution,
-    Tabulated,
-    Truncated,
-)
-from sottovoce.systems.exponential_family import ExponentialFamily
-from sottovoce.systems.gamma_exponential import GammaExponential
-from sottovoce.systems.gamma_poisson import GammaPoisson
-from sottovoce.systems.normal_mean import NormalMean
-from sottovoce.systems.system import ClippedSystem, NoiseAwareSystem, System, TemperableSystem
+from typing import TYPE_CHECKING
+
+from sottovoce.privacy.lazily import lazily
+
+if TYPE_CHECKING:
+    from sottovoce.systems.beta_bernoulli import BetaBernoulli
+    from sottovoce.systems.conjugate import Conjugate
+    from sottovoce.systems.dirichlet_categorical import DirichletCategorical
+    from sottovoce.systems.distributions import (
+        Beta,
+        Dirichlet,
+        DirichletMixture,
+        Distribution,
+        Gamma,
+        Mixture,
+        Normal,
+        NormalVector,
+        ScalarDistribution,
+        Tabulated,
+        Truncated,
+    )
+    from sottovoce.systems.exponential_family import ExponentialFamily
+    from sottovoce.systems.gamma_exponential import GammaExponential
+    from sottovoce.systems.gamma_poisson import GammaPoisson
+    from sottovoce.systems.normal_mean import NormalMean
+    from sottovoce.systems.system import ClippedSystem, NoiseAwareSystem, System, TemperableSystem
 
 __all__ = [
     "Beta",
@@ -46,3 +51,30 @@ __all__ = [
     "TemperableSystem",
     "Truncated",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "beta_bernoulli": ("BetaBernoulli",),
+        "conjugate": ("Conjugate",),
+        "dirichlet_categorical": ("DirichletCategorical",),
+        "distributions": (
+            "Beta",
+            "Dirichlet",
+            "DirichletMixture",
+            "Distribution",
+            "Gamma",
+            "Mixture",
+            "Normal",
+            "NormalVector",
+            "ScalarDistribution",
+            "Tabulated",
+            "Truncated",
+        ),
+        "exponential_family": ("ExponentialFamily",),
+        "gamma_exponential": ("GammaExponential",),
+        "gamma_poisson": ("GammaPoisson",),
+        "normal_mean": ("NormalMean",),
+        "system": ("ClippedSystem", "NoiseAwareSystem", "System", "TemperableSystem"),
+    },
+)

@@ -1,0 +1,107 @@
+"""Waiting: what one person waits for at a prompt, in processor time of whole commands and of single calls."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.timing import show
+from sottovoce.mechanisms import NoisyStatistics
+from sottovoce.privacy.promises import PureDP
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import Statistics
+from sottovoce.systems import BetaBernoulli, DirichletCategorical
+
+PLAN = "plan --system beta-bernoulli:alpha=6,beta=12 --n 95821 --target approx:0.5,1e-6"
+"""The README's."""
+
+
+def command(arguments: Sequence[str], environment: dict[str, str], repeats: int) -> float:
+    """Return the least processor seconds of a Python process, after one that leaves its compiled modules behind."""
+    found = []
+    for _ in range(repeats + 1):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found[1:])
+
+
+def first_answer(environment: dict[str, str], output: Path) -> float:
+    """Return the processor seconds that a demo has taken when its first answer is on the screen."""
+    asked = [sys.executable, "-m", "sottovoce", "demo", "--output", str(output)]
+    with subprocess.Popen(asked, env=environment | {"PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        while "estimate" not in (line := run.stdout.readline()) and line:
+            pass
+        user, system = Path(f"/proc/{run.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        run.stdout.read()
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def call(work: Callable[[], object], repeats: int) -> float:
+    """Return the least processor seconds of one call."""
+    found = []
+    for _ in range(repeats + 1):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return min(found[1:])
+
+
+def main(quick: bool = False) -> None:
+    """Print the tables."""
+    repeats = 3 if quick else 10
+    with tempfile.TemporaryDirectory(prefix="sottovoce-bench-") as folder:
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"PYTHONPYCACHEPREFIX": f"{folder}/compiled", "OMP_NUM_THREADS": "1"}
+        demo = Path(folder) / "demo"
+        bare = command(["-c", "import numpy, scipy.special"], environment, repeats)
+        rows = [("import numpy, scipy.special", bare, "")]
+        for name, arguments, wanted in (
+            ("import sottovoce", ["-c", "import sottovoce"], "≤ 0.25 s"),
+            ("sottovoce --help", ["-m", "sottovoce", "--help"], "≤ 0.4 s"),
+            ("sottovoce plan, the README's: five mechanisms", ["-m", "sottovoce", *PLAN.split()], "≤ 1 s"),
+        ):
+            rows.append((name, command(arguments, environment, repeats), wanted))
+        asked = ["-m", "sottovoce", "demo", "--output", str(demo)]
+        rows.append(("sottovoce demo", command(asked, environment, max(repeats // 3, 1)), "≤ 8 s"))
+        rows.append(("its first answer", first_answer(environment, demo), "≤ 3 s"))
+    show(
+        "Commands",
+        ("", "processor time", "beside the bare import", "wanted"),
+        [(name, f"{seconds:.2f} s", f"{seconds / bare:.1f}", wanted) for name, seconds, wanted in rows],
+        f"The fastest of {repeats}, modules compiled beforehand as an installer does.",
+    )
+    rng = seeded_rng(1)
+    cells = NoisyStatistics.calibrate(DirichletCategorical(np.ones(100)), 32_561, PureDP(1.0), "laplace")
+    counts = rng.multinomial(32_561, rng.dirichlet(np.full(100, 2.0))).astype(np.float64)
+    noisy = cells.noisy_totals(Statistics(32_561, counts), rng)[0]
+    told = [
+        ("forecast of 100 categories", lambda: cells.forecast(np.full(100, 0.01)), "≤ 50 ms"),
+        ("first interval of 100 noisy cells", lambda: cells.posterior_from(noisy).interval(), "≤ 10 ms"),
+    ]
+    for n in (3_000, 1_000_000):
+        share = NoisyStatistics.calibrate(BetaBernoulli(1.0, 1.0), n, PureDP(1.0), "laplace")
+        told.append((f"forecast of a proportion, n = {n:,}", lambda m=share: m.forecast(0.3), "≤ 50 ms"))  # type: ignore[misc]
+        total = np.array([0.3 * n])
+        asked_for = lambda m=share, t=total: m._through_noise(t).interval()  # noqa: E731
+        told.append((f"interval of a noise-aware proportion, n = {n:,}", asked_for, "≤ 5 ms"))
+    show(
+        "Calls",
+        ("", "processor time", "wanted"),
+        [(name, f"{1e3 * call(work, 3 * repeats):.1f} ms", wanted) for name, work, wanted in told],
+        "Pure ε = 1; an interval with everything that it needs of the noisy numbers made anew.",
+    )
+
+
+if __name__ == "__main__":
+    main()
