@@ -24,7 +24,7 @@ _TINY = 2.0**-20
 """What is left of all entries of a row but the constant."""
 _MOST = 5.0
 """α is taken to be no larger."""
-_OTHER = 0.25
+_OTHER = 0.4
 """How far, as a part of it, α may lead astray where rates vary by another law than a gamma."""
 _ROUGH = 0.05
 """How far, as a part of it, what counts vary on imagined rows may be from what they do on the records."""

@@ -26,10 +26,10 @@ _STRAIGHT: tuple[Step, ...] = (
 its response that are far wider than its residuals cost it one look more."""
 _COUNTS: Step = (0.04, {"information": 0.3, "meat": 0.7})
 """What a look is given that says how much more counts vary than a Poisson law's."""
-_LEAST = 0.10
-"""What the second look of a bending mean is given at least."""
+_LEAST = (0.08, 0.10)
+"""What the first look, at counts, and the second look of a bending mean are given at least."""
 _FEW = 1.5e-3
-"""Where D/(n√2ρ), the noise of a look beside its sums, is below this, the second look is given less."""
+"""Where D/(n√2ρ), the noise of a look beside its sums, is below this, they are given less."""
 _FEWEST, _MOST = 0.05, 0.45
 """Of a look's share, what its information is given at least and at most."""
 
@@ -42,11 +42,15 @@ def steps(curved: bool, n: int | None, D: int, rho: float, counts: bool = False)
     """
     if not curved:
         return _STRAIGHT
-    first, (usual, parts), last = _BENDS
+    *before, (_, parts) = _BENDS
     noise = math.inf if not n else D / (n * math.sqrt(2 * rho))
-    second = min(max(usual * min(noise / _FEW, 1.0), _LEAST), usual)
-    between = (_COUNTS,) if counts else ()
-    return first, (second, parts), *between, (1 - first[0] - second - sum(step[0] for step in between), last[1])
+    least = (_LEAST[0] if counts else before[0][0], _LEAST[1])
+    found = [
+        (min(max(step[0] * min(noise / _FEW, 1.0), low), step[0]), step[1])
+        for step, low in zip(before, least, strict=True)
+    ]
+    found += [_COUNTS] if counts else []
+    return *found, (1 - sum(share for share, _ in found), parts)
 
 
 def split(step: Step, score: float, information: float, doubt: float) -> Step:
