@@ -20,10 +20,11 @@ def name_of(rule: Rule) -> str:
 
 FAMILY: Mapping[str, Rule] = {
     name_of(rule): rule
-    for reach, room, prior, stretch, full in product((4.0, 6.0), (0.55, 0.7), (1.0, 3.0), (0.3, 0.36), (15.0, 40.0))
+    for reach, room, prior in product((4.0, 6.0), (0.55, 0.7), (1.0, 3.0))
+    for stretch, full in product((0.24, 0.3, 0.36), (15.0, 40.0))
     for rule in [Rule(reach=reach, room=room, prior=prior, stretch=stretch, full=full)]
 }
-"""Thirty-two rules by name."""
+"""Forty-eight rules by name."""
 
 
 def pick(scores: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> str:

@@ -88,7 +88,8 @@ class Belief:
     crowded
         What is expected of Σλ²/(Σλ)² of the information as long as noise hides it.
     length
-        How long a row is, if it is known: rows longer than 1 are weighed before they are looked at.
+        How long a row is, if it is known: rows longer than 1 are weighed before they are looked at, in the score once
+        and in the information twice.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Belief:
         moved = effective(gram, self.rows, noise, self.crowded * (0.7 * n) ** 2)
         # Directions below the edge share what is left: one of them may hold all of it, up to the edge.
         left = float(np.sum(self.rows[self.rows <= self.edge]))
-        self.steepest = family.curvature * np.maximum(self.rows, min(self.edge, left))
+        self.steepest = family.curvature * np.maximum(self.rows, min(self.edge, left)) * max(self._length, 1.0)
         self.mean_row = self.mean_row @ self.directions
         self.info = family.curvature * moved
         self.prior = np.einsum("ij,ij->j", self.directions, self._prior @ self.directions)
@@ -152,6 +153,8 @@ class Belief:
         weighed = math.sqrt(float(np.sum(self.rows)) / self.n)
         typical = math.sqrt(max(float(np.sum(self.rows * stretch**2)) / self.n, 1e-300))
         typical *= max(self._length / max(weighed, 1e-9), 1.0)
+        # A score of rows that are weighed less falls the more steeply.
+        self.steepest = self.steepest * max(self._length, 1.0) * min(room, 1.0)
         return np.asarray(stretch / (room * typical))
 
     def centre(self, *, consistent: bool) -> Floats:
