@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from sottovoce.ledger.chain import EMPTY, Event, Head, canonical, next_event, unsealed
+from sottovoce.ledger.chain import EMPTY, Event, Head, Written, canonical, next_event, unsealed
 from sottovoce.privacy.errors import LedgerCorrupt
 
 
@@ -72,3 +72,12 @@ def test_a_body_that_is_no_object_is_refused() -> None:
     digest = hashlib.sha256(f"{EMPTY.hash}\n{body}".encode()).hexdigest()
     with pytest.raises(LedgerCorrupt, match="event 1 is no JSON object"):
         unsealed(EMPTY, Event(1, "open", None, None, None, None, body, None, digest))
+
+
+def test_what_is_written_already_is_the_same_event() -> None:
+    content = {"request": {"b": [1, None, "µ"], "a": 0.1}, "cost": 1e-300, "who": "ada", "none": None, "yes": True}
+    written = content | {"request": Written(canonical(content["request"]))}
+    columns = {"budget": 5, "entry": 6, "key": "k\n\u2028", "spent": "1/3"}
+    event = next_event(EMPTY, "reserve", content, **columns)
+    assert next_event(EMPTY, "reserve", written, **columns) == event
+    assert event.body == canonical(content | columns | {"sequence": 1, "kind": "reserve"})

@@ -181,3 +181,39 @@ def test_an_interrupt_stops_its_own_thread_and_not_the_line(tmp_path: Path, monk
             ledger._group.run(interrupted)
         assert isinstance(ledger.reserve(budget, PROFILE, {}), Reservation)
         assert ledger.verify().count == 3
+
+
+def test_changes_of_one_thread_share_a_transaction_and_one_is_refused_alone(tmp_path: Path, commits: list[int]) -> None:
+    ledger, budget = opened(tmp_path / "a.ledger", 3)
+    with ledger:
+        commits.clear()
+        asked = ledger.charge(budget, PROFILE, {})
+        got = ledger.write_all([ledger.reserving(asked) for _ in range(5)])
+        assert [type(one) for one in got] == [Reservation] * 3 + [BudgetExceeded] * 2
+        assert commits == [5]
+        assert ledger.write_all([]) == []
+        assert ledger.spent(budget) == 3 * Fraction(COST)
+        assert ledger.verify().count == 5
+
+
+def test_totals_that_are_kept_are_those_of_the_events(url: str) -> None:
+    """Two processes' worth of ledgers write in turn; neither may go by what it knew before the other wrote."""
+    ledger, whole = opened(url, 12)
+    with ledger, Ledger(url, timeout=30) as other:
+        part = ledger.open_budget("patients of ada", RenyiDP(2, 8 * COST), n=100, schema={}, whole=whole)
+        theirs = other.budget("patients of ada")
+        for turn in range(4):
+            mine = ledger.reserve(part, PROFILE, {})
+            assert isinstance(mine, Reservation)
+            if turn == 1:
+                ledger.void(mine, "never mind")
+            assert isinstance(other.reserve(theirs, PROFILE, {}), Reservation)
+            with pytest.raises(BudgetExceeded):  # leaves what is known as it was
+                ledger.reserve(part, GaussianProfile(4.0), {})
+        assert ledger.spent(part) == other.spent(theirs) == 7 * Fraction(COST)
+        assert isinstance(ledger.reserve(part, PROFILE, {}), Reservation)
+        for one, held in ((ledger, part), (other, theirs)):
+            with pytest.raises(BudgetExceeded):
+                one.reserve(held, PROFILE, {})
+        assert ledger.spent(whole) == 8 * Fraction(COST)
+        ledger.verify()

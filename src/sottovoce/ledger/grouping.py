@@ -79,7 +79,8 @@ class Group:
     def run_all(self, changes: Iterable[Change]) -> list[Any]:
         """Return what each of some changes returns, once all of them are durable, or the exception that it raises."""
         jobs = [_Job(change) for change in changes]
-        self._see_to(jobs)
+        if jobs:
+            self._see_to(jobs)
         return [job.value if job.error is None else job.error for job in jobs]
 
     def _see_to(self, jobs: list[_Job]) -> None:
@@ -127,8 +128,7 @@ class Group:
                 )
             if not isinstance(error, Exception):
                 raise
-            if jobs:
-                jobs[0].error = error
+            jobs[0].error = error
         finally:
             with self._turn:
                 self._writes = bool(self._waiting)

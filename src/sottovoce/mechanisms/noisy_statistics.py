@@ -231,6 +231,8 @@ class NoisyStatistics(Mechanism):
 
     def _split(self, array: Any) -> list[Any]:
         """Return the coordinates of each block, last axis."""
+        if len(self.blocks) == 1:
+            return [array]
         return np.split(array, np.cumsum([block.size for block in self.blocks])[:-1], axis=-1)
 
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
@@ -252,6 +254,8 @@ class NoisyStatistics(Mechanism):
         That is a `NoisyPosterior`, unless the system says otherwise.
         """
         noisy = np.atleast_1d(np.asarray(noisy, dtype=np.float64))
+        if noisy.size == 1 and (known := self._known.get(float(noisy[0]))) is not None:
+            return known
         if isinstance(self.system, NoisySystem):
             return self.system.through_blocks(self.n, noisy, self.noises, secure_rng() if rng is None else rng)
         if noisy.size > 1:

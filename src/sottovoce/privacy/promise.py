@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -52,12 +53,13 @@ class Promise(ABC):
 
     def under(self, relation: Relation) -> Self:
         """Return the promise with the same numbers about other neighbours: another promise, not an implied one."""
-        return replace(self, relation=relation)
+        return self if relation == self.relation else replace(self, relation=relation)
 
     @classmethod
-    def numbers(cls) -> list[str]:
+    @functools.cache
+    def numbers(cls) -> tuple[str, ...]:
         """Return what its numbers are called, in order."""
-        return [f.name for f in fields(cls) if f.name != "relation"]
+        return tuple(f.name for f in fields(cls) if f.name != "relation")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse to make a promise of no kind, in words."""

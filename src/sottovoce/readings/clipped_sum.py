@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from dataclasses import dataclass
@@ -22,6 +23,17 @@ __all__ = ["ClippedSum"]
 
 _COARSE = 2.0**-17
 """A total by hand may be off by a sixteenth of this much of a record's width: half a step of a noisy sum's grid."""
+
+
+@functools.lru_cache(maxsize=256)
+def _grid_steps(low: float, high: float, *, integer: bool) -> tuple[Grid, int, int]:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidValue(f"bounds must be finite, the lower one first. Got {low} and {high}")
+    grid = Grid(0) if integer else Grid.covering(max(abs(low), abs(high)))
+    first, last = grid.inside(low, high)
+    if first > last or (first == last and low < high):
+        raise InvalidValue(f"the bounds {low} and {high} lie too close together for their size")
+    return grid, first, last
 
 
 @dataclass(frozen=True)
@@ -68,14 +80,7 @@ class ClippedSum(Reading):
     @cached_property
     def grid_steps(self) -> tuple[Grid, int, int]:
         """The grid that the bounds choose, and its first and last step within them."""
-        low, high = self.low, self.high
-        if not (math.isfinite(low) and math.isfinite(high)):
-            raise InvalidValue(f"bounds must be finite, the lower one first. Got {low} and {high}")
-        grid = Grid(0) if self.integer else Grid.covering(max(abs(low), abs(high)))
-        first, last = grid.inside(low, high)
-        if first > last or (first == last and low < high):
-            raise InvalidValue(f"the bounds {low} and {high} lie too close together for their size")
-        return grid, first, last
+        return _grid_steps(self.low, self.high, integer=self.integer)
 
     def check_sums(self, n: int) -> None:
         """Raise unless a double holds the sum, of whole records exactly."""

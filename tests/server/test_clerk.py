@@ -1,0 +1,125 @@
+"""The clerk: everyone's changes are written, each is told of its own, and nobody before they are durable."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.ledger import Budget, Ledger, Reservation
+from sottovoce.ledger.changes import committing
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable
+from sottovoce.privacy.gaussian import GaussianProfile
+from sottovoce.privacy.promises import RenyiDP
+from sottovoce.server.clerk import Clerk
+
+COST, PROFILE = 0.125**2, GaussianProfile(0.125)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "p.ledger", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def budget(ledger: Ledger) -> Budget:
+    return ledger.open_budget("patients", RenyiDP(2, 5 * COST), n=100, schema={})
+
+
+@pytest.fixture
+def clerk(ledger: Ledger) -> Iterator[Clerk]:
+    opened = Clerk(ledger)
+    yield opened
+    opened.close()
+
+
+def test_each_is_told_of_its_own(ledger: Ledger, budget: Budget, clerk: Clerk) -> None:
+    asked = ledger.charge(budget, PROFILE, {})
+
+    def nonsense() -> Any:
+        raise InvalidValue("no such thing")
+
+    async def story() -> list[Any]:
+        wanted = [clerk.write(lambda: ledger.reserving(asked), lambda right: right.entry) for _ in range(7)]
+        odd = [clerk.write(nonsense, id), clerk.write(lambda: ledger.reserving(asked, key="k"), lambda _: 1 / 0)]
+        return await asyncio.gather(*odd, *wanted, return_exceptions=True)
+
+    no, failed, *got = asyncio.run(story())
+    assert isinstance(no, InvalidValue)
+    assert isinstance(failed, ZeroDivisionError)  # told late: what was written stays written
+    granted = [one for one in got if isinstance(one, int)]
+    assert len(granted) == len(set(granted)) == 4
+    assert [type(one) for one in got if one not in granted] == [BudgetExceeded] * 3
+    assert ledger.spent(budget) == 5 * ledger.entries()[0].cost
+    ledger.verify()
+
+
+def test_what_waits_is_written_together(
+    ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, sizes = threading.Event(), threading.Event(), []
+    honest = ledger.write_all
+
+    def held(changes: Any) -> Any:
+        wanted = list(changes)
+        sizes.append(len(wanted))
+        begun.set()
+        assert go.wait(30)
+        return honest(wanted)
+
+    monkeypatch.setattr(ledger, "write_all", held)
+    asked = ledger.charge(budget, PROFILE, {})
+
+    async def story() -> list[Reservation]:
+        first = asyncio.create_task(clerk.write(lambda: ledger.reserving(asked), lambda right: right))
+        await asyncio.to_thread(begun.wait, 30)
+        rest = [asyncio.create_task(clerk.write(lambda: ledger.reserving(asked), lambda right: right)) for _ in "abcd"]
+        await asyncio.sleep(0)
+        assert not first.done()
+        go.set()
+        return await asyncio.gather(first, *rest)
+
+    rights = asyncio.run(story())
+    assert sizes == [1, 4]
+    assert len({right.entry for right in rights}) == 5
+    for right in rights:
+        ledger.commit(right, {"value": 1})
+
+
+def test_a_ledger_that_fails_is_told_to_all_and_the_clerk_goes_on(
+    ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: Any) -> Any:
+        raise LedgerUnavailable("the disk is full")
+
+    asked = ledger.charge(budget, PROFILE, {})
+
+    async def ask(many: int) -> list[Any]:
+        wanted = [clerk.write(lambda: ledger.reserving(asked), lambda right: right) for _ in range(many)]
+        return await asyncio.gather(*wanted, return_exceptions=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "write_all", gone)
+        assert [str(one) for one in asyncio.run(ask(3))] == ["the disk is full"] * 3
+    (right,) = asyncio.run(ask(1))
+    assert isinstance(right, Reservation)
+
+
+def test_what_is_under_way_is_finished_at_the_end(ledger: Ledger, budget: Budget) -> None:
+    clerk = Clerk(ledger)
+    right = ledger.reserve(budget, PROFILE, {})
+    assert isinstance(right, Reservation)
+
+    async def story() -> None:
+        task = asyncio.create_task(clerk.write(lambda: committing(right, {"value": 1}), lambda content: content))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(clerk.close)
+        assert (await task)["kept"]
+
+    asyncio.run(story())
+    assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
