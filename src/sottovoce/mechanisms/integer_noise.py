@@ -7,6 +7,7 @@ is a whole number of grid steps with discrete Laplace or discrete Gaussian noise
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
@@ -135,25 +136,25 @@ class _Exact:
     """Exact samplers in whole-number arithmetic (Canonne, Kamath and Steinke 2020, Algorithms 1-3)."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
+        self._bytes = rng.bytes
 
     def _below(self, top: int) -> int:
         """Return a uniform whole number in [0, top)."""
         size = (top.bit_length() + 7) // 8
-        limit = (256**size // top) * top
+        limit = ((1 << 8 * size) // top) * top
         while True:
-            draw = int.from_bytes(self._rng.bytes(size), "little")
+            draw = int.from_bytes(self._bytes(size), "little")
             if draw < limit:
                 return draw % top
 
-    def _exp(self, gamma: Fraction) -> bool:
-        """Return true with probability e^-γ, γ >= 0."""
-        while gamma > 1:
-            if not self._exp(Fraction(1)):
+    def _exp(self, above: int, below: int) -> bool:
+        """Return true with probability e^-γ, γ = above/below >= 0 in lowest terms."""
+        while above > below:
+            if not self._exp(1, 1):
                 return False
-            gamma -= 1
+            above -= below
         k = 1
-        while self._below(gamma.denominator * k) < gamma.numerator:
+        while self._below(below * k) < above:
             k += 1
         return k % 2 == 1
 
@@ -162,10 +163,11 @@ class _Exact:
         top, bottom = scale.numerator, scale.denominator
         while True:
             low = self._below(top)
-            if not self._exp(Fraction(low, top)):
+            common = math.gcd(low, top)
+            if not self._exp(low // common, top // common):
                 continue
             high = 0
-            while self._exp(Fraction(1)):
+            while self._exp(1, 1):
                 high += 1
             size, negative = (low + top * high) // bottom, self._below(2) == 1
             if size or not negative:
@@ -173,8 +175,13 @@ class _Exact:
 
     def gaussian(self, scale: Fraction) -> int:
         """Return k with probability proportional to e^(-k²/(2 scale²))."""
-        square, step = scale * scale, Fraction(int(scale) + 1)
+        # With s = scale and t = ⌊s⌋ + 1 the exponent is (|k| - s²/t)²/(2s²) = (|k|·t - s²)²/(2s²t²).
+        step = int(scale) + 1
+        square, units = scale.numerator**2, scale.denominator**2
+        below = 2 * square * step**2 * units
         while True:
-            draw = self.laplace(step)
-            if self._exp((abs(draw) - square / step) ** 2 / (2 * square)):
+            draw = self.laplace(Fraction(step))
+            above = (abs(draw) * step * units - square) ** 2
+            common = math.gcd(above, below)
+            if self._exp(above // common, below // common):
                 return draw
