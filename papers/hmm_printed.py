@@ -30,7 +30,7 @@ from papers.war_logs import AFGHANISTAN, IRAQ
 from sottovoce.answers.style import write_csv
 from sottovoce.privacy.randomness import seeded_rng
 
-__all__ = ["LOGS", "compute", "parts", "redraw", "run"]
+__all__ = ["LOGS", "compute", "parts", "redraw", "run", "score_findings", "scores_of"]
 
 LOGS: dict[str, EventLog] = {
     "Afghanistan's size": AFGHANISTAN,
@@ -116,7 +116,7 @@ def redraw(table: Path, setting: Setting) -> Outcome:
     """Draw the figures and find the findings of a table written before."""
     with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    scores = _scores(rows)
+    scores = scores_of(rows)
     maps = {
         name: {r["route"]: np.array([[int(d) for d in line] for line in r["states"].split("/")])
                for r in rows if r["model"] == MAPS and r["log"] == name}
@@ -130,7 +130,7 @@ def redraw(table: Path, setting: Setting) -> Outcome:
     kept = setting.output / "hmm-printed.csv"
     if table.resolve() != kept.resolve():
         kept.write_bytes(table.read_bytes())
-    return Outcome((*files, kept), (*_score_findings(scores), *_map_findings(maps, used)), _sizes(scores))
+    return Outcome((*files, kept), (*score_findings(scores), *_map_findings(maps, used)), _sizes(scores))
 
 
 @experiment(
@@ -146,7 +146,7 @@ def run(setting: Setting) -> Outcome:
     return redraw(write_csv(setting.output / "hmm-printed.csv", HEADS, rows), setting)
 
 
-def _scores(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], dict[float, list[float]]]:
+def scores_of(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], dict[float, list[float]]]:
     """Return the scores by log, model and route, then by ε, a list over splits."""
     found: dict[tuple[str, str, str], dict[float, list[float]]] = {}
     for row in rows:
@@ -161,7 +161,8 @@ def _line(scores: Any, log: str, model: str, route: str) -> tuple[Any, str]:
     return mean, f"{route} " + " ".join(f"{v:.3f}" for v in mean)
 
 
-def _score_findings(scores: Any) -> list[Finding]:
+def score_findings(scores: Any) -> list[Finding]:
+    """Return what the scores say of the claims about them."""
     found = []
     for log in dict.fromkeys(key[0] for key in scores):
         at = "at ε = " + ", ".join(f"{e:g}" for e in sorted(scores[log, NAIVE, "laplace"]))

@@ -12,7 +12,7 @@ numbers come from a larger machine also says how to draw its figure again from i
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import sys
@@ -101,7 +101,10 @@ def all_experiments() -> dict[str, Experiment]:
 
 def find(name: str) -> Experiment:
     """Return the experiment called `name`, or say which there are."""
-    known = all_experiments()
+    module = name.replace("-", "_")
+    if module.isidentifier() and importlib.util.find_spec(f"papers.{module}"):  # most have a module of their own
+        importlib.import_module(f"papers.{module}")
+    known = _REGISTER if name in _REGISTER else all_experiments()
     if name not in known:
         raise InvalidValue(f"no experiment is called {name!r}; known: {', '.join(known)}")
     return known[name]

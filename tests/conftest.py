@@ -65,22 +65,6 @@ class _Keys:
         return int.from_bytes(hashlib.sha256(f"{name} {self.used}".encode()).digest(), "little")
 
 
-class _Words(np.random.Generator):
-    """A generator that draws its bytes in bulk: the same bytes, many times faster than in as many calls."""
-
-    def __init__(self, key: int) -> None:
-        super().__init__(ChaCha(key=key, rounds=20))
-        self._held, self._next = b"", 0
-
-    def bytes(self, length: int) -> bytes:
-        first, self._next = self._next, self._next + 4 * (-(-length // 4))  # whole words of four
-        if self._next > len(self._held):
-            rest = self._held[first:]
-            self._held = rest + super().bytes(max(4096, 4 * length))
-            first, self._next = 0, self._next - first
-        return self._held[first : first + length]
-
-
 _KEYS = _Keys()
 
 
@@ -98,7 +82,7 @@ def _fixed_keys() -> Iterator[None]:
     def add_fixed(noise: IntegerNoise, counts: Any) -> Any:
         if _KEYS.real:
             return add(noise, counts)
-        return noise.add(counts, _Words(_KEYS.next()))
+        return noise.add(counts, np.random.Generator(ChaCha(key=_KEYS.next(), rounds=20)))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(randomness, "_fresh_bits", bits)

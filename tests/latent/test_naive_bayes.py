@@ -123,16 +123,14 @@ def test_one_record_moves_tables_and_moments_no_further_than_claimed():
     """Brute force: every pair of records on a coarse lattice, in tables and in moments."""
     number = Bounded("x", 0, 1)
     lattice = np.linspace(0, 1, 33)
-    for (c, x), (d, z) in itertools.product(itertools.product((0, 1), lattice), repeat=2):
-        p, q = (class_sums(number, [v], [k], 2) for k, v in ((c, x), (d, z)))
+    sums = [class_sums(number, [v], [k], 2) for k, v in itertools.product((0, 1), lattice)]
+    for p, q in itertools.product(sums, repeat=2):
         assert np.abs(p - q).sum() <= MOVED.total
         assert ((p - q) ** 2).sum() <= MOVED.squares
     tables = CountTables((Field("class", CLASSES), *FIELDS), (("class", "u"), ("class", "v")))
     records = list(itertools.product(CLASSES, (0, 1), (0, 1, 2, 3)))
-    worst = 0.0
-    for one, other in itertools.product(records, repeat=2):
-        totals = [tables.statistics({"class": [r[0]], "u": [r[1]], "v": [r[2]]}).total for r in (one, other)]
-        worst = max(worst, np.abs(totals[0] - totals[1]).sum())
+    totals = [tables.statistics({"class": [r[0]], "u": [r[1]], "v": [r[2]]}).total for r in records]
+    worst = max(np.abs(one - other).sum() for one, other in itertools.product(totals, repeat=2))
     assert worst == 4.0  # two a table
     mechanism = NoisyStatistics.calibrate(NaiveBayesModel(Field("class", CLASSES), FIELDS), 10, PureDP(1.0), "laplace")
     assert worst / mechanism.scales[0] == pytest.approx(1.0)

@@ -13,32 +13,31 @@ from sottovoce.systems.distributions import Distribution, Gamma, Normal, Tabulat
 STEPS = 128
 
 
-def law_of_record(system, theta):
-    """Return the values and chances of a clipped record, fractions cut into equal cells."""
+def laws_of_record(system, thetas):
+    """Return the values and, for each theta, the chances of a clipped record, fractions cut into equal cells."""
+    theta = np.asarray(thetas)[:, None]
     if isinstance(system, GammaPoisson):
         values = np.arange(system.high + 1.0)
-        return values, np.append(stats.poisson(theta).pmf(values[:-1]), stats.poisson(theta).sf(system.high - 1))
+        return values, np.hstack([stats.poisson.pmf(values[:-1], theta), stats.poisson.sf(system.high - 1, theta)])
     low, high = system.reading.low, system.reading.high
     values = np.linspace(low, high, STEPS + 1)
     law = stats.expon(scale=1 / theta) if isinstance(system, GammaExponential) else stats.norm(theta, 2.0)
-    cells = np.diff(law.cdf(values))
-    chances = np.append(cells, 0) / 2 + np.append(0, cells) / 2
-    chances[0] += law.cdf(low)
-    chances[-1] += law.sf(high)
+    cells = np.diff(law.cdf(values), axis=1)
+    chances = np.pad(cells, ((0, 0), (0, 1))) / 2 + np.pad(cells, ((0, 0), (1, 0))) / 2
+    chances[:, :1] += law.cdf(low)
+    chances[:, -1:] += law.sf(high)
     return values, chances
 
 
 def distribution_by_hand(system, n, noise, scale, noisy, thetas):
     """Return the posterior distribution function at the thetas, by n-fold convolution and the trapezoid rule."""
-    likelihood = []
-    for theta in thetas:
-        values, chances = law_of_record(system, theta)
-        size = n * (values.size - 1) + 1
-        totals = n * values[0] + (values[1] - values[0]) * np.arange(size)
-        period = 1 << size.bit_length()
-        law = np.fft.irfft(np.fft.rfft(chances, period) ** n, period)[:size]
-        gap = (noisy - totals) / scale
-        likelihood.append(law @ np.exp(-np.abs(gap) if noise == "laplace" else -(gap**2) / 2))
+    values, laws = laws_of_record(system, thetas)
+    size = n * (values.size - 1) + 1
+    totals = n * values[0] + (values[1] - values[0]) * np.arange(size)
+    period = 1 << size.bit_length()
+    gap = (noisy - totals) / scale
+    seen = np.exp(-np.abs(gap) if noise == "laplace" else -(gap**2) / 2)
+    likelihood = [np.fft.irfft(np.fft.rfft(law, period) ** n, period)[:size] @ seen for law in laws]
     if isinstance(system, NormalMean):
         prior = stats.norm(system.prior_mean, system.prior_variance**0.5).pdf(thetas)
     else:

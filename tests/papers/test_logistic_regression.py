@@ -14,21 +14,19 @@ from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
 
 
-def test_what_the_paper_saw_is_seen_here(tmp_path):
-    seen = []
-    outcome = find("logistic-regression").run(Setting(tmp_path, quick=True, advance=seen.append))
+def test_what_the_paper_saw_is_seen_here(quick_run, tmp_path):
+    outcome, files = quick_run("logistic-regression")
     assert all(finding.holds for finding in outcome.findings), outcome.findings
-    assert seen[-1] == 1.0
-    with (tmp_path / "logistic-regression.csv").open() as file:
+    (table,) = (path for path in files if path.suffix == ".csv")
+    with table.open() as file:
         rows = list(csv.DictReader(file))
     assert {row["mechanism"] for row in rows} >= {OPS, OPS_RENYI, FOUR, FIVE, *PRINTED.values()}
 
     again = tmp_path / "again"
-    redrawn = find("logistic-regression").redraw(tmp_path / "logistic-regression.csv", Setting(again))
+    redrawn = find("logistic-regression").redraw(table, Setting(again))
     assert [(f.claim, f.holds) for f in redrawn.findings] == [(f.claim, f.holds) for f in outcome.findings]
-    assert {path.name for path in redrawn.files} == {path.name for path in outcome.files}
-    table = "logistic-regression.csv"
-    assert (again / table).read_bytes() == (tmp_path / table).read_bytes()
+    assert {path.name for path in redrawn.files} == {path.name for path in files}
+    assert (again / table.name).read_bytes() == table.read_bytes()
 
 
 @pytest.mark.parametrize("order", [1, 100])

@@ -2,7 +2,6 @@
 
 import pytest
 from papers.coverage import cover
-from papers.registry import Setting, find
 
 
 @pytest.mark.parametrize(("n", "epsilon", "plug_in_at_most"), [(10, 0.5, 0.85), (100, 0.1, 0.6)])
@@ -13,10 +12,8 @@ def test_noise_aware_intervals_keep_their_level_and_plug_in_ones_do_not(n, epsil
 
 
 @pytest.mark.parametrize("name", ["coverage", "which-mechanism", "six-ways", "public-data"])
-def test_the_experiment_runs_and_finds_what_it_claims(name, tmp_path):
+def test_the_experiment_runs_and_finds_what_it_claims(name, quick_run):
     pytest.importorskip("matplotlib", reason="the plots extra is not installed")
-    seen = []
-    outcome = find(name).run(Setting(output=tmp_path, quick=True, seed=3, advance=seen.append))
-    assert all(path.stat().st_size > 0 for path in outcome.files)
+    outcome, files = quick_run(name)
+    assert all(path.stat().st_size > 0 for path in files)
     assert all(finding.holds for finding in outcome.findings), outcome.findings
-    assert seen[-1] == 1

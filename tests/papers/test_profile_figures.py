@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from papers.registry import Setting, find
 
 pytest.importorskip("matplotlib", reason="figures need matplotlib")
 
@@ -15,9 +14,9 @@ NOT_SEEN = {
 
 
 @pytest.mark.parametrize("name", ["profile-couplet", "profile-categories", "profile-chain-6", "profile-chain-21"])
-def test_what_the_thesis_saw_is_seen_here(name, tmp_path):
-    outcome = find(name).run(Setting(tmp_path, quick=True))
+def test_what_the_thesis_saw_is_seen_here(name, quick_run):
+    outcome, files = quick_run(name)
     assert len(outcome.findings) >= 3
     assert [finding.claim for finding in outcome.findings if not finding.holds] == NOT_SEEN.get(name, [])
-    assert {path.suffix for path in outcome.files} == {".png", ".svg", ".csv"}
-    assert all(path.stat().st_size > 1000 for path in outcome.files)
+    assert {path.suffix for path in files} == {".png", ".svg", ".csv"}
+    assert all(path.stat().st_size > 1000 for path in files)

@@ -26,7 +26,6 @@ _RC: Any = {
     "font.size": 10,
     "lines.linewidth": 1.8,
     "figure.dpi": 110,
-    "savefig.bbox": "tight",
     "svg.hashsalt": "sottovoce",
 }
 
@@ -50,8 +49,13 @@ def save(drawing: Any, path: Path) -> tuple[Path, Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     png, svg = path.with_suffix(".png"), path.with_suffix(".svg")
     with mpl.rc_context(_RC):
-        drawing.savefig(png, dpi=130, metadata={"Software": None})
-        drawing.savefig(svg, metadata={"Date": None})
+        # Laid out once, not once a file: that is most of the work.
+        drawing.draw_without_rendering()
+        engine, area = drawing.get_layout_engine(), drawing.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
+        drawing.set_layout_engine(None)
+        drawing.savefig(png, dpi=130, bbox_inches=area, metadata={"Software": None})
+        drawing.savefig(svg, bbox_inches=area, metadata={"Date": None})
+        drawing.set_layout_engine(engine)
     return png, svg
 
 

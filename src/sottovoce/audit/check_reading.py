@@ -144,7 +144,11 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) - 1)]):
         seen = [_seen(reading, [record, *[rest] * (n - 1)]) for record in tried]
         pairs += len(seen) ** 2
-        some = itertools.islice(itertools.combinations(seen, 2), 0, None, n)  # all of them where nothing hides it
+        if isinstance(seen[0], Statistics):  # what is seen alike is compared once
+            seen = list({(one.total.tobytes(), one.above, one.exact): one for one in seen}.values())
+            some: Any = itertools.combinations_with_replacement(seen, 2)
+        else:
+            some = itertools.islice(itertools.combinations(seen, 2), 0, None, n)  # all where nothing hides it
         apart = sum(not reading.neighbours(a, b) for a, b in some)
         if apart:
             problems.append(f"of n={n}, {apart} pairs of neighbours are taken for others")

@@ -167,13 +167,14 @@ class _Request:
         """Return the score and the plan that a pilot suggests for `draws` more draws."""
         if self.exact and self.subject.log_ratio is not None:
             score, exact = exact_score(self.subject.log_ratio), True
-            rival = rival_score(score, *outputs) if self.test == "auto" else None
+            scores = score(outputs[0]), score(outputs[1])
+            rival = rival_score(scores, *outputs) if self.test == "auto" else None
             if rival is not None:
-                score, exact = rival, False
+                score, exact, scores = rival, False, (rival(outputs[0]), rival(outputs[1]))
         else:
             score, exact = best_score(*outputs, self.test, self.seed or 0), False
-        pilot = Pilot(score(outputs[0]), score(outputs[1]), exact)
-        return score, make_plan(self.subject.claim, pilot, draws, self.delta, self.error)
+            scores = score(outputs[0]), score(outputs[1])
+        return score, make_plan(self.subject.claimed, Pilot(*scores, exact), draws, self.delta, self.error)
 
     def tell(self, done: int) -> None:
         if self.progress is not None:
@@ -251,7 +252,7 @@ def _not_a_number(request: _Request, outputs: Outputs, draws: int) -> _Result:
     """
     first, second = (not_finite(part) for part in outputs)
     half = max(1, len(first) // 2)
-    plan = make_plan(request.subject.claim, Pilot(first[:half], second[:half]), half, request.delta, request.error)
+    plan = make_plan(request.subject.claimed, Pilot(first[:half], second[:half]), half, request.delta, request.error)
     counted = slice(half if len(first) > half else 0, None)
     tally = Tally.empty(plan).plus(plan, first[counted], second[counted])
     return _Result("outputs that are no finite number", plan, tally, request.error, draws, True, outputs, True)

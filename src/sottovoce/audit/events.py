@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from sottovoce.audit.bounds import Counts, Excess, Measure, noise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["Event", "Pilot", "Trial", "accuse", "choose", "claimed_points"]
+__all__ = ["Claimed", "Event", "Pilot", "Trial", "accuse", "choose"]
 
 _CANDIDATES = 240
 _EPSILONS = 33
@@ -122,11 +122,30 @@ def choose(measure: Measure, pilot: Pilot, draws: int, error: float) -> Trial:
     return max(found, key=lambda pair: pair[0])[1]
 
 
-def claimed_points(claim: Profile) -> tuple[Floats, Floats]:
-    """Return ε over the range of a claim, and the δ claimed with each."""
-    reach = min(float(claim.epsilon(1e-6)), float(claim.pure()), _FARTHEST)
-    epsilons = np.linspace(0.0, reach, _EPSILONS)
-    return epsilons, np.asarray(claim.delta(epsilons))
+@dataclass(frozen=True, eq=False)
+class Claimed:
+    """What a profile claims, looked up once however many plans are made against it."""
+
+    profile: Profile
+    _epsilons: dict[float, float] = field(default_factory=dict)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the ε claimed at δ."""
+        if delta not in self._epsilons:
+            self._epsilons[delta] = float(self.profile.epsilon(delta))
+        return self._epsilons[delta]
+
+    @cached_property
+    def mu(self) -> float:
+        """The μ claimed."""
+        return float(self.profile.gdp())
+
+    @cached_property
+    def points(self) -> tuple[Floats, Floats]:
+        """ε over the range of the claim, and the δ claimed with each."""
+        reach = min(self.epsilon(1e-6), float(self.profile.pure()), _FARTHEST)
+        epsilons = np.linspace(0.0, reach, _EPSILONS)
+        return epsilons, np.asarray(self.profile.delta(epsilons))
 
 
 def accuse(points: tuple[Floats, Floats], pilot: Pilot) -> tuple[Trial, float]:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, lower_bound
-from sottovoce.audit.events import Pilot, Trial, accuse, choose, claimed_points
+from sottovoce.audit.events import Claimed, Pilot, Trial, accuse, choose
 from sottovoce.audit.report import Band, Bound, Verdict
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.profile import Profile
 
 __all__ = ["Judgement", "Plan", "Tally", "alarming", "judge", "make_plan"]
 
@@ -31,17 +30,15 @@ class Plan:
     thresholds: Floats
 
 
-def make_plan(claim: Profile, pilot: Pilot, draws: int, delta: float, error: float) -> Plan:
+def make_plan(claim: Claimed, pilot: Pilot, draws: int, delta: float, error: float) -> Plan:
     """Return the plan that a pilot suggests for `draws` more draws."""
-    points = claimed_points(claim)
-    accusations = [accuse(points, replace(pilot, exact=False))]
+    accusations = [accuse(claim.points, replace(pilot, exact=False))]
     if pilot.exact:
-        accusations.append(accuse(points, pilot))
+        accusations.append(accuse(claim.points, pilot))
     trials = choose(Epsilon(delta), pilot, draws, error), choose(Mu(), pilot, draws, error)
-    claimed = float(claim.epsilon(delta)), float(claim.gdp())
     return Plan(
         (*trials, *(trial for trial, _ in accusations)),
-        (*claimed, *(most for _, most in accusations)),
+        (claim.epsilon(delta), claim.mu, *(most for _, most in accusations)),
         pilot.thresholds(_THRESHOLDS),
     )
 
@@ -87,9 +84,9 @@ class Judgement:
         return Verdict.DOUBTFUL if any(doubts) else Verdict.HOLDS
 
 
-def _bounds(plan: Plan, tally: Tally, error: float) -> list[Bound]:
-    """Return the bound that each trial gives, wrong with probability at most `error`."""
-    held = zip(plan.trials, tally.counts, plan.claimed, strict=True)
+def _bounds(plan: Plan, tally: Tally, error: float, some: slice = slice(None)) -> list[Bound]:
+    """Return the bound that each trial, or each of some, gives, wrong with probability at most `error`."""
+    held = zip(plan.trials[some], tally.counts[some], plan.claimed[some], strict=True)
     return [Bound(max(lower_bound(t.measure, c, error, t.weights), 0.0), most) for t, c, most in held]
 
 
@@ -100,9 +97,9 @@ def alarming(plan: Plan, tally: Tally, error: float) -> bool:
 
 def judge(plan: Plan, tally: Tally, error: float) -> Judgement:
     """Return what the tally shows, each bound wrong with probability at most `error`."""
-    epsilon, mu = _bounds(plan, tally, error)[:2]
+    epsilon, mu = _bounds(plan, tally, error, slice(2))
     # The worst of several accusations is shown, so they share the error probability.
-    accusations = _bounds(plan, tally, error / (len(plan.trials) - 2))[2:]
+    accusations = _bounds(plan, tally, error / (len(plan.trials) - 2), slice(2, None))
     worst = max(range(len(accusations)), key=lambda k: accusations[k].lower - accusations[k].claimed)
     measure = plan.trials[2 + worst].measure
     accused_at = measure.epsilon if isinstance(measure, Excess) else 0.0

@@ -68,8 +68,8 @@ def best_score(first: Floats, second: Floats, test: str, seed: int) -> Score:
     return max(held, key=lambda pair: pair[1])[0]
 
 
-def rival_score(exact: Score, first: Floats, second: Floats) -> Score | None:
-    """Return a score of the lowest bits that tells the pilot's data sets apart far better than the likelihood ratio.
+def rival_score(exact: tuple[Floats, Floats], first: Floats, second: Floats) -> Score | None:
+    """Return a score of the lowest bits that tells the pilot's data sets apart far better than the `exact` scores.
 
     A likelihood ratio is that of real numbers; what floats add to them shows in their last bits, if anywhere.
     """
@@ -77,7 +77,7 @@ def rival_score(exact: Score, first: Floats, second: Floats) -> Score | None:
     found = low_bits(_rows(first[:half]), _rows(second[:half]))
     held = [(s, power(s(first[half:]), s(second[half:]))) for s in found]
     best, strength = max(held, key=lambda pair: pair[1], default=(None, 0.0))
-    return best if strength > 0.2 + 1.2 * power(exact(first[half:]), exact(second[half:])) else None
+    return best if strength > 0.2 + 1.2 * power(exact[0][half:], exact[1][half:]) else None
 
 
 def not_finite(outputs: Any) -> Floats:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sottovoce.audit.claims import claim_of
+from sottovoce.audit.events import Claimed
 from sottovoce.audit.neighbours import check_pair
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
@@ -46,6 +48,11 @@ class Subject:
     claim: Profile
     log_ratio: Callable[[Any], Any] | None = field(default=None, repr=False)
     block: int = 1 << 16
+
+    @cached_property
+    def claimed(self) -> Claimed:
+        """The claim as plans ask for it."""
+        return Claimed(self.claim)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -136,24 +137,31 @@ class _Exact:
     """Exact samplers in whole-number arithmetic (Canonne, Kamath and Steinke 2020, Algorithms 1-3)."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._bytes = rng.bytes
+        # The words of `rng.bytes`, taken one by one: a call of it takes longer than all else that a draw needs.
+        raw = rng.bit_generator.ctypes
+        self._word: Callable[[], int] = functools.partial(raw.next_uint32, raw.state)
 
     def _below(self, top: int) -> int:
         """Return a uniform whole number in [0, top)."""
-        size = (top.bit_length() + 7) // 8
-        limit = ((1 << 8 * size) // top) * top
+        bits = (top.bit_length() + 7) & ~7
+        whole = 1 << bits
+        limit = whole - whole % top
         while True:
-            draw = int.from_bytes(self._bytes(size), "little")
+            draw = self._word()
+            for shift in range(32, bits, 32):
+                draw |= self._word() << shift
+            draw &= whole - 1
             if draw < limit:
                 return draw % top
 
     def _exp(self, above: int, below: int) -> bool:
-        """Return true with probability e^-γ, γ = above/below >= 0 in lowest terms."""
+        """Return true with probability e^-γ, γ = above/below >= 0."""
         while above > below:
             if not self._exp(1, 1):
                 return False
             above -= below
-        k = 1
+        shared = math.gcd(above, below)
+        above, below, k = above // shared, below // shared, 1
         while self._below(below * k) < above:
             k += 1
         return k % 2 == 1
@@ -163,8 +171,7 @@ class _Exact:
         top, bottom = scale.numerator, scale.denominator
         while True:
             low = self._below(top)
-            common = math.gcd(low, top)
-            if not self._exp(low // common, top // common):
+            if not self._exp(low, top):
                 continue
             high = 0
             while self._exp(1, 1):
@@ -175,13 +182,10 @@ class _Exact:
 
     def gaussian(self, scale: Fraction) -> int:
         """Return k with probability proportional to e^(-k²/(2 scale²))."""
-        # With s = scale and t = ⌊s⌋ + 1 the exponent is (|k| - s²/t)²/(2s²) = (|k|·t - s²)²/(2s²t²).
-        step = int(scale) + 1
-        square, units = scale.numerator**2, scale.denominator**2
-        below = 2 * square * step**2 * units
+        step, p, q = Fraction(int(scale) + 1), scale.numerator, scale.denominator
+        unit = step.numerator * q * q
         while True:
-            draw = self.laplace(Fraction(step))
-            above = (abs(draw) * step * units - square) ** 2
-            common = math.gcd(above, below)
-            if self._exp(above // common, below // common):
+            draw = self.laplace(step)
+            # (|k| - scale²/step)²/(2 scale²)
+            if self._exp((abs(draw) * unit - p * p) ** 2, 2 * (p * q * step.numerator) ** 2):
                 return draw

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sottovoce.privacy.errors import InvalidValue
 
 __all__ = [
     "Floats",
+    "above_diagonal",
     "any_floats",
     "as_floats",
     "ceil_float",
@@ -43,7 +45,6 @@ Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
-_STIRLING = (-3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # Bernoulli's numbers 16 to 2
 
 
 def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float = np.inf) -> Floats:
@@ -230,6 +231,18 @@ def log1pmx(x: Floats) -> Floats:
     return np.where(small, series * y * y, plain)
 
 
+@cache
+def above_diagonal(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the entries above the diagonal: NumPy's `triu_indices`, made once for each size.
+
+    >>> above_diagonal(3)
+    (array([0, 0, 1]), array([1, 2, 2]))
+    """
+    rows, columns = np.triu_indices(size, 1)
+    rows.flags.writeable = columns.flags.writeable = False
+    return rows, columns
+
+
 def log_gamma_gap(x: ArrayLike, step: ArrayLike, order: ArrayLike) -> Floats:
     r"""Return the building block of every Rényi divergence between Beta or Gamma distributions.
 
@@ -279,18 +292,24 @@ def _gap_by_trigamma(x: Floats, h: Floats, lam: Floats) -> Floats:
 
 
 def _trigamma(x: Floats) -> Floats:
-    """Return ψ'(x) for x > 0 by Stirling's series, to which ten steps of the recurrence lead; SciPy's takes tenfold."""
-    low, head = x < 10, np.zeros_like(x)
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        if low.any():
-            near = x[low]
-            head[low] = sum(1 / (near + k) ** 2 for k in range(10))
-        y = 1 / np.where(low, x + 10, x)
-        square = y * y
-        series = np.full_like(y, _STIRLING[0])
-        for term in _STIRLING[1:]:
-            series = series * square + term
-        return np.asarray(head + (y + square / 2 + y * square * series))
+    """Return ψ′(x) by Stirling's series, below 12 twelve steps up: to 2 units in the last place, faster than SciPy's.
+
+    >>> bool(abs(_trigamma(np.array([1.0]))[0] - np.pi**2 / 6) < 1e-15)
+    True
+    """
+    near = x < 12
+    one = 1 / np.where(near, x + 12, x)
+    square, series = one * one, np.zeros_like(one)
+    for bernoulli in (-3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
+        series = (series + bernoulli) * square
+    found = one + square / 2 + one * series
+    if near.any():
+        low, total = x[near], found[near]
+        with np.errstate(divide="ignore"):
+            for k in range(11, -1, -1):  # the smallest first
+                total = total + 1 / ((low + k) * (low + k))
+        found[near] = total
+    return np.asarray(found)
 
 
 def _gap_by_difference(x: Floats, h: Floats, lam: Floats, left: Floats) -> Floats:

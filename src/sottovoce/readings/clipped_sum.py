@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -62,15 +63,16 @@ class ClippedSum(Reading):
         column = as_numbers(records)
         check_public(public, bool(np.isnan(column).any()))
         self.check_sums(column.size)
-        grid, first, last = self.grid_steps()
+        grid, first, last = self.grid_steps
         column = np.where(np.isnan(column), default, column)
         total = exact_sum(grid.steps(np.floor(column) if self.integer else column, first, last))
         # Rounded once, from the exact sum: so are the two numbers that a table gives.
         above = float(total / grid.unit - column.size * Fraction(low))
         return Statistics(column.size, np.array([grid.value(total)]), above, (total / grid.unit,))
 
+    @cached_property
     def grid_steps(self) -> tuple[Grid, int, int]:
-        """Return the grid that the bounds choose, and its first and last step within them."""
+        """The grid that the bounds choose, and its first and last step within them."""
         low, high = self.low, self.high
         if not (math.isfinite(low) and math.isfinite(high)):
             raise InvalidValue(f"bounds must be finite, the lower one first. Got {low} and {high}")
@@ -82,7 +84,7 @@ class ClippedSum(Reading):
 
     def check_sums(self, n: int) -> None:
         """Raise unless a double holds the sum, of whole records exactly."""
-        self.grid_steps()
+        self.grid_steps  # noqa: B018 - refuse bounds that no grid serves
         largest, most = max(abs(self.low), abs(self.high)), 2.0**53 if self.integer else sys.float_info.max
         if Fraction(n) * Fraction(largest) > Fraction(most):
             raise InvalidValue(
@@ -133,7 +135,7 @@ class ClippedSum(Reading):
         if n is None:
             raise InvalidValue("the steps of a clipped sum are as fine as n allows; it must be known")
         if self.integer:
-            _, first, last = self.grid_steps()
+            _, first, last = self.grid_steps
             width = last - first
             return Movement(1.0, 1, width, float(width) ** 2)
         span = check_span(self.low, self.high)
@@ -146,14 +148,14 @@ class ClippedSum(Reading):
         """Return the sum in steps above n·low, which keeps its digits far from zero; of whole records, the first."""
         checked = self.check(statistics)
         if self.integer:
-            return np.rint(checked.total).astype(np.int64) - checked.n * self.grid_steps()[1]
+            return np.rint(checked.total).astype(np.int64) - checked.n * self.grid_steps[1]
         near = checked.total[0] - checked.n * self.low if checked.above is None else checked.above
         return np.rint(np.atleast_1d(near) / self.movement(checked.n).grid).astype(np.int64)
 
     def from_steps(self, n: int, steps: Integers) -> Floats:
         """Return n·low and the steps together."""
         if self.integer:
-            return np.asarray(steps + float(n * self.grid_steps()[1]))
+            return np.asarray(steps + float(n * self.grid_steps[1]))
         return np.asarray(steps * self.movement(n).grid + n * self.low)
 
     def statistics(self, n: int, total: Floats) -> Statistics:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sottovoce.facts.columns import Category, Column, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, real
+from sottovoce.privacy.numbers import Floats, above_diagonal, real
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import MOST_RECORDS, Block, Looks, Movement, Reading, Statistics
 from sottovoce.readings.columns import as_codes, as_numbers
@@ -203,7 +203,7 @@ class Look(Reading):
                 continue
             matrix = np.diag(pieces[part])
             if D > 1:
-                rows, columns = np.triu_indices(D, 1)
+                rows, columns = above_diagonal(D)
                 matrix[rows, columns] = matrix[columns, rows] = pieces[f"{part} off"]
             found[part] = matrix
         return found
@@ -217,7 +217,7 @@ class Look(Reading):
                 continue
             pieces.append(np.diag(parts[part]))
             if self.dimension > 1:
-                pieces.append(parts[part][np.triu_indices(self.dimension, 1)])
+                pieces.append(parts[part][above_diagonal(self.dimension)])
         return np.concatenate(pieces).astype(np.float64)
 
     # The records.

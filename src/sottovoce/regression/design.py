@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -96,12 +97,12 @@ class Design:
         if self.names and len(self.names) != reading.inputs + 1:
             raise InvalidValue(f"names are those of {reading.inputs} feature(s) and the label. Got {len(self.names)}")
 
-    @property
+    @cached_property
     def reading(self) -> ClippedRows:
         """What chains and SGD see of the records: rows and labels, clipped."""
         return ClippedRows(**self._map())
 
-    @property
+    @cached_property
     def moments(self) -> Moments:
         """The sums that noisy moments see instead."""
         return Moments(**self._map())

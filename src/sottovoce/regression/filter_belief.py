@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.regression.residuals import Family, Line
 
 __all__ = ["Belief", "denoised", "effective", "symmetric"]
@@ -19,7 +19,7 @@ def symmetric(diagonal: Floats, above: Floats) -> Floats:
     [[1.0, 5.0], [5.0, 2.0]]
     """
     found = np.zeros((diagonal.size, diagonal.size))
-    found[np.triu_indices(diagonal.size, 1)] = above / math.sqrt(2)
+    found[above_diagonal(diagonal.size)] = above / math.sqrt(2)
     return found + found.T + np.diag(diagonal)
 
 
@@ -115,13 +115,14 @@ class Belief:
         self.prior = np.einsum("ij,ij->j", self.directions, self._prior @ self.directions)
         score, spread = self._score(answer[:size], mu)
         score = self.directions.T @ score
-        length = family.width * float(np.sum(1 / self.prior))
+        squares = np.einsum("ij,ij->i", score, score)
+        length, found = family.width * float(np.sum(1 / self.prior)), self.spread * self.info
         for _ in range(30):
-            C = spread**2 + (family.curvature * noise) ** 2 * length / 2
-            own = self.spread * self.info + C
-            self.precision = self.info**2 / own + self.prior
-            self.t = (self.info / own / self.precision)[:, None] * score
-            length = (length + float(np.sum(self.t**2))) / 2
+            own = found + (spread**2 + (family.curvature * noise) ** 2 * length / 2)
+            gain = self.info / (self.info**2 + own * self.prior)
+            length = (length + float(gain * gain @ squares)) / 2
+        self.precision = self.info**2 / own + self.prior
+        self.t = gain[:, None] * score
 
     def _score(self, answer: Floats, mu: float) -> tuple[Floats, float]:
         """Return the score of a look and its noise, and note what the look says of the residuals' spread."""

@@ -21,7 +21,7 @@ from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import Moments, Statistics
@@ -274,7 +274,7 @@ class NoisyMoments(RegressionMechanism):
     def _noised(self, gram: Floats, response: Floats, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats]:
         """Return so many noisy X'X and X'ỹ, every entry exactly rounded."""
         noise, up, places = self.noise, 1 + 2.0**-50, np.arange(self.design.dimension)
-        i, j = np.triu_indices(places.size, 1)
+        i, j = above_diagonal(places.size)
         grams = np.empty((draws, *gram.shape))
         grams[:, places, places] = exact_normals(np.tile(np.diag(gram), (draws, 1)), noise, rng)
         grams[:, i, j] = grams[:, j, i] = exact_normals(np.tile(gram[i, j], (draws, 1)), noise / math.sqrt(2) * up, rng)
@@ -290,10 +290,10 @@ class NoisyMoments(RegressionMechanism):
         values, vectors = np.linalg.eigh(moments.gram)
         H = np.maximum(self.fit.curvature * values, 0.0)
         score = vectors.T @ moments.moment
-        size = self.design.dimension / self.prior_precision
+        size, square = self.design.dimension / self.prior_precision, H * H
         for _ in range(60):
-            C = moments.noise**2 * (1 / moments.balance**2 + self.fit.curvature**2 * size / 2)
-            precision = H * H / (H + C) + self.prior_precision
-            mean = H / (H + C) * score / precision
+            own = H + moments.noise**2 * (1 / moments.balance**2 + self.fit.curvature**2 * size / 2)
+            mean = H * score / (square + own * self.prior_precision)
             size = (size + float(mean @ mean)) / 2
+        precision = square / own + self.prior_precision
         return GaussianPosterior(vectors @ mean, (vectors / precision) @ vectors.T, self.no_intervals)

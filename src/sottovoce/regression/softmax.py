@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -50,6 +51,7 @@ class Softmax(Loss):
         return Constants(math.sqrt(2), 0.5, 2 * reach + math.log(self.classes))
 
 
+@cache
 def contrasts(classes: int) -> Floats:
     """Return a K × (K − 1) matrix whose columns are orthonormal and sum to 0; of two classes it is (−1, 1)/√2.
 
@@ -62,6 +64,7 @@ def contrasts(classes: int) -> Floats:
         found[: j + 1, j] = -1.0
         found[j + 1, j] = j + 1.0
         found[:, j] /= math.sqrt((j + 1.0) * (j + 2.0))
+    found.flags.writeable = False
     return found
 
 

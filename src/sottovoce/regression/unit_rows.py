@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.readings import Rows
 from sottovoce.regression.residuals import Family
 from sottovoce.regression.sums import Sum
@@ -145,7 +145,7 @@ class UnitRows:
 def _parts(rows: Floats) -> tuple[Floats, Floats]:
     """Return Σuu′ as its diagonal and what is above it."""
     gram = rows.T @ rows
-    return np.diag(gram), gram[np.triu_indices(len(gram), 1)]
+    return np.diag(gram), gram[above_diagonal(len(gram))]
 
 
 def mean_row(width: int, steps: float, mu: float) -> Sum:

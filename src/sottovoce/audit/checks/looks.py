@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.facts.encodings import Encoding
+from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.formula import Formula
@@ -41,19 +44,20 @@ def _looks(family: str) -> Iterator[Look]:
     if family == "multinomial":  # both predictors alike, and opposed
         centres = [(centre * 2, bits) for centre, bits in centres] + [((8.0, 0.0, -8.0, 0.0), 12)]
     for centre, bits in centres:
-        for parts in _PARTS:
-            shape = ((1.0, 0.0), (0.0, 1.0))
-            yield Look(_SQUARE, _RESPONSES[family][0], family, centre, shape, 0.6, bits, parts)
+        shape = ((1.0, 0.0), (0.0, 1.0))
+        yield Look(_SQUARE, _RESPONSES[family][0], family, centre, shape, 0.6, bits, _PARTS[-1])
 
 
-def _farthest(look: Look, scales: dict[str, float], records: list[tuple[Any, ...]]) -> float:
-    """Return how far two records lie apart, each part in units of its noise, a matrix by all its entries."""
-    each = []
-    for record in records:
-        parts = look.split(look.read([[cell] for cell in record]).total)
-        each.append(np.concatenate([parts[part].ravel() / scales[part] for part in look.parts]))
-    whole = np.unique(np.array(each), axis=0)
-    return float(np.linalg.norm(whole[:, None] - whole[None], axis=2).max())
+def _read(look: Look, records: list[tuple[Any, ...]]) -> dict[str, Floats]:
+    """Return each part of a look at each record alone, a matrix with all its entries."""
+    each = [look.split(look.read([[cell] for cell in record]).total) for record in records]
+    return {part: np.array([one[part].ravel() for one in each]) for part in look.parts}
+
+
+def _alone(look: Look, records: list[tuple[Any, ...]], each: dict[str, Floats]) -> bool:
+    """Say whether a look of some parts reads of all records what a look of every part read of them one by one."""
+    found = look.split(look.read(list(zip(*records, strict=True))).total)
+    return all(np.array_equal(found[part].ravel(), each[part].sum(axis=0)) for part in look.parts)
 
 
 @check("no record moves a look farther than its noise is made for")
@@ -62,14 +66,19 @@ def movements() -> tuple[bool, str]:
     problems, pairs = [], 0
     for family, (_, labels) in _RESPONSES.items():
         records, nearest = _records(labels), dict.fromkeys(_PARTS, 0.0)
-        for look in _looks(family):
-            one = 2.0**look.bits
-            scales = {part: one if part == "score" else 2 * one**2 for part in look.parts}
-            share = _farthest(look, scales, records) / look.joint(scales)
-            nearest[look.parts] = max(nearest[look.parts], share)
-            pairs += len(records) ** 2
-            if share > 1:
-                problems.append(f"{family}: a record moves {' and '.join(look.parts)} by {share:.3g} of the claim")
+        for whole in _looks(family):
+            one, each = 2.0**whole.bits, _read(whole, records)
+            for parts in _PARTS:
+                look, name = replace(whole, parts=parts), " and ".join(parts)
+                scales = {part: one if part == "score" else 2 * one**2 for part in parts}
+                moved = np.concatenate([each[part] / scales[part] for part in parts], axis=1)
+                share = float(pdist(moved).max()) / look.joint(scales)
+                nearest[parts] = max(nearest[parts], share)
+                pairs += len(records) ** 2
+                if share > 1:
+                    problems.append(f"{family}: a record moves {name} by {share:.3g} of the claim")
+                if not _alone(look, records, each):
+                    problems.append(f"{family}: {name} asked alone is another sum")
         if family == "multinomial":  # its information reaches its longest at no centre of these
             del nearest["information",]
         if family in ("logistic", "multinomial") and min(nearest.values()) < _LOOSEST:
