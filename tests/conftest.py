@@ -3,7 +3,6 @@
 import gc
 import hashlib
 import os
-import re
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -50,18 +49,6 @@ hypothesis.settings.load_profile("fixed")
 _REAL = ("tests/audit/", "tests/mechanisms/", "tests/privacy/", "src/sottovoce/audit/")
 
 
-# Rooms whose tests share fits and compiled programs, file by file: a file goes to one worker, which makes them once.
-_TOGETHER = ("tests/amplification/", "tests/latent/", "tests/models/", "tests/papers/", "tests/regression/")
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file together where they share what is dear to make."""
-    for item in items:
-        if item.nodeid.startswith(_TOGETHER) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
-
-
 class _Keys:
     """The keys of one test, in order: the same cipher as in a release, and the same noise in every run of the suite."""
 
@@ -74,7 +61,6 @@ class _Keys:
 
     def next(self) -> int:
         name = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
-        name = re.sub(r"@test_\w+\.py$", "", name)  # where the file went, which is nothing to the noise
         self.name, self.used = name, self.used + 1 if name == self.name else 0
         return int.from_bytes(hashlib.sha256(f"{name} {self.used}".encode()).digest(), "little")
 

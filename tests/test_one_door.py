@@ -113,7 +113,7 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 DIE = """
 import json, os, signal, sys
-import ibis.backends.duckdb, ibis.backends.postgres, opendp.measurements, pandas, pyarrow.dataset
+import ibis.backends.duckdb, ibis.backends.postgres, opendp.measurements, pandas, pyarrow.dataset  # once for all
 import sottovoce.amplification.sgd, sottovoce.latent, sottovoce.regression, sottovoce.tables
 from sottovoce.curator import Curator
 from sottovoce.ledger import Ledger

@@ -8,7 +8,7 @@ def test_per_record_privacy(quick_run):
     assert all(path.exists() for path in files)
     assert all(finding.holds for finding in outcome.findings)
     assert "full solve" in outcome.notes
-    (table,) = (path for path in files if path.suffix == ".csv")
+    (table,) = (path for path in files if path.name == "per-record-privacy.csv")
     with table.open() as file:
         rows = list(csv.DictReader(file))
     mus = [float(row["mu"]) for row in rows]

@@ -77,6 +77,7 @@ def spark_session() -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.files.maxPartitionBytes": "50000",  # several tasks, though the file is small
         "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half the time of a short life
     }
     builder = SparkSession.builder.master("local[2]").appName("sottovoce-tests")
     for name, value in settings.items():

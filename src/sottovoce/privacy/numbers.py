@@ -45,7 +45,6 @@ Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
-_STIRLING = (-3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # Bernoulli's numbers 16 to 2
 
 
 def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float = np.inf) -> Floats:

@@ -31,7 +31,7 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
         top = np.where(np.isfinite(top), top, 0.0)
         large = top[..., 0] + np.log(np.sum(np.exp(exponents - top), axis=-1))
         value = np.where(little < 1, np.log1p(little), large) / gap[..., 0]
-    return np.where(order == 1, np.sum(each, axis=-1), value)
+    return np.asarray(np.where(order == 1, np.sum(each, axis=-1), value))
 
 
 def gaussian_margin(share: float) -> float:

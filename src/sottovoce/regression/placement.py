@@ -124,8 +124,9 @@ def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) 
     for chunk, cut in zip(held, cuts, strict=True):
         chunk[:] = clipped(cut)
     if not placement.devices:
-        # A few rows travel with each call in less time than it takes to put them anywhere.
-        return Placed(*((held, labels) if held.nbytes <= _FEW else jax.device_put((held, labels))), placement)
+        if held.nbytes <= _FEW:  # they travel with each call in less time than it takes to put them anywhere
+            return Placed(held, labels, placement)
+        return Placed(jax.device_put(held), jax.device_put(labels), placement)
     mesh = Mesh(np.array(placement.devices), ("rows",))
     shard = NamedSharding(mesh, PartitionSpec(None, "rows"))  # type: ignore[no-untyped-call]
     return Placed(jax.device_put(held, shard), jax.device_put(labels, shard), placement)
