@@ -108,6 +108,7 @@ def test_plan_ends_with_the_code_of_a_promise_out_of_reach() -> None:
 
 def test_plan_loads_nothing_that_it_does_not_use() -> None:
     heavy = ("jax", "scipy.stats", "scipy.optimize", "scipy.fft", "randomgen", "ibis", "numpy.f2py.crackfortran")
+    heavy += ("sottovoce.readings.look", "sottovoce.systems.normal_mean", "sottovoce.mechanisms.choice_chain")
     code = (
         "import sys; from sottovoce.cli import main; sys.argv[1:] = 'plan --system beta-bernoulli:alpha=1,beta=1 "
         "--n 9 --target approx:1,1e-6'.split()\ntry: main()\nexcept SystemExit as end: assert end.code == 0\n"

@@ -77,6 +77,16 @@ def test_tempered_temperature_is_twice_delta_over_epsilon():
     assert TemperedPosterior.calibrate(BetaBernoulli(1, 1), 50, PureDP(50.0)).temperature == 1
 
 
+@pytest.mark.parametrize("system", [BetaBernoulli(1, 1), DirichletCategorical([1, 1, 1])], ids=lambda s: s.word)
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 0.5), (50.0, 1e-6), (0.1, 1e-200), (5.0, 0.9), (1e-6, 1e-3)])
+def test_gaussian_noise_is_the_least_wherever_a_rough_bound_says_to_look(system, epsilon, delta):
+    target = ApproxDP(epsilon, delta)
+    found = NoisyStatistics.calibrate(system, 10, target, "gaussian")
+    assert found.profile.satisfies(target)
+    if found.scale > 0.0101:  # the search begins there
+        assert not NoisyStatistics(system, 10, "gaussian", found.scale * (1 - 1e-6)).profile.satisfies(target)
+
+
 def test_pure_noise_has_the_textbook_scale():
     assert NoisyStatistics.calibrate(BetaBernoulli(1, 1), 9, PureDP(0.5)).scale == pytest.approx(2.0, rel=1e-9)
     assert NoisyStatistics.calibrate(GammaPoisson(1, 1, 7), 9, PureDP(0.5)).scale == pytest.approx(14.0, rel=1e-9)

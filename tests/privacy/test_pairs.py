@@ -107,6 +107,16 @@ def test_random_beta_pairs_are_never_below_the_truth() -> None:
         assert value < 1e-30 or never_below(value, beta_delta(a, b, w, e)), (a, b, w, e)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "step"), [(6.0, 12.0, 1.0), (0.3, 5.0, 0.7), (2000.0, 1e-6, 1.0), (40.0, 3.0, 1e-3), (1e9, 7.0, 50.0)]
+)
+def test_what_is_left_out_of_the_search_cannot_win(a: float, b: float, step: float) -> None:
+    """Every number of others by itself, with nothing to leave out, and the supremum that looks at the ends first."""
+    epsilon, others = np.array([0.0, 0.01, 0.3, 3.0, 30.0]), 150
+    each = [BetaPairs(a + step * s, b + step * (others - s), step).log_delta(epsilon) for s in range(others + 1)]
+    np.testing.assert_allclose(BetaPairs(a, b, step, others).log_delta(epsilon), np.max(each, axis=0), rtol=1e-10)
+
+
 @pytest.mark.parametrize("shape", [1e-3, 1e-4])
 def test_a_calibrated_rate_keeps_its_promise_under_a_small_prior(shape: float) -> None:
     system, target = GammaPoisson(shape, 0.001, high=1), ApproxDP(1.0, 1e-6)

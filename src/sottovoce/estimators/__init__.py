@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from sottovoce.privacy.lazily import lazily
 
 _PLACES = {
     "EveryFitSpends": "manners",
@@ -23,8 +22,4 @@ _PLACES = {
 
 __all__ = list(_PLACES)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(importlib.import_module(f"sottovoce.estimators.{_PLACES[name]}"), name)
-    raise AttributeError(f"module 'sottovoce.estimators' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _PLACES)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 __all__ = ["lazily"]
 
 
-def lazily(room: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a room, given which names live in which of its modules.
+def lazily(room: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a room, given in which of its modules each name lives.
 
-    >>> find = lazily("sottovoce.privacy", {"gaussian": ("GaussianProfile",)})
+    >>> find = lazily("sottovoce.privacy", {"GaussianProfile": "gaussian"})
     >>> find("GaussianProfile").__module__
     'sottovoce.privacy.gaussian'
     """
-    place = {name: module for module, names in homes.items() for name in names}
 
     def find(name: str) -> Any:
-        if name not in place:
+        if name not in homes:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{room}.{place[name]}"), name)
+        found = getattr(import_module(f"{room}.{homes[name]}"), name)
         setattr(sys.modules[room], name, found)
         return found
 

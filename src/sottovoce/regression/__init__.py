@@ -6,8 +6,9 @@ inside the sampler only.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sottovoce.privacy.lazily import lazily
 
 if TYPE_CHECKING:
     from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -130,8 +131,4 @@ __all__ = [
     "posterior_predictive",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"sottovoce.regression.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'sottovoce.regression' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _LAZY)
