@@ -41,9 +41,9 @@ class Rule:
 
     reach: float = 6.0
     keep: float = 0.3
-    room: float = 0.7
+    room: float = 0.55
     prior: float = 1.0
-    stretch: float = 0.36
+    stretch: float = 0.3
     full: float = 15.0
 
     def shares(self, n: int, dimension: int, mu: float, family: Family) -> dict[str, Any]:
