@@ -115,6 +115,7 @@ def believe(
         seems, turn = (theta - centre, whole) if imagined is None or step == 0 else imagined.way(theta)
         G = H @ turn
         score = glance.score + _times(G, theta) - _times(H, seems)
+        V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
         leads = G @ along
         P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
