@@ -119,7 +119,7 @@ def believe(
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
         leads = G @ along
         P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
-        left: Floats = np.asarray(np.linalg.inv((P + P.transpose(0, 2, 1)) / 2), dtype=np.float64)
+        left = _inverse((P + P.transpose(0, 2, 1)) / 2)
         pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
         means = _times(along, _times(left, pull))
         evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
@@ -164,6 +164,15 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
         roots[:, at, block] = -off * sds[:, block]
         roots[:, at, at] = own
     return roots
+
+
+def _inverse(precisions: Floats) -> Floats:
+    """Return the inverses of matrices that are no less than the identity, also where rounding hides it."""
+    try:
+        return np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(precisions)
+        return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
 
 
 def _times(matrices: Floats, rows: Floats) -> Floats:
