@@ -136,6 +136,7 @@ def believe(
         if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
         theta = theta + move
+    evidence = np.nan_to_num(evidence, nan=-1e300, posinf=1e300, neginf=-1e300)
     weights = np.exp(evidence - evidence.max())
     return Belief(weights / weights.sum(), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
 
@@ -169,10 +170,13 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
 def _inverse(precisions: Floats) -> Floats:
     """Return the inverses of matrices that are no less than the identity, also where rounding hides it."""
     try:
-        return np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+        found = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(precisions)
-        return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
+        found = np.zeros_like(precisions)
+    if np.diagonal(found, axis1=1, axis2=2).min() > 0:
+        return found
+    values, vectors = np.linalg.eigh(precisions)
+    return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
 
 
 def _times(matrices: Floats, rows: Floats) -> Floats:
