@@ -133,6 +133,14 @@ def test_whatever_is_shown_there_is_an_answer_of_finite_numbers(size: float) -> 
         assert np.all(found.sd > 0)
 
 
+def test_sums_that_are_all_alike_and_huge_beside_their_noise_end_in_an_answer() -> None:
+    for text in ("k ~ x + (1 | g)", "y ~ x + g"):
+        mechanism = AdaptiveLooks(Formula(text, FACTS), None, 50.0)
+        for size in (1e12, -1e12, 1e14):
+            found = mechanism.conclude(mechanism.walk(lambda look, scales, size=size: np.full(look.size, size)))
+            assert np.all(np.isfinite(found.interval()))
+
+
 def test_a_look_is_attacked_to_within_a_tenth_of_its_claim() -> None:
     """One group, so that rows are as long as any and lie along the centre; the first look, at zero."""
     facts = Facts(y=Flag(), g=Category(["a", "b"]))

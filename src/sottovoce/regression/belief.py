@@ -115,10 +115,11 @@ def believe(
         seems, turn = (theta - centre, whole) if imagined is None or step == 0 else imagined.way(theta)
         G = H @ turn
         score = glance.score + _times(G, theta) - _times(H, seems)
+        V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
         leads = G @ along
         P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
-        left: Floats = np.asarray(np.linalg.inv((P + P.transpose(0, 2, 1)) / 2), dtype=np.float64)
+        left = _inverse((P + P.transpose(0, 2, 1)) / 2)
         pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
         means = _times(along, _times(left, pull))
         evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
@@ -135,6 +136,7 @@ def believe(
         if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
         theta = theta + move
+    evidence = np.nan_to_num(evidence, nan=-1e300, posinf=1e300, neginf=-1e300)
     weights = np.exp(evidence - evidence.max())
     return Belief(weights / weights.sum(), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
 
@@ -163,6 +165,18 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
         roots[:, at, block] = -off * sds[:, block]
         roots[:, at, at] = own
     return roots
+
+
+def _inverse(precisions: Floats) -> Floats:
+    """Return the inverses of matrices that are no less than the identity, also where rounding hides it."""
+    try:
+        found = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        found = np.zeros_like(precisions)
+    if np.diagonal(found, axis1=1, axis2=2).min() > 0:
+        return found
+    values, vectors = np.linalg.eigh(precisions)
+    return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
 
 
 def _times(matrices: Floats, rows: Floats) -> Floats:

@@ -23,7 +23,7 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.glances import Glance
 
-__all__ = ["NARROWEST", "Guesses"]
+__all__ = ["NARROWEST", "Guesses", "whole_weight"]
 
 _MANY = 48
 _CERTAIN = 6.0
@@ -80,7 +80,7 @@ class Guesses:
         middle = None
         if glance.constant is not None:
             middle = mean @ back[glance.constant]
-            middle = middle / np.maximum(middle @ back[glance.constant], 1e-300)[:, None]
+            middle = middle / whole_weight(mean, back[glance.constant])[:, None]
         spread = _spreads(mean, back, glance)
         if not several:  # what is not sure to be narrow is not taken for it
             spread = np.asarray(np.sqrt(np.minimum(np.square(spread) + _blur(average, back, glance), 1.0)))
@@ -227,9 +227,15 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
         squares = np.diagonal(moment, axis1=1, axis2=2)
         squares = squares / np.maximum(_most(glance, squares.max(axis=1, keepdims=True)), 1e-300)
         return np.asarray(np.sqrt(np.clip(squares, 0.0, 1.0)))
-    count = np.maximum(moment[:, constant, constant], 1e-300)[:, None]
+    count = whole_weight(mean, back[constant])[:, None]
     middle = moment[:, constant] / count
     return np.sqrt(np.clip(np.diagonal(moment, axis1=1, axis2=2) / count - middle**2, 0.0, 1.0))
+
+
+def whole_weight(mean: Floats, one: Floats) -> Floats:
+    """Return what all records weigh together, by guess: more than nothing beside what they weigh in any direction."""
+    least = 1e-12 * np.trace(mean, axis1=1, axis2=2) * float(one @ one)
+    return np.maximum(np.einsum("i,mij,j->m", one, mean, one), np.maximum(least, 1e-300))
 
 
 def _most(glance: Glance, seen: Any) -> Any:

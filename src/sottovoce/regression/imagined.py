@@ -10,6 +10,7 @@ import numpy as np
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.families import Family
 from sottovoce.regression.glances import Glance
+from sottovoce.regression.guesses import whole_weight
 
 __all__ = ["Imagined"]
 
@@ -51,7 +52,7 @@ class Imagined:
         else:
             one = np.linalg.inv(look.matrix)[constant]
             middle = mean @ one
-            whole = np.maximum(middle @ one, 1e-300)[:, None]
+            whole = whole_weight(mean, one)[:, None]
             middle = middle / whole
             spread = mean / whole[:, :, None] - middle[:, :, None] * middle[:, None, :]
         noise = np.random.default_rng(7).standard_normal((_ROWS, d))
