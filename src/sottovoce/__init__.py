@@ -16,10 +16,10 @@ if TYPE_CHECKING:
         LinearRegression,
         LinearSVC,
         LogisticRegression,
-        PoissonRegression,
         ProbitRegression,
     )
     from sottovoce.estimators.naive_bayes import NaiveBayes
+    from sottovoce.estimators.poisson import PoissonRegression
     from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
     from sottovoce.facts import Category, Cells, Count, Day, Facts, Flag, Number, Person
     from sottovoce.latent import BayesianNetwork, HiddenMarkovModel

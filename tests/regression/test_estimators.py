@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
 )
 
-from sottovoce.estimators.linear import (
+from sottovoce.estimators import (
     EveryFitSpends,
     LinearRegression,
     LinearSVC,

@@ -10,7 +10,7 @@ _PLACES = {
     "LinearSVC": "linear",
     "LogisticRegression": "linear",
     "NaiveBayes": "naive_bayes",
-    "PoissonRegression": "linear",
+    "PoissonRegression": "poisson",
     "PrivateSearchCV": "search",
     "ProbitRegression": "linear",
     "PublicEncoder": "public_steps",

@@ -32,9 +32,9 @@ from sottovoce.regression.losses import Loss
 from sottovoce.regression.placement import placed
 from sottovoce.regression.softmax import SoftmaxPosterior
 
-__all__ = ["EveryFitSpends", "PrivateGLM"]
+__all__ = ["POSTERIOR_DRAWS", "EveryFitSpends", "PrivateGLM"]
 
-_POSTERIOR_DRAWS = 256
+POSTERIOR_DRAWS = 256
 """How many free draws of a released whole posterior go into `samples_`."""
 
 
@@ -180,13 +180,17 @@ class PrivateGLM(PrivateEstimator):
             raise InvalidValue(f"a column is read once. Got {', '.join(names)}")
         if facts is None:
             return self._mechanism(self._design(len(features), names), n, given)
-        columns = [facts[name] for name in features]
-        model = self._with_label(label, facts[label])
+        model, design = self._with_facts(facts, names)
+        return model._mechanism(design, n, given)
+
+    def _with_facts(self, facts: Facts, names: Sequence[str]) -> tuple[Self, Design]:
+        """Return an estimator that knows what the facts say of these columns, the label last, and its design."""
+        columns, fact = [facts[name] for name in names[:-1]], facts[names[-1]]
+        model = self._with_label(names[-1], fact)
         if model.data_norm is None:
             room = 1 - model.intercept_scaling**2 if model.fit_intercept else 1.0
             model = model._copy(data_norm=math.sqrt(len(columns) / room))
-        design = model._design(sum(map(width_of, columns)), names, columns, facts[label])
-        return model._mechanism(design, n, given)
+        return model, model._design(sum(map(width_of, columns)), names, columns, fact)
 
     def _copy(self, **changed: Any) -> Self:
         """Return the estimator with other parameters."""
@@ -201,8 +205,13 @@ class PrivateGLM(PrivateEstimator):
         mechanism = self._mechanism(self._design(X.shape[1], self._names()), len(X), promise)
         rng = random_source(self.random_state)
         with _progress(self.verbose):
-            release = mechanism.release((X, y), rng, accept_unproven=self.accept_unproven)
+            release = mechanism.release(self._given(mechanism, X, y), rng, accept_unproven=self.accept_unproven)
         return self._kept(release, mechanism, rng)
+
+    def _given(self, mechanism: Mechanism, X: Floats, y: Any) -> Any:
+        """Return records as the mechanism takes them."""
+        del mechanism
+        return X, y
 
     def _check_public(self) -> None:
         """Raise unless all that must be public has been given; called before any record is read."""
@@ -245,30 +254,37 @@ class PrivateGLM(PrivateEstimator):
     def keep(self, release: Release) -> Self:
         """Take a release of this estimator's mechanism and be fitted by it."""
         made = Mechanism.from_dict(release.mechanism)
-        design = made.system
-        if not isinstance(design, Design):
-            raise InvalidValue(f"this release is of a {made.word}, not of a regression")
+        design = self._design_of(made)
         self.n_features_in_ = design.reading.inputs
         if design.names:
             self.feature_names_in_ = np.array(design.names[:-1], dtype=object)
         return self._kept(release, made, secure_rng())
 
+    def _design_of(self, mechanism: Mechanism) -> Design:
+        """Return what rows are to a mechanism, or raise `InvalidValue` where it is none of a regression."""
+        if not isinstance(mechanism.system, Design):
+            raise InvalidValue(f"this release is of a {mechanism.word}, not of such a regression")
+        return mechanism.system
+
     def _kept(self, release: Release, mechanism: Mechanism, rng: np.random.Generator) -> Self:
         """Keep the release in the units of X and y: what is public turns one into the other for free."""
-        design: Design = mechanism.system
-        matrix, shift = design.units()
-        whole = isinstance(release.value, GaussianPosterior | SoftmaxPosterior)
-        value: Any = release.value.mapped(matrix, shift) if whole else np.asarray(release.value) @ matrix.T + shift
-        self.mechanism_, self.terms_ = mechanism, design.terms
-        self.release_, self.profile_ = replace(release, value=value), release.profile
-        if whole:
-            mean, self.samples_ = value.mean, value.sample(_POSTERIOR_DRAWS, rng)
-        else:
-            mean, self.samples_ = value.mean(axis=0), value
+        design = self._design_of(mechanism)
+        self.mechanism_, self.terms_, self.profile_ = mechanism, design.terms, release.profile
+        value, mean, self.samples_ = self._in_units(release.value, design, rng)
+        self.release_ = replace(release, value=value)
         self._keep_label(design)
         entries = mean.shape[-1] - bool(design.intercept)
         self.coef_, self.intercept_ = self._shape(mean[..., :entries], mean[..., entries:].sum(axis=-1))
         return self
+
+    def _in_units(self, value: Any, design: Design, rng: np.random.Generator) -> tuple[Any, Floats, Floats]:
+        """Return what was released in the units of X and y, its mean and its samples, the intercept last in each."""
+        matrix, shift = design.units()
+        if isinstance(value, GaussianPosterior | SoftmaxPosterior):
+            value = value.mapped(matrix, shift)
+            return value, value.mean, value.sample(POSTERIOR_DRAWS, rng)
+        value = np.asarray(value) @ matrix.T + shift
+        return value, value.mean(axis=0), value
 
     def _keep_label(self, design: Design) -> None:
         """Keep what the label's facts say."""
@@ -286,7 +302,7 @@ class PrivateGLM(PrivateEstimator):
     def _entries(self, X: Any) -> Floats:
         """Return a table like that of the fit as the entries that coefficients are of: a category is several."""
         check_is_fitted(self)
-        design: Design = self.mechanism_.system
+        design = self._design_of(self.mechanism_)
         if not design.features:
             return self._table(X, reset=False)
         if hasattr(X, "columns"):

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce.estimators.base import EveryFitSpends, PrivateGLM
@@ -22,7 +21,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.design import Design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
-from sottovoce.regression.losses import Logistic, Loss, Poisson, Probit, SmoothedHinge, Squared, positive
+from sottovoce.regression.losses import Logistic, Loss, Probit, SmoothedHinge, Squared, positive
 from sottovoce.regression.softmax import Softmax, softmax
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
@@ -34,7 +33,7 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
-    "PoissonRegression",
+    "PrivateRegressor",
     "ProbitRegression",
 ]
 
@@ -222,13 +221,19 @@ class ProbitRegression(_ProbabilisticClassifier):
 
 
 class LinearSVC(_PrivateClassifier):
-    """A private linear classifier with the smoothed hinge loss."""
+    """A private linear classifier with the smoothed hinge loss: one draw of its Gibbs posterior.
+
+    It is not on the filter that the other classifiers are on, for a hinge gives that nothing to go by: at 0, where the
+    first look is taken, it is a straight line and has no information; and it is the logarithm of no likelihood, so that
+    how much its score varies does not follow from how curved it is, as a belief that knows its noise needs it. Where
+    probabilities, a whole posterior or the fewest errors are wanted, take `LogisticRegression`.
+    """
 
     def _loss(self) -> Loss:
         return SmoothedHinge(0.5)
 
 
-class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
+class PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
     """Responses clipped to a bound that is given as `response_bound`; what is no number counts as 0, or the middle."""
 
     def __init__(
@@ -268,34 +273,7 @@ class _PrivateRegressor(RegressorMixin, PrivateGLM):  # type: ignore[misc]
         return self._copy(response_bound=(fact.low, fact.high) if isinstance(fact, Number) else fact.high)
 
 
-class PoissonRegression(_PrivateRegressor):
-    """Private Poisson regression of counts from 0 to `response_bound`, on the ball ‖w‖ ≤ `radius`.
-
-    The slope of the loss grows like e^{radius·data_norm}: keep the radius small. Noisy statistics follow a
-    quadratic, which e^t is not beyond |t| ≈ 1; ``auto`` does without them.
-    """
-
-    def _loss(self) -> Loss:
-        return Poisson(self._bound())
-
-    def _label(self) -> Column:
-        return Number(0.0, self._bound(), missing=0.0)
-
-    def predict(self, X: Any) -> Floats:
-        """Return the expected count of each row: the average over the samples."""
-        return np.asarray(np.exp(self._predictors(X)).mean(axis=1))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return D², the share of Poisson deviance explained."""
-        return float(d2_tweedie_score(y, self.predict(X), power=1, sample_weight=sample_weight))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
-
-
-class LinearRegression(_PrivateRegressor):
+class LinearRegression(PrivateRegressor):
     """Private linear regression of responses in [−`response_bound`, `response_bound`], on a ball.
 
     `response_bound` may be a pair (low, high) too: responses are then measured from its middle, which saves the noise

@@ -1,11 +1,14 @@
 """Counts by texts of Parquet files, batch by batch as Arrow reads them.
 
 DuckDB gives up at the first text that is not UTF-8, and Arrow does not. Arrow keeps a column's different texts apart
-from where they stand: each text is looked up once a batch, and what is left to count are whole numbers.
+from where they stand: each text is looked up once a batch, and what is left to count are whole numbers. Where there are
+few combinations of categories these are counted, and what a record of each adds is worked out once, before any is read.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +22,8 @@ from sottovoce.tables.plans import Plan
 
 __all__ = ["counted"]
 
+_FEW = 256
+"""So many combinations of categories are counted each on its own."""
 _WHOLE = (pa.types.is_signed_integer, pa.types.is_uint8, pa.types.is_uint16, pa.types.is_uint32, pa.types.is_boolean)
 
 
@@ -30,6 +35,9 @@ def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> Plan | None
     ):
         return None
 
+    lists = [kind for kind in kinds if kind is not None]
+    few = len(lists) == len(kinds) and math.prod(len(categories) + 1 for categories in lists) <= _FEW
+
     def decode(batches: Iterator[Any]) -> Statistics:
         n, total = 0, np.zeros(reading.size)
         for batch in batches:
@@ -38,7 +46,41 @@ def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> Plan | None
             n, total = n + seen.n, total + seen.total
         return Statistics(n, total)
 
-    return Plan(lambda: dataset.scanner(columns=list(dict.fromkeys(names))).to_batches(), decode, stream=True)
+    read = _by_combination(reading, names, lists) if few else decode
+    return Plan(lambda: dataset.scanner(columns=list(dict.fromkeys(names))).to_batches(), read, stream=True)
+
+
+def _by_combination(reading: Reading, names: Sequence[str], lists: Sequence[tuple[Hashable, ...]]) -> Any:
+    """Return what makes statistics of batches: each combination counted, times what a record of it adds."""
+    shape = tuple(len(categories) + 1 for categories in lists)  # what is no category comes last
+
+    def adds(places: tuple[int, ...]) -> Any:
+        codes = [np.array([-1 if place == len(c) else place]) for place, c in zip(places, lists, strict=True)]
+        columns = [_Coded(*each) for each in zip(lists, codes, strict=True)]
+        return reading.read(columns[0] if isinstance(reading, CategoryCounts) else columns).total
+
+    added = np.array([adds(places) for places in itertools.product(*map(range, shape))])
+
+    def decode(batches: Iterator[Any]) -> Statistics:
+        counts = np.zeros(math.prod(shape), dtype=np.int64)
+        for batch in batches:
+            columns = [batch.column(name) for name in names]
+            if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
+                texts = columns[0].dictionary
+                seen = np.bincount(_indices(columns[0], len(texts)), minlength=len(texts) + 1)
+                np.add.at(counts, np.append(_places(texts, lists[0]), -1), seen)
+                continue
+            codes = [_column(*each).codes for each in zip(columns, lists, strict=True)]
+            cells = np.ravel_multi_index([np.where(c < 0, k - 1, c) for c, k in zip(codes, shape, strict=True)], shape)
+            counts += np.bincount(cells, minlength=counts.size)
+        return Statistics(int(counts.sum()), counts @ added)
+
+    return decode
+
+
+def _indices(column: Any, missing: int) -> Any:
+    """Return where each text stands among the different ones."""
+    return column.indices.fill_null(missing).to_numpy(zero_copy_only=False)
 
 
 def _kinds(reading: Reading) -> list[tuple[Hashable, ...] | None] | None:
@@ -85,7 +127,7 @@ def _column(column: Any, categories: tuple[Hashable, ...] | None) -> Any:
         whole = column if pa.types.is_string(column.type) else column.cast(pa.int64())
         return _Coded(categories, _places(whole, categories))
     places = np.append(_places(column.dictionary, categories), -1)
-    return _Coded(categories, places[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+    return _Coded(categories, places[_indices(column, -1)])
 
 
 def _places(values: Any, categories: tuple[Hashable, ...]) -> Any:

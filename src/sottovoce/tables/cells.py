@@ -70,8 +70,9 @@ def place_or_none(other: int) -> int | None:
     return None if other < 0 else other
 
 
-def steps_of(engine: Engine, value: Any, scale: Scale, filler: float | None, none: int | None = None) -> Any:
-    """Return t in whole steps; where the number is missing that of the filler, or else `none` (null)."""
+def steps_of(engine: Engine, value: Any, scale: Scale, filler: float | None, *, loose: bool = False) -> Any:
+    """Return t in whole steps; where the number is missing that of the filler, or null, or if `loose` any number."""
+    none = 0 if loose else None
     filled = none if filler is None else int(scale.steps(np.array([filler]))[0])
     missing = ibis.null("int32") if filled is None else ibis.literal(filled).cast("int32")
     off = value - number(scale.middle)
@@ -80,7 +81,10 @@ def steps_of(engine: Engine, value: Any, scale: Scale, filler: float | None, non
     if engine.tries and filled is not None:
         # What is missing, or too far off for a whole number, is asked what it is; the rest is cut, which fills nulls.
         tried = steps.try_cast("int32")
-        found = tried.coalesce(ibis.cases((value.isnan(), missing), *beyond, else_=missing).cast("int32"))
+        far = ibis.cases((value.isnan(), missing), *beyond, else_=missing)
+        if filler is None:
+            far = ibis.cases((value > number(scale.middle), STEPS), else_=-STEPS)
+        found = tried.coalesce(far.cast("int32"))
         return ibis.greatest(ibis.least(found, STEPS), -STEPS).cast("int32")
     inner = engine.integer(steps, "int32")
     ends = [(end - scale.middle) * scale.factor for end in (scale.low, scale.high)]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, SottovoceError
+from sottovoce.tables.threads import narrowed
 
 try:
     import ibis
@@ -142,40 +143,43 @@ def _interrupts(failure: BaseException) -> bool:
 
 
 def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:
-    """Run an aggregate and return its one row; a sum over no records is 0."""
+    """Run an aggregate, an expression or the engine's own words, and return its one row; a sum of no records is 0."""
 
     def run() -> list[Any]:
-        if not isinstance(query, ibis.Expr):
-            return _written(connection, query.sql(connection))
         if connection.name == "pyspark":  # straight from the driver: Ibis would go through pandas
-            return list(connection.raw_sql(connection.compile(query)).collect()[0])
-        batches = connection.to_pyarrow_batches(query)
-        return list(batches.read_all().to_pylist()[0].values())
+            text = query if isinstance(query, str) else connection.compile(query)
+            return list(connection.raw_sql(text).collect()[0])
+        if isinstance(query, str):
+            return _told(connection, query, lambda found: list(found.fetchone()))
+        return list(connection.to_pyarrow_batches(query).read_all().to_pylist()[0].values())
 
     row = guarded(run, _COMPLAINT.format(name))
     return tuple(0 if cell is None else int(cell) for cell in row)
 
 
-def _written(connection: Any, text: str) -> list[Any]:
-    """Return the one row of a query in the engine's own words."""
+def _told(connection: Any, text: str, fetch: Callable[[Any], T]) -> T:
+    """Return what is fetched from a query in the engine's own words."""
+    if connection.name == "duckdb":  # whose cursor is the connection itself
+        with narrowed(connection, text):
+            return fetch(connection.raw_sql(text))
     found = connection.raw_sql(text)
-    if connection.name == "pyspark":
-        return list(found.collect()[0])
     try:
-        return list(found.fetchone())
+        return fetch(found)
     finally:
-        if connection.name != "duckdb":  # whose cursor is the connection itself
-            found.close()
+        found.close()
 
 
 def fetch_rows(connection: Any, query: Any, name: str) -> NDArray[np.int64]:
-    """Run an aggregate of several rows of integers and return them as an array."""
+    """Run an aggregate of several rows of integers, an expression or words, and return them as an array."""
 
     def run() -> NDArray[np.int64]:
         if connection.name == "pyspark":
             rows = connection.raw_sql(connection.compile(query)).collect()
             return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
-        found = connection.to_pyarrow_batches(query).read_all()
+        if isinstance(query, str):
+            found = _told(connection, query, lambda cursor: cursor.fetch_arrow_table())
+        else:
+            found = connection.to_pyarrow_batches(query).read_all()
         return np.stack([column.cast("int64").to_numpy() for column in found.columns], axis=1)
 
     return guarded(run, _COMPLAINT.format(name))

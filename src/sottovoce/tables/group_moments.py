@@ -62,8 +62,9 @@ def _rows_by_cell(
 ) -> Plan:
     """Plan one row for each combination of keys: of the places in every column and, where they are few, of the numbers.
 
-    Records are told apart by a last key: whether all numbers are there and, where the engine must read all records to
-    count them, whether the question is about them. Elsewhere the others are left out and all records counted apart.
+    A record is in no cell where a number is not there or, where the engine must read all records to count them, where
+    the question is not about it: its first key is null, for a key less is read sooner. Elsewhere the records that the
+    question is not about are left out, and all are counted apart.
     """
     engine, records, apart = asked.engine, asked.records, asked.kept is not None and asked.whole is not None
     numbers = [asked.value(name, cut=False) for name in names]
@@ -79,15 +80,17 @@ def _rows_by_cell(
     if not values:
         measures = zip(numbers, scales, fillers, strict=True)
         columns |= {
-            f"t{i}": steps_of(engine, number.cast("float64"), s, f, 0) for i, (number, s, f) in enumerate(measures)
+            f"t{i}": steps_of(engine, number.cast("float64"), s, f, loose=True)
+            for i, (number, s, f) in enumerate(measures)
         }
     if conditions:
-        columns["inside"] = functools.reduce(operator.and_, conditions)
+        inside = functools.reduce(operator.and_, conditions)
+        columns |= {"c0": ibis.cases((inside, columns["c0"]))} if keys else {"inside": inside}
     rows = engine.stage((records.filter(asked.kept) if apart else records).select(**columns))
     grouped = [name for name in columns if not name.startswith("t")]
     sums = {} if values else _sums(engine, rows, reading)
     found = (rows.group_by(grouped) if grouped else rows).aggregate(records=rows.count(), **sums)
-    inside = ibis.cases((found.inside, 1), else_=0) if conditions else ibis.literal(1)
+    inside = ibis.cases((found.inside, 1), else_=0) if conditions and not keys else ibis.literal(1)
     shown = {name: found[name].cast("int64").fill_null(-1) for name in grouped if name != "inside"}
     query = found.select(**shown, inside=inside.cast("int64"), records=found.records, **{s: found[s] for s in sums})
     if apart:

@@ -42,7 +42,7 @@ PLANS = Registry(
 """For each reading, by its word, the function ``(asked, reading) -> Plan``."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Plan:
     """One query, and what it tells.
 
@@ -57,12 +57,15 @@ class Plan:
         Whether the query has several rows.
     stream
         Whether the records themselves come out, as Arrow batches, for `decode` to go through.
+    words
+        The query in the engine's own words, once they have been put together.
     """
 
     query: Any
     decode: Callable[[Any], Seen]
     many: bool = False
     stream: bool = False
+    words: str | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import ibis.expr.operations as ops
+
 from sottovoce.facts import Facts
 from sottovoce.facts.conditions import columns_of, parse_predicate
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -16,8 +18,13 @@ from sottovoce.tables.one_a_person import one_a_person, rows_a_person
 from sottovoce.tables.origin import Origin
 from sottovoce.tables.persons import person_of
 from sottovoce.tables.plans import PLANS, Asked, Plan
+from sottovoce.tables.written import Written
 
 __all__ = ["Table"]
+
+_PLANS = 64
+"""How many questions are kept as queries."""
+_COMPLAINT = "{} cannot be asked this; its engine does not know all of its words"
 
 
 class Table:
@@ -59,6 +66,9 @@ class Table:
         self._records, self._connection, self._release = records, connection, release
         self._texts, self._counted, self._batches = records if texts is None else texts, counted, batches
         self._engine = engine_of(connection, untyped)
+        strange = (ops.InMemoryTable, ops.ScalarUDF, ops.AggUDF)
+        self._plain = connection.name == "duckdb" and not records.op().find(strange)
+        self._plans: dict[Any, Plan] = {}
         self._open = True
 
     @property
@@ -107,12 +117,9 @@ class Table:
         """
         plan = self._plan(reading, column, where, missing, persons)
         if plan.stream:
-            seen = fetch_batches(self._connection, plan.query, self.name, plan.decode)
-        elif plan.many:
-            seen = plan.decode(fetch_rows(self._connection, plan.query, self.name))
-        else:
-            seen = plan.decode(self._row(plan.query))
-        return seen
+            return fetch_batches(self._connection, plan.query, self.name, plan.decode)
+        fetch = fetch_rows if plan.many else fetch_row
+        return plan.decode(fetch(self._connection, self._words(plan), self.name))
 
     def check(
         self,
@@ -145,10 +152,30 @@ class Table:
         self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any, persons: Facts | None
     ) -> Plan:
         self._check_open()
-        return guarded(
-            lambda: self._planned(getattr(reading, "reading", reading), column, where, missing, persons),
-            f"this question does not fit the columns of {self.name}",
-        )
+        reading = getattr(reading, "reading", reading)
+        key = None if persons is not None else _key(reading, column, where, missing, self._batches is None)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = guarded(
+                lambda: self._planned(reading, column, where, missing, persons),
+                f"this question does not fit the columns of {self.name}",
+            )
+            if key is not None:
+                while len(self._plans) >= _PLANS:
+                    self._plans.pop(next(iter(self._plans)), None)
+                self._plans[key] = plan
+        return plan
+
+    def _words(self, plan: Plan) -> Any:
+        """Return a plan's query in the engine's own words where these can be kept: putting them together takes 10 ms.
+
+        Tables in memory and functions that a caller has put into an Ibis table must be told to its engine every time.
+        """
+        if plan.words is None and isinstance(plan.query, Written):
+            plan.words = guarded(lambda: plan.query.sql(self._connection), _COMPLAINT.format(self.name))
+        elif plan.words is None and self._plain:
+            plan.words = guarded(lambda: self._connection.compile(plan.query), _COMPLAINT.format(self.name))
+        return plan.query if plan.words is None else plan.words
 
     def _planned(
         self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any, persons: Facts | None
@@ -191,6 +218,16 @@ class Table:
     def _row(self, query: Any) -> tuple[int, ...]:
         self._check_open()
         return fetch_row(self._connection, query, self.name)
+
+
+def _key(reading: Any, *asked: Any) -> Any:
+    """Return what tells one question from another; None where it cannot be told by values."""
+    try:
+        hash(reading)
+    except TypeError:
+        return None
+    # By their looks too: to Python 1, 1.0 and True are the same.
+    return reading, repr((reading, *asked))
 
 
 def _names(column: str | Sequence[str] | None) -> list[str]:

@@ -1,0 +1,134 @@
+"""A query is put together once for a question, and has as many threads as memory holds; neither looks at a record."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sottovoce.facts import Facts, Flag, Number
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.readings import CategoryCounts, ClippedSum, GroupMoments
+from sottovoce.regression import Formula
+from sottovoce.tables import Table, engine, open_table, sources
+from sottovoce.tables.threads import narrowed, threads_for
+
+
+@pytest.fixture
+def table() -> Any:
+    with open_table(pa.table({"x": [1.0, 2.0, None, 50.0], "k": [0, 1, 1, 7], "c": ["a", "b", None, "a"]})) as opened:
+        yield opened
+
+
+def test_what_is_read_again_is_read_anew_by_the_same_words(table: Table) -> None:
+    reading, changed = ClippedSum(0, 10), ClippedSum(0, 20)
+    assert table.read(reading, "x").total[0] == 13
+    kept = table._plan(reading, "x", None, None, None)
+    assert kept.words is not None
+    assert table._plan(ClippedSum(0, 10), "x", None, None, None) is kept
+    assert table.read(changed, "x").total[0] == 23
+    assert table.read(reading, "x", where="k = 1").total[0] == 2
+    assert table.read(reading, "x", missing=5).total[0] == 18
+    assert table.read(reading, "k").total[0] == 9
+
+
+def test_questions_that_python_takes_for_the_same_are_told_apart() -> None:
+    with open_table(pa.table({"k": [0, 1, 1, 2]})) as table:
+        for categories in ((0, 1), (0.0, 1.0), (False, True), (1, 0), (0, 1)):
+            counts = table.read(CategoryCounts(categories), "k").total
+            assert counts.tolist() == ([3, 1] if categories == (1, 0) else [2, 2])
+        assert len(table._plans) == 4
+
+
+def test_so_many_questions_are_kept_and_no_more(table: Table) -> None:
+    for high in range(1, 100):
+        table.check(ClippedSum(0, high), "x")
+    assert len(table._plans) == 64
+    assert table.read(ClippedSum(0, 1), "x").total[0] == 3
+
+
+def test_a_file_that_changed_is_read_as_it_is_now(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    for rows in ([1.0, 2.0], [3.0, 4.0]):
+        pq.write_table(pa.table({"x": rows}), path)
+        with open_table(path) as table:
+            assert table.read(ClippedSum(0, 10), "x").total[0] == sum(rows)
+
+
+def test_tables_and_functions_in_memory_are_told_to_the_engine() -> None:
+    @ibis.udf.scalar.python
+    def doubled(x: float) -> float:
+        return 2 * x
+
+    connection = ibis.duckdb.connect()
+    held = ibis.memtable(pa.table({"x": [1.0, 2.0, 3.0]}))
+    connection.con.execute("CREATE TABLE made AS SELECT unnest([1.0, 2.0, 3.0]::DOUBLE[]) AS x")
+    made = connection.table("made")
+    for source, expected in ((made.mutate(x=doubled(made.x)), 12), (made.union(held), 12)):
+        with open_table(source) as table:
+            assert [table.read(ClippedSum(0, 10), "x").total[0] for _ in range(2)] == [expected] * 2
+
+
+def test_records_in_no_cell_are_in_none_by_whatever_key() -> None:
+    """Where a number is missing the first key says so: cells, sums and n are those of memory."""
+    rng = np.random.default_rng(3)
+    odd = [None, float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 0.0, 5.0]
+    x = [odd[i] if i < len(odd) else float(v) for i, v in enumerate(rng.normal(2, 3, 400))]
+    ward = [None if i % 11 == 0 else int(rng.integers(-1, 4)) for i in range(400)]
+    age = [None if i % 7 == 0 else int(rng.integers(-5, 100)) for i in range(400)]
+    rows = pa.table({"ward": ward, "x": pa.array(x, pa.float64()), "age": age})
+    wards = ((0, 1, 2),)
+    readings = [
+        (GroupMoments(wards, (-1,), measures=((0.0, 5.0),), fillers=(None,), squared=True), ["ward", "x"]),
+        (GroupMoments(wards, (2,), measures=((0.0, 5.0),), fillers=(None,), squared=True), ["ward", "x"]),
+        (GroupMoments((), (), measures=((0.0, 5.0),), fillers=(None,), squared=True), ["x"]),
+        (GroupMoments(wards, (-1,), measures=((0.0, 90.0),), fillers=(None,)), ["ward", "age"]),
+        (GroupMoments(wards, (1,), measures=((-3.0, 90.0),), fillers=(2.0,)), ["ward", "age"]),
+    ]
+    with open_table(rows) as table:
+        for reading, columns in readings:
+            assert table.read(reading, columns) == reading.read([rows[name].to_pylist() for name in columns])
+
+
+def test_fewer_threads_where_a_query_is_wide() -> None:
+    wide = ", ".join(f"SUM(x * {k}.5 + {k}) AS s{k}" for k in range(2000))
+    assert threads_for(wide, 2**30) < threads_for("SELECT SUM(x) FROM t", 2**30)
+    assert threads_for(wide, 1.0) == 1
+    connection = ibis.duckdb.connect(threads=32, memory_limit="500MB")
+
+    def threads() -> int:
+        return int(connection.con.execute("SELECT current_setting('threads')").fetchone()[0])
+
+    with narrowed(connection, wide):
+        assert threads() == threads_for(wide, 476.8 * 2**20) < 32
+    assert threads() == 32
+    with pytest.raises(duckdb.Error), narrowed(connection, wide):
+        connection.raw_sql("SELECT no_such_column")
+    assert threads() == 32
+    with narrowed(connection, "SELECT 1"):
+        assert threads() == 32
+    connection.disconnect()
+
+
+def test_a_wide_question_is_answered_on_a_machine_of_many_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without fewer threads the engine runs out of its memory."""
+    d, n = 16, 34_000
+    rng = np.random.default_rng(0)
+    names = [f"x{i}" for i in range(d)]
+    columns = {name: rng.uniform(-1, 1, n) for name in names} | {"y": rng.random(n) < 0.4}
+    pq.write_table(pa.table(columns), tmp_path / "wide.parquet", row_group_size=2048)
+    formula = Formula("y ~ " + " + ".join(names), Facts({"y": Flag()} | {name: Number(-1, 1) for name in names}))
+    look = formula.look_at(n, np.zeros(d + 1), np.eye(d + 1) + 0.01, 5.0, ("score", "information"))
+    monkeypatch.setitem(sources.SETTINGS, "memory_limit", "100MB")
+    monkeypatch.setitem(sources.SETTINGS, "threads", 16)
+    with open_table(tmp_path / "wide.parquet") as table:
+        assert table.read(look, [*names, "y"]).n == n
+        monkeypatch.setattr(engine, "narrowed", lambda *_: narrowed(table._connection, ""))
+        with pytest.raises(InvalidData, match="OutOfMemory"):
+            table.read(look, [*names, "y"])
