@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sottovoce.amplification.chains import KernelChain
 from sottovoce.amplification.coupling import (
@@ -28,6 +27,7 @@ from sottovoce.amplification.iteration import (
 )
 from sottovoce.amplification.kernels import FiniteKernel, Kernel, randomized_response
 from sottovoce.amplification.mixing import AmplifiedProfile, amplify, mixing_bounds
+from sottovoce.privacy.lazily import lazily
 
 if TYPE_CHECKING:
     from sottovoce.amplification.sgd import NoisyProjectedSGD
@@ -60,11 +60,4 @@ __all__ = [
     "thesis_path_renyi",
 ]
 
-_LAZY = {"NoisyProjectedSGD": "sgd"}
-"""Imported when first used: the rest of the room needs neither JAX nor scikit-learn."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"sottovoce.amplification.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'sottovoce.amplification' has no attribute {name!r}")
+__getattr__ = lazily(__name__, {"sgd": ("NoisyProjectedSGD",)})  # the rest needs neither JAX nor scikit-learn

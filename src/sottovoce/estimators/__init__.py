@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from sottovoce.privacy.lazily import lazily
 
-_PLACES = {
-    "EveryFitSpends": "manners",
-    "LinearRegression": "linear",
-    "LinearSVC": "linear",
-    "LogisticRegression": "linear",
-    "NaiveBayes": "naive_bayes",
-    "PoissonRegression": "linear",
-    "PrivateSearchCV": "search",
-    "ProbitRegression": "linear",
-    "PublicEncoder": "public_steps",
-    "PublicScaler": "public_steps",
-    "SGDLogisticRegression": "sgd",
-    "private_pipeline": "public_steps",
+_HOMES = {
+    "linear": ("LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegression", "ProbitRegression"),
+    "manners": ("EveryFitSpends",),
+    "naive_bayes": ("NaiveBayes",),
+    "public_steps": ("PublicEncoder", "PublicScaler", "private_pipeline"),
+    "search": ("PrivateSearchCV",),
+    "sgd": ("SGDLogisticRegression",),
 }
 """Imported when first used: each needs scikit-learn, and most need JAX."""
 
-__all__ = list(_PLACES)
+__all__ = [name for names in _HOMES.values() for name in names]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(importlib.import_module(f"sottovoce.estimators.{_PLACES[name]}"), name)
-    raise AttributeError(f"module 'sottovoce.estimators' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)
