@@ -40,9 +40,7 @@ def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | 
     return change
 
 
-def reserving(
-    asked: Charge, *, who: str, key: str | None, again: Callable[[Transaction, Entry | None], Any]
-) -> Change:
+def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Transaction, Entry | None], Any]) -> Change:
     """Charge a request; the right to release comes back, or the entry that was committed under its key before.
 
     Of such an entry `again` makes sure that it is the ledger's.

@@ -300,7 +300,7 @@ def _trigamma(x: Floats) -> Floats:
     near = x < 12
     one = 1 / np.where(near, x + 12, x)
     square, series = one * one, np.zeros_like(one)
-    for bernoulli in _STIRLING:
+    for bernoulli in (-3617 / 510, 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
         series = (series + bernoulli) * square
     found = one + square / 2 + one * series
     if near.any():
