@@ -408,23 +408,7 @@ class Curator(PaidVerbs, RowsOfPersons):
         made = self.draft(mechanism, column, **options)
         return (self.record(made) if isinstance(made, Draft) else made).release
 
-    def draft(
-        self,
-        mechanism: Mechanism,
-        column: str | Sequence[str] | None = None,
-        *,
-        where: str | None = None,
-        missing: Any = None,
-        draws: int = 1,
-        rng: np.random.Generator | None = None,
-        idempotency_key: str | None = None,
-        accept_unproven: bool = False,
-        purpose: str | None = None,
-        part: Budget | None = None,
-        about: Mapping[str, Any] | None = None,
-        then: Callable[[Release], Release] | None = None,
-        who: str | None = None,
-    ) -> Draft | Answer:
+    def draft(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Draft | Answer:
         """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
 
         Returns the answer at once where the request was answered before under its key. The parameters are those of
@@ -442,9 +426,6 @@ class Curator(PaidVerbs, RowsOfPersons):
         who
             Who asks; the curator's own `who` unless given.
         """
-        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
-        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven}
-        options |= {"purpose": purpose, "part": part, "about": about, "then": then, "who": who}
         paid = self.reserve(mechanism, column, **options)
         if isinstance(paid, Answer):
             return paid
@@ -456,34 +437,19 @@ class Curator(PaidVerbs, RowsOfPersons):
         mechanism: Mechanism,
         column: str | Sequence[str] | None = None,
         *,
-        where: str | None = None,
-        missing: Any = None,
-        draws: int = 1,
-        rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
-        accept_unproven: bool = False,
-        purpose: str | None = None,
-        part: Budget | None = None,
-        about: Mapping[str, Any] | None = None,
-        then: Callable[[Release], Release] | None = None,
         who: str | None = None,
+        **question: Any,
     ) -> Paid | Answer:
         """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
 
         Follow it with `make` and `record`, or with `give_up`.
         """
-        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng, "part": part}
-        options |= {"accept_unproven": accept_unproven, "purpose": purpose, "about": about, "then": then}
-        priced = self.price(mechanism, column, **options)
-        asked, who = priced.charge, self.who if who is None else who
-        return priced.granted(
-            self._ledger.reserve(
-                *(asked.budget, asked.profile, asked.request),
-                who=who,
-                key=idempotency_key,
-                accept_unproven=accept_unproven,
-            )
-        )
+        priced = self.price(mechanism, column, **question)
+        asked = priced.charge
+        options: dict[str, Any] = {"who": self.who if who is None else who, "key": idempotency_key}
+        options["accept_unproven"] = bool(question.get("accept_unproven"))
+        return priced.granted(self._ledger.reserve(asked.budget, asked.profile, asked.request, **options))
 
     def price(
         self,
