@@ -22,11 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from benchmarks.timing import show
 from sottovoce.ledger import Budget, Ledger, Reservation
+from sottovoce.ledger.changes import committing
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.promises import RenyiDP, ZeroConcentratedDP
 from support.postgres import running_server, why_no_server
 from support.stampede import stampede
 
+GROUP = 16
 COST = 0.125**2  # of the Gaussian profile that the spenders spend, at order 2
 PROFILE = ZeroConcentratedProfile(1e-6)
 REQUEST = {"mechanism": {"mechanism": "noisy statistics", "n": 1000, "scale": 3.5}, "column": "smoker", "where": None}
@@ -56,6 +58,16 @@ def release(ledger: Ledger, budget: Budget) -> None:
     ledger.commit(right, {"value": 0.37, "profile": PROFILE.to_dict(), "mechanism": REQUEST["mechanism"]})
 
 
+def _together(ledger: Ledger, budget: Budget) -> float:
+    """Return the seconds of a group of releases, each of whose two transactions they share."""
+    start = time.perf_counter()
+    asked = ledger.charge(budget, PROFILE, REQUEST)
+    rights = ledger.write_all([ledger.reserving(asked, who="ada") for _ in range(GROUP)])
+    value = {"value": 0.37, "profile": PROFILE.to_dict(), "mechanism": REQUEST["mechanism"]}
+    ledger.write_all([committing(right, value) for right in rights])
+    return time.perf_counter() - start
+
+
 def commits(folder: Path, releases: int) -> None:
     """Show transactions a second beside the bare inserts, in turns."""
     bare, ours, theirs, busy = Bare(folder / "bare.db"), [], [], [0.0, 0.0]
@@ -74,13 +86,15 @@ def commits(folder: Path, releases: int) -> None:
             ours.append(middle - start)
             theirs.append(time.perf_counter() - middle)
             busy = [busy[0] + half - clock, busy[1] + time.thread_time() - half]
+        group = [_together(ledger, budget) for _ in range(releases // GROUP)]
         start = time.perf_counter()
         count = ledger.verify().count
         verify = time.perf_counter() - start
     bare.connection.close()
-    mine, other = statistics.median(ours), statistics.median(theirs)
+    mine, other, many = statistics.median(ours), statistics.median(theirs), statistics.median(group) / GROUP
     rows = [
         ["transactions a second", f"{2 / mine:,.0f}", f"{2 / other:,.0f}", f"{other / mine:.2f}"],
+        [f"{GROUP} that wait together", f"{2 / many:,.0f}", f"{2 / other:,.0f}", f"{other / many:.2f}"],
         ["time of one", f"{1e6 * mine / 2:.0f} µs", f"{1e6 * other / 2:.0f} µs", f"{mine / other:.2f}"],
         ["processor time of one", *(f"{1e6 * one / 2 / releases:.0f} µs" for one in busy), f"{busy[0] / busy[1]:.2f}"],
         ["events verified a second", f"{count / verify:,.0f}", "", ""],

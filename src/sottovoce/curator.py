@@ -429,17 +429,9 @@ class Curator(PaidVerbs, RowsOfPersons):
         mechanism: Mechanism,
         column: str | Sequence[str] | None = None,
         *,
-        where: str | None = None,
-        missing: Any = None,
-        draws: int = 1,
-        rng: np.random.Generator | None = None,
         idempotency_key: str | None = None,
-        accept_unproven: bool = False,
-        purpose: str | None = None,
-        part: Budget | None = None,
-        about: Mapping[str, Any] | None = None,
-        then: Callable[[Release], Release] | None = None,
         who: str | None = None,
+        **question: Any,
     ) -> Paid | Answer:
         """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
 
@@ -457,18 +449,11 @@ class Curator(PaidVerbs, RowsOfPersons):
         who
             Who asks; the curator's own `who` unless given.
         """
-        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng, "part": part}
-        options |= {"accept_unproven": accept_unproven, "purpose": purpose, "about": about, "then": then}
-        priced = self.price(mechanism, column, **options)
-        asked, who = priced.charge, self.who if who is None else who
-        return priced.granted(
-            self._ledger.reserve(
-                *(asked.budget, asked.profile, asked.request),
-                who=who,
-                key=idempotency_key,
-                accept_unproven=accept_unproven,
-            )
-        )
+        priced = self.price(mechanism, column, **question)
+        asked = priced.charge
+        options: dict[str, Any] = {"who": self.who if who is None else who, "key": idempotency_key}
+        options["accept_unproven"] = bool(question.get("accept_unproven"))
+        return priced.granted(self._ledger.reserve(asked.budget, asked.profile, asked.request, **options))
 
     def price(
         self,

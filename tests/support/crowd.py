@@ -47,15 +47,19 @@ class RunningServer:
 
 
 @contextlib.contextmanager
-def running(config: Config, count: int = 1, script: str = _RUN) -> Iterator[list[RunningServer]]:
-    """Run so many server processes of one office, each on its own port, until the block ends."""
+def running(
+    config: Config, count: int = 1, script: str = _RUN, cores: Sequence[set[int]] = ()
+) -> Iterator[list[RunningServer]]:
+    """Run so many server processes of one office, each on its own port and cores, until the block ends."""
     environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     servers: list[RunningServer] = []
     with config.path.with_suffix(".log").open("wb") as log:
         try:
-            for _ in range(count):
+            for i in range(count):
                 port = free_port()
                 command = [sys.executable, "-c", script, str(config.path), str(port)]
+                if cores:
+                    command = ["taskset", "-c", ",".join(map(str, sorted(cores[i]))), *command]
                 process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
                 servers.append(RunningServer(process, port))
             for server in servers:

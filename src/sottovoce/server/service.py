@@ -258,6 +258,7 @@ class Service:
         priced = await self._priced(caller, dataset, part, question)
         paid = await self._clerk.write(lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same)
         entry: Entry
+        told: dict[str, Any]
         if isinstance(paid, Answer):
             release = paid.release
             entry, told = await self.run(self._told_before, caller, dataset, part, paid)
