@@ -143,6 +143,7 @@ MODELS = [
     LinearRegression(**PUBLIC, response_bound=1e-5),
     LinearRegression(**PUBLIC, response_bound=(3.0, 9.0)),
     PoissonRegression(**PUBLIC, response_bound=3.0, radius=0.5, n_steps=3),
+    PoissonRegression(3.0, 1e-6, data_norm=1.0, random_state=1, response_bound=3.0),
     SGDLogisticRegression(**PUBLIC, classes=[0, 1]),
 ]
 

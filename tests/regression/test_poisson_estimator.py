@@ -11,8 +11,8 @@ from sottovoce.curator import Curator
 from sottovoce.estimators import LogisticRegression, PoissonRegression
 from sottovoce.facts import Category, Count, Facts, Number
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import ApproxDP
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.coefficients import Coefficients
 
@@ -75,6 +75,14 @@ def test_through_a_curator_it_is_the_regression_of_its_facts(counts, tmp_path: P
     np.testing.assert_allclose(again.predict(frame[:20]), model.predict(frame[:20]), rtol=0.2)
     with pytest.raises(InvalidValue, match="adaptive looks"):
         LogisticRegression().keep(model.release_)
+
+
+def test_a_promise_that_looks_cannot_keep_is_kept_by_a_chain(counts):
+    X, y = counts
+    asked = {"target": GaussianDP(1.0), "data_norm": 1.8, "response_bound": 20, "random_state": 1, "n_steps": 3}
+    assert PoissonRegression(**asked).fit(X, y).mechanism_.word == "refined regression"
+    with pytest.raises(PromiseUnreachable):
+        PoissonRegression(**asked, mechanism="looks").fit(X, y)
 
 
 def test_what_is_no_count_is_refused_by_what_was_asked(counts):

@@ -13,7 +13,7 @@ from sottovoce.estimators.linear import PrivateRegressor
 from sottovoce.facts import Facts
 from sottovoce.facts.columns import Column, Count, Number
 from sottovoce.mechanisms.mechanism import Mechanism
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -32,8 +32,9 @@ class PoissonRegression(PrivateRegressor):
     are many, and ``release_.value`` has intervals that know of the noise. Every column of X lies within ±`data_norm`,
     or within the bounds of its facts; rows are weighed, never shortened, and no ball is needed. A `prior_scale`, a
     guess of ‖w‖, makes prior_scale·data_norm the prior standard deviation of the linear predictor, 5 where None.
-    Other mechanisms are chains of one draw or noisy statistics on the ball ‖w‖ ≤ `radius`: the slope of their loss
-    grows like e^{radius·data_norm}, so keep the radius small.
+    Other mechanisms, and ``auto`` under a `GaussianDP` promise, which discrete noise cannot keep, are chains of one draw
+    or noisy statistics on the ball ‖w‖ ≤ `radius`: the slope of their loss grows like e^{radius·data_norm}, so keep the
+    radius small.
 
     Examples
     --------
@@ -55,7 +56,12 @@ class PoissonRegression(PrivateRegressor):
     def _mechanism(self, design: Design, n: int, promise: Promise) -> Mechanism:
         if self.mechanism not in ("auto", "looks"):
             return super()._mechanism(design, n, promise)
-        return AdaptiveLooks.calibrate(self._formula(design), n, promise)
+        try:
+            return AdaptiveLooks.calibrate(self._formula(design), n, promise)
+        except PromiseUnreachable:
+            if self.mechanism == "looks":
+                raise
+            return super()._mechanism(design, n, promise)
 
     def _formula(self, design: Design) -> Formula:
         """Return the regression of the label on every column."""
