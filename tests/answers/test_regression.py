@@ -99,6 +99,19 @@ def test_a_poisson_regression_says_where_it_cut_counts(curator) -> None:
     assert Regression.from_json(answer.to_json()).summary().splitlines()[-1].startswith("counts cut at")
 
 
+def test_a_rate_of_which_little_is_known_lies_in_its_interval_and_is_not_minus_zero(tmp_path: Path) -> None:
+    people = frame().assign(ward="A")
+    facts = sv.Facts(ward=sv.Category(["A", "B", "C"]), visits=sv.Count(12))
+    place = tmp_path / "q.ledger"
+    with sv.Curator(people[["ward", "visits"]], place, sv.ApproxDP(6.0, 1e-6), facts=facts, dataset="p") as made:
+        answer = made.regress("visits ~ ward", spend=0.5)
+    shown = answer.predict({"ward": ["A", "B", "C"]})
+    assert ((shown.low <= shown.estimate) & (shown.estimate <= shown.high)).all()
+    assert answer.rows[1]["privacy_share"] is None
+    row = {"estimate": -0.05, "sd": 5.0, "low": -9.8, "high": 9.7}
+    assert answer.formatted(row) == ["0", "5", "-10", "10"]
+
+
 def test_a_multinomial_regression_says_what_each_value_is_set_against(curator) -> None:
     answer = curator.regress("state ~ age", family="multinomial", spend=0.3)
     assert "each beside state = 'well'; 95% intervals" in answer.summary()

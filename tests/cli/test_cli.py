@@ -106,6 +106,13 @@ def test_plan_ends_with_the_code_of_a_promise_out_of_reach() -> None:
     assert told.returncode == 7 and all(one["share"] is None for one in json.loads(told.stdout)["needed"])
 
 
+def test_the_curves_of_a_plan_fit_a_terminal_that_would_break_numbers_in_two() -> None:
+    answer = run("plan", *BETA, "--n", "3", "--target", "approx:0.0001,1e-12", "--mechanism", "concentrated")
+    curves = answer.stdout.partition("What each does")[2].splitlines()[1:]
+    assert [len(line.split()) for line in curves if line.strip()] == [8, 9], answer.stdout
+    assert max(map(len, curves)) <= 80
+
+
 def test_plan_loads_nothing_that_it_does_not_use() -> None:
     heavy = ("jax", "scipy.stats", "scipy.optimize", "scipy.fft", "randomgen", "ibis", "numpy.f2py.crackfortran")
     heavy += ("sottovoce.readings.look", "sottovoce.systems.normal_mean", "sottovoce.mechanisms.choice_chain")

@@ -11,7 +11,7 @@ from sottovoce.curator import Curator
 from sottovoce.estimators import LogisticRegression, PoissonRegression
 from sottovoce.facts import Category, Count, Facts, Number
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
+from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.coefficients import Coefficients
@@ -39,6 +39,14 @@ def test_it_comes_near_the_fit_without_privacy_and_knows_how_near(counts):
     assert model.score(X, y) > plain.score(X, y) - 0.03
     assert model.profile_.satisfies(ApproxDP(1.0, 1e-6))
     assert list(model.to_arviz().posterior["term"].values) == ["x0", "x1", "x2", "intercept"]
+
+
+def test_a_flat_list_is_no_table_to_predict_for(counts):
+    X, y = counts
+    model = PoissonRegression(**PUBLIC, data_norm=1.8).fit(X, y)
+    with pytest.raises(InvalidData, match="one record is"):
+        model.predict([0.1, 0.2, 0.3])
+    assert model.predict([[0.1, 0.2, 0.3], [0.1, None]]).shape == (2,)
 
 
 def test_wider_bounds_leave_the_estimate_where_it_is(counts):

@@ -22,7 +22,7 @@ from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings.columns import as_codes, as_numbers
-from sottovoce.readings.families import LinearFamily
+from sottovoce.readings.families import LinearFamily, PoissonFamily
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.coefficients import Coefficients
@@ -128,7 +128,7 @@ class Regression:
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, sd, low and high with as many digits as the interval bears out."""
         digits = int(np.clip(1 - np.floor(np.log10(max(row["high"] - row["low"], 1e-12))), 0, 8))
-        return [f"{row[name]:.{digits}f}" for name in ("estimate", "sd", "low", "high")]
+        return [f"{row[name]:z.{digits}f}" for name in ("estimate", "sd", "low", "high")]  # z: never "-0"
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table as text."""
@@ -203,6 +203,9 @@ class Regression:
     def predict(self, frame: Any, *, level: float | None = None, draws: int = _DRAWS) -> Any:
         """Return the expected response of each row of a frame, averaged over the posterior, with its interval.
 
+        Of counts the estimate is the posterior's median: a rate has no bound, so that where little is known of it its
+        mean would be decided by the last draws, and lie beyond the interval.
+
         Parameters
         ----------
         frame
@@ -217,7 +220,8 @@ class Regression:
 
         wanted = checked_level(self.level if level is None else level)
         ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
-        table = {"estimate": found.mean(axis=0), "low": ends[0], "high": ends[1]}
+        middle = np.median if isinstance(self.question.model, PoissonFamily) else np.mean
+        table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
         if found.ndim == 2:
             return pd.DataFrame(table)
         n, levels = found.shape[1:]

@@ -142,13 +142,21 @@ def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:
         if c.mechanism is None:
             console.print(f"[dim]{c.name}: {escape(c.reason)}[/]")
     profiles = [
-        (c.name, *(number(value, 3) for values in c.curves() for value in values)) for c in found if c.mechanism
+        (c.name, *(_brief(value, room) for values, room in zip(c.curves(), (7, 6), strict=True) for value in values))
+        for c in found
+        if c.mechanism
     ]
     if not profiles:
         return
     heads = ("", "δ=0", *(f"δ={d:g}" for d in DELTAS), *(f"λ={o:g}" for o in ORDERS))
     console.print()
     console.print(table("What each does: ε(δ), and the Rényi divergence of order λ", heads, profiles))
+
+
+def _brief(value: float, room: int) -> str:
+    """Return a number in so many characters, for a table of eight columns must not break it in two."""
+    texts = [number(value, digits) for digits in (3, 2, 1)]
+    return next((text for text in texts if len(text) <= room), texts[-1])
 
 
 def _settings(mechanism: Mechanism) -> dict[str, Any]:

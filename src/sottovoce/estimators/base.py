@@ -241,6 +241,8 @@ class PrivateGLM(PrivateEstimator):
 
     def _table(self, X: Any, *, reset: bool) -> Floats:
         """Return X as numbers, a public one in place of each that is missing."""
+        if not reset and isinstance(X, list | tuple) and X and not any(hasattr(row, "__len__") for row in X):
+            raise InvalidData("X must be a table: one record is [[...]]. Expected 2D array, got 1D array instead")
         table = table_of(X, None if reset else self.n_features_in_)
         # Names and the number of columns only: a check of values would tell of a record.
         validate_data(self, X if hasattr(X, "columns") else table, reset=reset, skip_check_array=True)
