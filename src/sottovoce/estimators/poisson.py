@@ -32,10 +32,10 @@ class PoissonRegression(PrivateRegressor):
     are many, and ``release_.value`` has intervals that know of the noise. Every column of X lies within ±`data_norm`,
     or within the bounds of its facts; rows are weighed, never shortened, and no ball is needed. A `prior_scale`, a
     guess of ‖w‖, makes prior_scale·data_norm the prior standard deviation of the linear predictor, 5 where None. Where
-    noise hides the counts the posterior is very wide, and predictions averaged over it say little: look at its intervals.
-    Other mechanisms, and ``auto`` under a `GaussianDP` promise, which discrete noise cannot keep, are chains of one draw
-    or noisy statistics on the ball ‖w‖ ≤ `radius`: the slope of their loss grows like e^{radius·data_norm}, so keep the
-    radius small.
+    noise hides the counts the posterior is very wide, and predictions averaged over it say little: look at intervals.
+    Other mechanisms, and ``auto`` under a `GaussianDP` promise, which discrete noise cannot keep, are chains of one
+    draw or noisy statistics on the ball ‖w‖ ≤ `radius`: the slope of their loss grows like e^{radius·data_norm}, so
+    keep the radius small.
 
     Examples
     --------
