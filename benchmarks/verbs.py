@@ -100,7 +100,7 @@ def main(quick: bool = False) -> None:
         ["", "Sottovoce", "by hand", f"ratio (wanted ≤ {MOST_RATIO})"],
         [[name, f"{ours:.3f} s", f"{hand:.3f} s", f"{ours / hand:.2f}"] for name, ours, hand in results],
         "Processor time over all threads. A median by hand is exact and has no noise; ours counts in bins. A "
-        "question's query is put together when an open table is first asked it, 5 to 40 ms that are not counted here, and kept.",
+        "question's query is put together when an open table is first asked it, 5 to 40 ms not counted here, and kept.",
     )
 
 
