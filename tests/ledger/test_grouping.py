@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.ledger import Ledger, Reservation, queries
 from sottovoce.ledger.anchor import Anchor
-from sottovoce.ledger.store import Store
+from sottovoce.ledger.store import Store, Transaction
 from sottovoce.privacy.errors import BudgetExceeded, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
@@ -217,3 +217,34 @@ def test_totals_that_are_kept_are_those_of_the_events(url: str) -> None:
                 one.reserve(held, PROFILE, {})
         assert ledger.spent(whole) == 8 * Fraction(COST)
         ledger.verify()
+
+
+def test_an_error_that_cannot_be_copied_leaves_nobody_a_right_that_is_not_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OddError(Exception):
+        def __init__(self, first: str, second: str) -> None:
+            super().__init__(first + second)
+
+    honest = Transaction.finish
+
+    def failing(transaction: Transaction) -> None:
+        if transaction.head.count > transaction.start.count + 1:
+            raise OddError("no", "!")
+        honest(transaction)
+
+    with Ledger(tmp_path / "a.ledger", create=True) as ledger:
+        budget = ledger.open_budget("d", RenyiDP(2, 1.0), n=3, schema={})
+        monkeypatch.setattr(Transaction, "finish", failing)
+
+        def reserve() -> Any:
+            try:
+                return ledger.reserve(budget, PROFILE, {})
+            except OddError as error:
+                return error
+
+        got = together(ledger, [reserve] * 4, monkeypatch)
+        assert isinstance(got[0], Reservation)
+        assert all(isinstance(one, OddError) for one in got[1:])
+        monkeypatch.setattr(Transaction, "finish", honest)
+        assert ledger.spent(budget) == Fraction(COST)

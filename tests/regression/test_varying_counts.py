@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from sottovoce.facts.columns import Count
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.readings.families import PoissonFamily
 from sottovoce.regression import Formula
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.overdispersed import Extra, variation_look
@@ -63,3 +66,21 @@ def test_counts_are_looked_at_once_more_and_pay_for_it_unless_persons_are_averag
     of_persons = sv.Facts(k=sv.Count(12), x=sv.Number(-2, 2), who=sv.Person())
     averaged = sv.regression.AdaptiveLooks(Formula("k ~ x", of_persons, "poisson"), 500, 0.3)
     assert all("score" in parts for _, parts in averaged.plan)
+
+
+@pytest.mark.parametrize("extra", [1e-25, 1e-17, 1e-14, 1e-9, 2.0**-10, 0.8, 5.0, 50.0])
+@pytest.mark.parametrize("cap", [1, 7, 120])
+def test_bounds_hold_however_little_or_much_counts_vary(extra: float, cap: int) -> None:
+    family = PoissonFamily(Count(360), cap, extra)
+    t = np.linspace(-35.0, 35.0, 4001)
+    mean = family.mean(t)
+    assert mean.min() >= -1e-9 and mean.max() <= cap * (1 + 1e-12)
+    assert family.slope(t).min() >= 0 and family.slope(t).max() <= family.steepest
+    for reach in (1e-6, 0.1, 1.0, 5.0, 30.0):
+        inside = family.mean(np.linspace(-reach, reach, 501))
+        assert max(inside.max(), cap - inside.min()) <= family.bound(reach)
+
+
+def test_more_variation_than_any_count_has_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="extra"):
+        PoissonFamily(Count(360), 5, 1e6)

@@ -25,14 +25,15 @@ Change = Callable[[Transaction], Any]
 
 
 class _Job:
-    """One change, and what came of it."""
+    """One change, and what came of it: nothing, unless it is durable."""
 
-    __slots__ = ("change", "error", "value")
+    __slots__ = ("change", "durable", "error", "value")
 
     def __init__(self, change: Change) -> None:
         self.change = change
         self.value: Any = None
         self.error: BaseException | None = None
+        self.durable = False
 
 
 class _Party:
@@ -72,8 +73,8 @@ class Group:
         """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
         job = _Job(change)
         self._see_to([job])
-        if job.error is not None:
-            raise job.error
+        if (error := self._failure(job)) is not None:
+            raise error
         return job.value
 
     def run_all(self, changes: Iterable[Change]) -> list[Any]:
@@ -81,7 +82,13 @@ class Group:
         jobs = [_Job(change) for change in changes]
         if jobs:
             self._see_to(jobs)
-        return [job.value if job.error is None else job.error for job in jobs]
+        return [job.value if (error := self._failure(job)) is None else error for job in jobs]
+
+    def _failure(self, job: _Job) -> BaseException | None:
+        """Return why a change failed; one whose writer ended in any way before it was durable has failed too."""
+        if job.error is None and not job.durable:
+            return self._unavailable("its writer was interrupted")
+        return job.error
 
     def _see_to(self, jobs: list[_Job]) -> None:
         if self._process != os.getpid():
@@ -119,15 +126,11 @@ class Group:
                     jobs[0].value = jobs[0].change(transaction)
                 else:
                     _change_each(transaction, jobs)
-        except BaseException as error:
             for job in jobs:
-                job.error = (
-                    copy.copy(error)
-                    if isinstance(error, Exception)
-                    else self._unavailable("its writer was interrupted")
-                )
-            if not isinstance(error, Exception):
-                raise
+                job.durable = True
+        except Exception as error:
+            for job in jobs[1:]:
+                job.error = _copied(error)
             jobs[0].error = error
         finally:
             with self._turn:
@@ -137,6 +140,14 @@ class Group:
             for party in parties:
                 party.done = True
                 party.gate.release()
+
+
+def _copied(error: Exception) -> Exception:
+    """Return an exception for another thread to raise: the same one where it cannot be copied."""
+    try:
+        return copy.copy(error)
+    except Exception:
+        return error
 
 
 def _change_each(transaction: Transaction, jobs: list[_Job]) -> None:

@@ -39,6 +39,8 @@ HART = (
 one exponential, as every engine has them."""
 MOST_COUNTED = 120
 """Counts are looked at up to this one at most."""
+_LEAST_EXTRA, _MOST_EXTRA = 2.0**-10, 50.0
+"""A smaller α is none: 1 + αμ would keep no digit of μ, and where log(1 + αμ)/α is 0 no bound would hold."""
 _MOST_CLASSES = 1000
 """With more classes a residual is taken to be as long as any: below, B(s·u)/s is sure to fall."""
 _ANGLES, _SIDES = 1441, 91
@@ -302,7 +304,14 @@ class PoissonFamily(Family):
     cap: int = 0
     """K; a third of the column's public `high` where 0."""
     extra: float = 0.0
-    """α."""
+    """α; 0 where it is too small to matter."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.extra <= _MOST_EXTRA:
+            raise InvalidValue(f"extra must lie from 0 to {_MOST_EXTRA:g}. Got {self.extra!r}")
+        if self.extra < _LEAST_EXTRA:
+            object.__setattr__(self, "extra", 0.0)
 
     def takes(self) -> bool:
         """Say whether it is a count."""

@@ -136,8 +136,9 @@ class _Turn:
     def sums(self, rows: Any, y: Any) -> tuple[Any, ...]:
         """Return the sums of one device, which may still be at work."""
         reading, model = self.reading, self.reading.model
-        numbers = (*self.scales, reading.norm, *reading.factors, reading.cap, reading.extra)
-        kind = (reading.family, model.outputs, reading.parts, model.stretch, reading.extra > 0)
+        extra = getattr(model, "extra", 0.0)
+        numbers = (*self.scales, reading.norm, *reading.factors, reading.cap, extra)
+        kind = (reading.family, model.outputs, reading.parts, model.stretch, extra > 0)
         powers = np.array(getattr(model, "powers", ((0.0,), (0.0,))))
         found: tuple[Any, ...] = _sums(rows, y, self.high, self.low, np.array(numbers), powers, kind)
         return found
