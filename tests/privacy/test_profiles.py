@@ -502,3 +502,14 @@ def test_basis_orders_from_exact_to_convergence() -> None:
     assert Basis.weakest([Basis.EXACT, Basis.BOUND]) is Basis.BOUND
     assert Basis.weakest([Basis.CONVERGENCE, Basis.EXACT]) is Basis.CONVERGENCE
     assert (PureProfile(1.0, basis=Basis.CONVERGENCE) + GaussianProfile(1.0)).basis is Basis.CONVERGENCE
+
+
+@pytest.mark.parametrize("level", [1e-12, 1e-3, 0.1, 0.5, 2.3, 20.0, 600.0])
+def test_no_delta_of_a_pure_promise_is_below_the_truth_by_a_rounding(level: float) -> None:
+    with mp.workdps(60):
+        for part in (0.0, 1e-9, 0.3, 0.5, 0.9, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12):
+            top, at = mp.mpf(level), mp.mpf(level * part)
+            coin = (mp.exp(top) - mp.exp(at)) / (1 + mp.exp(top))
+            window = (1 - mp.exp((at - top) / 2)) ** 2 / (1 - mp.exp(-top))
+            for profile, true in ((PureProfile(level), coin), (BoundedRangeProfile(level), window)):
+                assert true <= mp.mpf(profile.delta(level * part)) <= true * (1 + mp.mpf(1e-13))

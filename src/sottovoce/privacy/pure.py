@@ -34,6 +34,12 @@ def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
     return np.asarray(np.where(order == 1, np.sum(each, axis=-1), value))
 
 
+def _lifted(log_delta: Floats) -> Floats:
+    """Return log δ, no larger than 0, with what rounding may have taken from it and will take from e to its power."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(log_delta), -np.inf, np.minimum(log_delta + 1e-15 * (2.0 - log_delta), 0.0))
+
+
 def gaussian_margin(share: float) -> float:
     """Return -Φ⁻¹((1 - share)/2), which keeps its digits for a small share, rounded up."""
     return float(np.sqrt(2.0) * special.erfinv(share)) * (1 + 2e-15)
@@ -72,7 +78,7 @@ class PureProfile(Profile):
         object.__setattr__(self, "level", real("level", self.level))
 
     def _log_delta(self, epsilon: Floats) -> Floats:
-        return special.log_expit(self.level) + log1mexp(np.minimum(epsilon - self.level, 0.0))
+        return _lifted(special.log_expit(self.level) + log1mexp(np.minimum(epsilon - self.level, 0.0)))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         # Kept off zero, where the logarithm would be infinite; that lifts ε, if anything.
@@ -127,7 +133,7 @@ class BoundedRangeProfile(Profile):
         if self.width == 0:
             return np.full(epsilon.shape, -np.inf)
         inside = log1mexp(np.minimum((epsilon - self.width) / 2, 0.0))
-        return np.asarray(2 * inside - log1mexp(np.asarray(-self.width)))
+        return _lifted(2 * inside - log1mexp(np.asarray(-self.width)))
 
     def _epsilon(self, log_delta: Floats) -> Floats:
         if self.width == 0:
