@@ -134,7 +134,8 @@ def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:
         widths = (None, None) if c.forecast is None else (c.forecast.interval_width, c.forecast.exact_width)
         error = None if c.expected is None else c.expected.error
         rows.append((c.name, kept or "as it is", str(c.mechanism.profile.basis), *map(number, (error, *widths))))
-    columns, title = ("mechanism", "setting", "basis", "error", "95 % width", "no privacy"), "What the promise buys"
+    columns: tuple[str, ...] = ("mechanism", "setting", "basis", "error", "95 % width", "no privacy")
+    title = "What the promise buys"
     if all(c.expected is None and c.forecast is None for c in found):  # then settings have the room
         columns, rows = columns[:3], [row[:3] for row in rows]
     elif any(c.expected is not None for c in found):
