@@ -108,6 +108,8 @@ def test_a_rate_of_which_little_is_known_lies_in_its_interval_and_is_not_minus_z
     shown = answer.predict({"ward": ["A", "B", "C"]})
     assert ((shown.low <= shown.estimate) & (shown.estimate <= shown.high)).all()
     assert answer.rows[1]["privacy_share"] is None
+    with pytest.raises(ValueError, match="twice; say its weight once"):
+        answer.contrast("ward[T.B]", "ward[T.B]")
     row = {"estimate": -0.05, "sd": 5.0, "low": -9.8, "high": 9.7}
     assert answer.formatted(row) == ["0", "5", "-10", "10"]
 

@@ -113,6 +113,20 @@ def test_the_curves_of_a_plan_fit_a_terminal_that_would_break_numbers_in_two() -
     assert max(map(len, curves)) <= 80
 
 
+def test_the_plan_of_a_regression_names_no_error_that_it_does_not_know(tmp_path: Path) -> None:
+    spec = tmp_path / "plan.toml"
+    facts = tmp_path / "facts.toml"
+    facts.write_text('[age]\nkind = "number"\nlow = 0\nhigh = 110\n[ill]\nkind = "flag"\n', encoding="utf-8")
+    system = '[system]\nkind = "regression"\nfeatures = ["age"]\nlabel = "ill"\nfamily = "logistic"\n'
+    start = f'n = 20000\ntarget = "approx:1,1e-6"\nfacts = "{facts}"\n'
+    spec.write_text(start + system, encoding="utf-8")
+    said = run("plan", "--spec", spec, "--mechanism", "localised").stdout
+    assert "What the promise buys" in said
+    assert "least expected error" not in said and "95 % width" not in said and "{" not in said
+    near = run("plan", "--spec", spec, "--within", "1e-9")
+    assert near.returncode == 7 and "within=1e-09 takes more steps than can be counted" in near.stderr
+
+
 def test_plan_loads_nothing_that_it_does_not_use() -> None:
     heavy = ("jax", "scipy.stats", "scipy.optimize", "scipy.fft", "randomgen", "ibis", "numpy.f2py.crackfortran")
     heavy += ("sottovoce.readings.look", "sottovoce.systems.normal_mean", "sottovoce.mechanisms.choice_chain")

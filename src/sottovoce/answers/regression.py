@@ -186,6 +186,8 @@ class Regression:
         weights = {first: 1.0} if isinstance(first, str) else first
         if not isinstance(weights, Mapping):
             raise InvalidValue("a contrast is a term, two terms, or a mapping from terms to weights")
+        if second is not None and second in weights:
+            raise InvalidValue(f"a contrast names {second!r} twice; say its weight once")
         weights = dict(weights) | ({} if second is None else {second: -1.0})
         terms, row = self.posterior.terms, np.zeros(len(self.posterior.terms))
         for term, weight in weights.items():

@@ -134,8 +134,13 @@ def _print(found: list[Choice], system: Any, n: int, promise: Promise) -> None:
         widths = (None, None) if c.forecast is None else (c.forecast.interval_width, c.forecast.exact_width)
         error = None if c.expected is None else c.expected.error
         rows.append((c.name, kept or "as it is", str(c.mechanism.profile.basis), *map(number, (error, *widths))))
-    columns = ("mechanism", "setting", "basis", "error", "95 % width", "no privacy")
-    console.print(table("What the promise buys, least expected error first", columns, rows, left=3))
+    columns: tuple[str, ...] = ("mechanism", "setting", "basis", "error", "95 % width", "no privacy")
+    title = "What the promise buys"
+    if all(c.expected is None and c.forecast is None for c in found):  # then settings have the room
+        columns, rows = columns[:3], [row[:3] for row in rows]
+    elif any(c.expected is not None for c in found):
+        title += ", least expected error first"
+    console.print(table(title, columns, rows, left=3))
     for c in found:
         for caution in c.cautions:
             console.print(f"[yellow]{c.name}:[/] {escape(caution)}")
@@ -164,4 +169,7 @@ def _settings(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
+    """Return a setting for a table: of a part with settings of its own, or several, how many; JSON has them all."""
+    if isinstance(value, dict | list):
+        return f"({len(value)} {'settings' if isinstance(value, dict) else 'of them'})"
     return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -29,6 +29,8 @@ from sottovoce.regression.rounding import ball_of
 
 __all__ = ["chain_distance", "distance", "near_posterior"]
 
+_COUNTABLE = 2**53
+
 _CELL = 2.0**-16
 """A release is rounded to cells no wider than this, beside the noise of the last step."""
 
@@ -127,6 +129,8 @@ def near_posterior(
     if math.isfinite(design.radius):
         raise InvalidValue("no distance is proven for chains on a ball; use a loss that needs none, without radius")
     make = partial(_near, design, whole("n", n, 1), m, share * math.sqrt(design.dimension / m))
+    if make(1e-15).n_steps >= _COUNTABLE:
+        raise PromiseUnreachable(f"within={share:g} takes more steps than can be counted. Ask for a larger `within`")
     weight = largest_keeping(lambda rho: make(rho).profile, target, high=1.0, name="data_weight")
     made = make(weight)
     if made.chain.n_steps > most_steps:
@@ -151,4 +155,5 @@ def _near(design: Design, n: int, m: float, allowed: float, rho: float) -> Diffu
     step = min(largest_step(m, M) / 2, 2 * m * (0.7 * allowed / slope) ** 2)
     start = math.hypot(pull / m, math.sqrt(2 * d / m))
     steps = 1 + math.ceil(max(0.0, math.log(start / (0.05 * allowed)) / -math.log1p(-min(step * m, 0.9))))
+    steps = min(steps, _COUNTABLE)  # such a chain is refused in the end; a smaller ρ may need a shorter one
     return DiffusedRegression(design, n, m, rho, n_steps=steps, step=step)
