@@ -137,7 +137,7 @@ def test_json_and_back_contrasts_arviz_and_plots(curator, tmp_path: Path) -> Non
     for name, drawing in (("f", answer.plot()), ("e", answer.plot_effect("age")), ("g", answer.plot_effect("ward"))):
         drawing.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 2000
-    for wrong in ({"agee": 1}, {"age": float("nan")}, 7):
+    for wrong in ({"agee": 1}, {"age": float("nan")}, {}, 7):
         with pytest.raises(InvalidValue):
             answer.contrast(wrong)
     with pytest.raises(InvalidValue):

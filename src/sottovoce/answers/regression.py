@@ -184,7 +184,7 @@ class Regression:
         years and the other sex.
         """
         weights = {first: 1.0} if isinstance(first, str) else first
-        if not isinstance(weights, Mapping):
+        if not (isinstance(weights, Mapping) and weights and isinstance(second, str | None)):
             raise InvalidValue("a contrast is a term, two terms, or a mapping from terms to weights")
         if second is not None and second in weights:
             raise InvalidValue(f"a contrast names {second!r} twice; say its weight once")
