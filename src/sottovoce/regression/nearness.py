@@ -129,7 +129,7 @@ def near_posterior(
     if math.isfinite(design.radius):
         raise InvalidValue("no distance is proven for chains on a ball; use a loss that needs none, without radius")
     make = partial(_near, design, whole("n", n, 1), m, share * math.sqrt(design.dimension / m))
-    if make(1e-15).n_steps >= _COUNTABLE:
+    if make(1e-15).chain.n_steps >= _COUNTABLE:
         raise PromiseUnreachable(f"within={share:g} takes more steps than can be counted. Ask for a larger `within`")
     weight = largest_keeping(lambda rho: make(rho).profile, target, high=1.0, name="data_weight")
     made = make(weight)
