@@ -96,11 +96,10 @@ def answered(entry: Entry, asked: Charge) -> Entry:
 _exact = functools.lru_cache(maxsize=1024)(Fraction)  # the same few costs and limits come again and again
 
 
-@functools.lru_cache(maxsize=1024, typed=True)
 def _cost_or_none(cost: float) -> Fraction | None:
-    """Return a cost that makes sense exactly; None for an infinite one."""
+    """Return a cost that makes sense exactly; None for an infinite one. Checked every time, whatever is remembered."""
     cost = checked_cost(cost)
-    return Fraction(cost) if math.isfinite(cost) else None
+    return _exact(cost) if math.isfinite(cost) else None
 
 
 def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:
