@@ -12,7 +12,9 @@ import pytest
 
 from sottovoce.ledger import Ledger
 from sottovoce.server import schemas
+from sottovoce.server.callers import Caller
 from sottovoce.server.config import Config
+from sottovoce.server.known import Questions
 from sottovoce.server.tokens import Tokens
 from support.offices import SMOKERS, bearer, served, token_for, write_office
 
@@ -133,3 +135,19 @@ def test_turns_are_taken_either_way(tmp_path: Path) -> None:
     with served(office) as client:
         token = token_for(office)
         assert [post(client, token).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+
+
+def test_a_token_with_many_questions_makes_no_other_token_forget() -> None:
+    questions, route = Questions(), object()
+    ada, bob = (Caller("ada", token, frozenset(), frozenset()) for token in ("one", "two"))
+    asked: Any = object()
+
+    def scope(k: int) -> dict[str, Any]:
+        return {"path": PLACE, "route": route, "state": {"body": b"%d" % k}}
+
+    questions.keep(bob, scope(0), "patients", asked)
+    for k in range(1000):
+        questions.keep(ada, scope(k), "patients", asked)
+    assert questions.find(bob, scope(0)) == (route, "patients", asked)
+    assert questions.find(ada, scope(999)) == (route, "patients", asked)
+    assert questions.find(ada, scope(0)) is None and questions.find(bob, scope(1)) is None

@@ -114,7 +114,7 @@ class Transaction:
         found = self.read_head(*more, values=values)
         if self._kept.head == self.head:
             self.totals = self._kept.totals
-        self._kept.head, self._locked = EMPTY, True  # until what changes now is durable
+        self._kept.head, self._kept.totals, self._locked = EMPTY, {}, True  # until what changes now is durable
         return found
 
     def read_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:

@@ -20,7 +20,8 @@ from sottovoce.server.service import Service
 
 __all__ = ["Known", "Questions"]
 
-_MOST, _LONGEST = 1024, 4096
+_MOST, _LONGEST = 128, 4096
+"""How many questions of a token are remembered, the latest ones, and how long a body may be."""
 _READ = {b"authorization", b"content-type", b"idempotency-key", b"content-encoding"}
 _KEY = re.compile(rb"[!-~]{1,200}")
 Scope = MutableMapping[str, Any]
@@ -30,17 +31,20 @@ class Questions:
     """The questions that were answered, by token, path and body."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, bytes], tuple[Any, str, Asking]] = {}
+        self._found: dict[str, dict[tuple[str, bytes], tuple[Any, str, Asking]]] = {}
 
     def find(self, caller: Caller, scope: Scope) -> tuple[Any, str, Asking] | None:
         """Return the route, the data set and the question of a request that was answered before."""
-        return self._found.get((caller.token, scope["path"], scope["state"]["body"]))
+        return self._found.get(caller.token, {}).get((scope["path"], scope["state"]["body"]))
 
     def keep(self, caller: Caller, scope: Scope, dataset: str, question: Asking) -> None:
-        """Remember what the body of a request asks."""
+        """Remember what the body of a request asks; the oldest of its token's makes room, never another token's."""
         body = scope["state"].get("body", b"")
-        if len(self._found) < _MOST and 0 < len(body) <= _LONGEST:
-            self._found[caller.token, scope["path"], body] = scope.get("route"), dataset, question
+        if 0 < len(body) <= _LONGEST:
+            mine = self._found.setdefault(caller.token, {})
+            mine[scope["path"], body] = scope.get("route"), dataset, question
+            if len(mine) > _MOST:
+                del mine[next(iter(mine))]
 
 
 class Known:
