@@ -13,7 +13,7 @@ from its spread (`Formula.prior_sd`), so that of a column that may be narrow is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ class Guesses:
         hidden = _hidden(glance, average) if several else np.zeros(d, dtype=bool)
         if hidden.any():
             count = max(count, _MANY)
-            stretch = _Veil(glance, average, hidden, count).stretched()
+            stretch = _Veil(glance, average, hidden, count, grouped=at_least > 1).stretched()
         stretch = np.broadcast_to(stretch, (count, d, d))
         mean = stretch @ average @ stretch.transpose(0, 2, 1)
         whole = np.zeros((count, K * d, K * d))
@@ -137,17 +137,39 @@ class _Veil:
     average: Floats
     hidden: NDArray[np.bool_]
     count: int
+    grouped: bool
 
     def stretched(self) -> Floats:
         """Return for each guess the matrix by which rows are stretched."""
         rng = np.random.default_rng(11)
         together, alone = (self._slices(rng) for _ in range(2))
         around = special.ndtri(self._slices(rng))
+        shared = (rng.permutation(self.count) + 0.5) / self.count
         found = []
         for m in range(self.count):
-            first = self._together(together[m], rng)
-            found.append(self._alone(first, alone[m], around[m]))
+            whole = self._alone(self._together(together[m], rng), alone[m], around[m])
+            if self.grouped:
+                whole = replace(self, average=whole @ self.average @ whole.T)._loosened(float(shared[m])) @ whole
+            found.append(whole)
         return np.stack(found)
+
+    def _loosened(self, share: float) -> Floats:
+        """Leave numbers that noise hides so much of what the others seem to explain of them.
+
+        Noise alone looks as if they did; and where the effects of groups are believed to be small, what they share with
+        a column would pass for the column's own.
+        """
+        look, constant = self.glance.look, self.glance.constant
+        back: Floats = np.asarray(np.linalg.inv(look.matrix), dtype=np.float64)
+        if constant is not None:
+            one = back[constant]
+            back = back - np.outer(back @ self.average @ one / max(float(one @ self.average @ one), 1e-300), one)
+        numbers = np.array([any(level < 0 for _, level in entry) for entry in look.encoding.entries]) & self.hidden
+        others = back[~self.hidden & np.array([bool(entry) for entry in look.encoding.entries])]
+        own = back[numbers]
+        ways = np.linalg.pinv(others @ self.average @ others.T, 1e-9, hermitian=True) @ (others @ self.average @ own.T)
+        g = look.matrix[:, numbers]
+        return np.asarray(np.eye(len(back)) - (1 - share) * g @ (ways.T @ others))
 
     def _slices(self, rng: np.random.Generator) -> Floats:
         """Return one place in each of as many even slices, for each column in an order of its own."""
