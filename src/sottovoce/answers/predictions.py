@@ -35,7 +35,7 @@ def predict(answer: Regression, frame: Any, level: float, draws: int = _DRAWS) -
     ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
     middle = np.median if isinstance(answer.question.model, PoissonFamily) else np.mean
     table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
-    note = {"held": held} if any(held) else {}
+    note: dict[str, Any] = {"held": held} if any(held) else {}
     if found.ndim == 2:
         return pd.DataFrame(table | note)
     n, levels = found.shape[1:]
@@ -64,7 +64,7 @@ def _means(answer: Regression, rows: Floats, draws: int) -> Floats:
 def _rows(answer: Regression, frame: Any) -> tuple[Floats, list[str]]:
     """Return the rows of a frame, and of each what is held at its public bounds."""
     encoding = answer.question.encoding
-    values: list[Floats] = []
+    values: list[Any] = []
     ones: list[bool] = []
     for name, column in zip(encoding.names, encoding.columns, strict=True):
         try:

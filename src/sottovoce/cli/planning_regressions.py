@@ -18,10 +18,9 @@ def plan_formula(
     text: str, facts: Facts, family: str | None, n: int, budget: Promise, spend: str, *, as_json: bool
 ) -> None:
     """Plan a regression by its formula, for a share of a budget or a promise."""
-    given = {} if family is None else {"family": family}
     share = parse_spend(spend)
     promise = parse_promise(share) if isinstance(share, str) else PrivacyFilter(budget).share(share)
-    plan_regression(Formula(text, facts, **given), n, promise, f"{spend} of {budget}", as_json=as_json)
+    plan_regression(Formula(text, facts, family or ""), n, promise, f"{spend} of {budget}", as_json=as_json)
 
 
 def plan_regression(formula: Formula, n: int, promise: Promise, paid: str, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from sottovoce.mechanisms.choices import build_mechanism, forecast_of
@@ -54,10 +55,11 @@ def shares_needed(
     if not wanted > 0:
         raise InvalidValue(f"width must be > 0. Got {wanted:g}")
     purse = budget if isinstance(budget, PrivacyFilter) else PrivacyFilter(budget)
-    found = [
-        _needed(name, wanted, lambda share, name=name: _half(name, system, n, purse.share(share), mean))
-        for name in names
-    ]
+
+    def half(name: str, share: float) -> float:
+        return _half(name, system, n, purse.share(share), mean)
+
+    found = [_needed(name, wanted, partial(half, name)) for name in names]
     return sorted(found, key=lambda one: (one.share is None, one.share or 0.0, one.width or math.inf))
 
 

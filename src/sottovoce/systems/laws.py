@@ -101,7 +101,7 @@ def cut(law: Any, low: float, high: float) -> Any:
     """Return a law given that it lies in [low, high]; None where there is no law of one number."""
     if not isinstance(law, BetaLaw | GammaLaw | NormalLaw):
         return None
-    ends = {name: Fraction(end) for name, end in (("low", low), ("high", high)) if np.isfinite(end)}
+    ends: dict[str, Any] = {name: Fraction(end) for name, end in (("low", low), ("high", high)) if np.isfinite(end)}
     if law.low is not None and "low" in ends:
         ends["low"] = max(ends["low"], law.low)
     if law.high is not None and "high" in ends:
