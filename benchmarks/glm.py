@@ -25,7 +25,7 @@ from papers.regression_data import load_regression
 from benchmarks.timing import show
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
-from sottovoce.regression.choose import choose
+from sottovoce.regression.choosing import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.langevin import _gradient
 from sottovoce.regression.losses import Logistic

@@ -26,7 +26,7 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP, Promise, RenyiDP, parse_promise
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.regression.choose import choose
+from sottovoce.regression.choosing import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.localised import LocalisedRegression
 from sottovoce.regression.losses import Logistic

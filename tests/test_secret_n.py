@@ -295,5 +295,5 @@ def test_the_ledger_does_not_tell_the_size_of_a_file(tmp_path: Path, place: Path
         pq.write_table(records(n), file)
         os.utime(file, (1e9, 1e9))
         with Curator(file, place.with_suffix(f".{n}"), BUDGET, facts=FACTS, n="private") as curator:
-            prints.append(curator._print("salt", curator._state()))
+            prints.append(curator._source.print("salt", curator._source.state()))
     assert prints[0] == prints[1]

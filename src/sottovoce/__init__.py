@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         StatisticalQuery,
         TemperedPosterior,
     )
-    from sottovoce.models import fit_model
+    from sottovoce.models import fit_model, numpyro
     from sottovoce.privacy import (
         ADD_REMOVE,
         REPLACE_ONE,
@@ -55,36 +55,9 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_ROOMS = {
-    "answers.card": ("card",),
-    "answers.explaining": ("explain",),
-    "curator": ("Curator",),
-    "estimators": (
-        *("LinearRegression", "LinearSVC", "LogisticRegression", "NaiveBayes", "PoissonRegression"),
-        *("ProbitRegression", "PublicEncoder", "PublicScaler", "private_pipeline"),
-    ),
-    "facts": ("Category", "Cells", "Count", "Day", "Facts", "Flag", "Number", "Person"),
-    "latent": ("BayesianNetwork", "HiddenMarkovModel"),
-    "ledger": ("Ledger",),
-    "mechanisms": (
-        *("ConcentratedPosterior", "DiffusedPosterior", "DirectPosterior", "Mechanism", "NoisyStatistics"),
-        *("Release", "StatisticalQuery", "TemperedPosterior"),
-    ),
-    "models": ("fit_model", "numpyro"),
-    "privacy": (
-        *("ADD_REMOVE", "ApproxDP", "GaussianDP", "MaxAdvantage", "MaxSuccess", "PureDP", "REPLACE_ONE", "RenyiDP"),
-        *("SottovoceError", "ZeroConcentratedDP"),
-        *("compose", "parse_promise", "secure_rng"),
-    ),
-    "systems": ("BetaBernoulli", "DirichletCategorical", "GammaExponential", "GammaPoisson", "NormalMean"),
-    "tables": ("open_table",),
-}
-"""Where the names here live; each room is imported when first used."""
-
-_OPEN = frozenset({*_ROOMS, "amplification", "answers", "audit", "local", "metric", "readings", "regression"})
+_OPEN = frozenset({"amplification", "answers", "audit", "curator", "estimators", "facts", "latent", "ledger", "local"})
+_OPEN |= {"mechanisms", "metric", "models", "privacy", "readings", "regression", "systems", "tables"}
 """Rooms that are reached by their own names."""
-
-_LAZY = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "ADD_REMOVE",
@@ -146,9 +119,9 @@ def __getattr__(name: str) -> Any:
         return _version()
     if name in _OPEN:
         return importlib.import_module(f"sottovoce.{name}")
-    if name not in _LAZY:
-        raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"sottovoce.{_LAZY[name]}"), name)
+    from sottovoce.privacy.lazily import lazily  # noqa: PLC0415 - brings NumPy, as all names here do
+
+    return lazily(__name__)(name)
 
 
 def _version() -> str:
@@ -161,4 +134,6 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_LAZY, *_OPEN})
+    from sottovoce.privacy.lazily import homes_of  # noqa: PLC0415
+
+    return sorted({*homes_of(__name__), *_OPEN})

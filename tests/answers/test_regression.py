@@ -159,6 +159,34 @@ def test_predictions_average_over_the_posterior_and_have_intervals(curator) -> N
         answer.predict(pd.DataFrame({"age": [None], "sex": [True]}))
 
 
+def test_what_is_held_at_its_public_bounds_is_said(curator) -> None:
+    answer = curator.regress("sbp ~ age + sex", spend=0.3)
+    inside = answer.predict({"age": [0.0, 110.0], "sex": True})
+    beyond = answer.predict({"age": [-3.0, 400.0, 50.0], "sex": True})
+    assert "held" not in inside and list(beyond.held) == ["age at 0", "age at 110", ""]
+    pd.testing.assert_frame_equal(inside, beyond[["estimate", "low", "high"]].head(2))
+    classes = curator.regress("state ~ age", spend=0.2).predict({"age": [50, 130]})
+    assert list(classes.held) == [""] * 3 + ["age at 110"] * 3
+
+
+def test_ragged_columns_are_refused_and_one_value_goes_for_all_rows(curator) -> None:
+    answer = curator.regress("sbp ~ age + sex", spend=0.3)
+    for ragged in ({"age": [30.0, 40.0], "sex": [True]}, {"age": [30.0], "sex": [True, False, True]}):
+        with pytest.raises(InvalidData, match="columns of one length"):
+            answer.predict(ragged)
+    pd.testing.assert_frame_equal(
+        answer.predict({"age": [30.0, 40.0], "sex": True}), answer.predict({"age": [30.0, 40.0], "sex": [True, True]})
+    )
+
+
+def test_nothing_is_expected_beyond_the_public_bounds_of_the_response(tmp_path: Path) -> None:
+    few, facts = frame().head(40), sv.Facts(age=sv.Number(0, 110), sbp=sv.Number(60, 250), visits=sv.Count(12))
+    with sv.Curator(few, tmp_path / "f.ledger", sv.ApproxDP(1.0, 1e-6), facts=facts, dataset="few") as made:
+        counts, numbers = (made.regress(f"{name} ~ age", spend=0.1).effect("age") for name in ("visits", "sbp"))
+    assert counts.high.max() == 12 and counts.low.min() >= 0
+    assert numbers.high.max() <= 250 and numbers.low.min() >= 60
+
+
 def test_counts_and_classes_have_their_own_ratios_and_predictions(curator) -> None:
     counts = curator.regress("visits ~ age", spend=0.2)
     assert counts.question.family == "poisson" and "rate_ratio" in counts.table

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -102,6 +103,12 @@ def test_plan_ends_with_the_code_of_a_promise_out_of_reach() -> None:
         assert answer.returncode == 7, answer.stderr
         assert "direct" in answer.stdout and "no mechanism keeps pure:1e-300" in answer.stderr
     assert run("plan", *BETA, "--n", "50", "--width", "1e-9", "--mechanism", "direct").returncode == 7
+    near = run("plan", *BETA, "--n", "50", "--width", "0.02", "--mechanism", "gaussian").stderr
+    best, enough = (float(found) for found in re.search(r"gives ± ([\d.]+) .* n = ([\d.e+]+) would do", near).groups())
+    assert 0.02 < best < 1
+    for n, within in ((1.1 * enough, True), (enough / 1.5, False)):
+        code = run("plan", *BETA, "--n", int(n), "--width", "0.02", "--mechanism", "gaussian").returncode
+        assert (code == 0) == within
     told = run("plan", *BETA, "--n", "50", "--width", "1e-9", "--json")
     assert told.returncode == 7 and all(one["share"] is None for one in json.loads(told.stdout)["needed"])
 
@@ -125,6 +132,23 @@ def test_the_plan_of_a_regression_names_no_error_that_it_does_not_know(tmp_path:
     assert "least expected error" not in said and "95 % width" not in said and "{" not in said
     near = run("plan", "--spec", spec, "--within", "1e-9")
     assert near.returncode == 7 and "within=1e-09 takes more steps than can be counted" in near.stderr
+
+
+def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.toml"
+    facts.write_text(
+        '[age]\nkind = "number"\nlow = 0\nhigh = 110\n[falls]\nkind = "count"\nhigh = 9\n', encoding="utf-8"
+    )
+    asked = ("plan", "falls ~ age", "--facts", facts, "--n", "20000")
+    told = json.loads(run(*asked, "--spend", "20%", "--json").stdout)
+    assert told["mechanism"]["mechanism"] == "adaptive looks" and told["question"].startswith("poisson")
+    assert [one["term"] for one in told["terms"]] == ["Intercept", "age"]
+    assert all(0 < one["plain"] < one["width"] for one in told["terms"])
+    said = run(*asked, "--family", "linear").stdout
+    assert "linear regression falls ~ age" in said and "4 adaptive looks" in said and "5% of approx:1" in said
+    one = run("plan", "--system", "formula:formula=falls~age", *asked[2:], "--target", "approx:1,1e-6").stdout
+    assert "4 adaptive looks" in one and "known to" in one
+    assert run(*asked, "--width", "3").returncode == 2
 
 
 def test_plan_loads_nothing_that_it_does_not_use() -> None:
@@ -377,7 +401,11 @@ def test_plan_finds_a_chain_that_is_proven_near(tmp_path: Path) -> None:
     assert told["steps"] == made.n_steps
     said = " ".join(run(*asked, *promise, "--within", 0.5).stdout.split())
     assert f"{told['steps']:,} of " in said
-    assert run(*asked, *promise, "--within", 1e-4).returncode == 7
+    far = run(*asked, *promise, "--within", 1e-4)
+    assert far.returncode == 7
+    (reached,) = re.findall(r"In reach: within=([\d.]+)", far.stderr)
+    assert run(*asked, *promise, "--within", reached).returncode == 0
+    assert run(*asked, *promise, "--within", 0.95 * float(reached)).returncode == 7
     assert run("plan", *BETA, "--n", 100, "--target", "gaussian:0.2", "--within", 0.5).returncode == 2
 
 

@@ -140,7 +140,7 @@ def test_a_filter_counts_alike_under_every_relation(promise: Promise) -> None:
 
 def test_the_least_private_of_a_promise_is_about_its_neighbours() -> None:
     for promise in (PureDP(1.0), GaussianDP(1.0), ZeroConcentratedDP(1.0), RenyiDP(2.0, 1.0)):
-        assert promise.under(ADD_REMOVE)._worst().relation == ADD_REMOVE
+        assert promise.under(ADD_REMOVE).worst().relation == ADD_REMOVE
 
 
 # Replacing is removing and adding.

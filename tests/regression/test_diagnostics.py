@@ -8,7 +8,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, Probit, SmoothedHinge, Squared
-from sottovoce.regression.pac_bayes import pac_bayes
+from sottovoce.regression.pac_bayes_bound import pac_bayes
 from sottovoce.regression.predictive import posterior_predictive
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
-from sottovoce.privacy.promises import GaussianDP
+from sottovoce.privacy.promises import ApproxDP, GaussianDP
 from sottovoce.regression import Design, DiffusedRegression, Logistic, Probit, SmoothedHinge
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.nearness import chain_distance, distance, near_posterior
@@ -115,6 +116,21 @@ def test_a_released_hinge_sample_follows_the_hinge_posterior():
     target = _law(_hinges(X[:, 0] * y, made.data_weight, 1.0))
     exact = np.interp((np.arange(4000) + 0.5) / 4000, np.cumsum(target), W + CELL / 2)
     assert math.sqrt(np.mean((drawn - exact) ** 2)) <= distance(made) + 0.05
+
+
+def test_a_distance_out_of_reach_says_what_is_in_reach():
+    design, target = Design(Logistic(), dimension=3, data_norm=1.0), ApproxDP(1.0, 1e-6)
+    with pytest.raises(PromiseUnreachable) as refused:
+        near_posterior(design, 2000, target, prior_precision=1.0, within=0.01)
+    found = re.search(r"In reach: within=([\d.]+), or within=0.01 for ε = ([\d.]+) at δ = 1e-06", str(refused.value))
+    within, epsilon = map(float, found.groups())
+    near_posterior(design, 2000, target, prior_precision=1.0, within=within)
+    near_posterior(design, 2000, ApproxDP(epsilon, 1e-6), prior_precision=1.0, within=0.01)
+    for promise, nearer in ((target, 0.9 * within), (ApproxDP(1.1 * epsilon, 1e-6), 0.01)):
+        with pytest.raises(PromiseUnreachable):
+            near_posterior(design, 2000, promise, prior_precision=1.0, within=nearer)
+    with pytest.raises(PromiseUnreachable, match=r"In reach: within=0.1 for ε"):  # farther off, ρn leaves doubles too
+        near_posterior(design, 200_000, target, prior_precision=1.0, within=0.1)
 
 
 def test_where_nothing_is_proven():

@@ -60,7 +60,4 @@ __all__ = [
     "thesis_path_renyi",
 ]
 
-_LAZY = {"NoisyProjectedSGD": "sgd"}
-"""Imported when first used: the rest of the room needs neither JAX nor scikit-learn."""
-
-__getattr__ = lazily(__name__, _LAZY)
+__getattr__ = lazily(__name__)  # the rest of the room needs neither JAX nor scikit-learn

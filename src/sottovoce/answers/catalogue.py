@@ -13,8 +13,8 @@ from typing import Any
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_spend
 from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.answers.paid_verbs import PaidVerbs
 from sottovoce.answers.questions import Question
-from sottovoce.answers.verbs import PaidVerbs
 from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
 from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from sottovoce.answers.purse import Purse
+from sottovoce.ledger import State
+from sottovoce.privacy.errors import SottovoceError
+
 __all__ = ["asked_in_words", "curator_html"]
 
 
@@ -33,10 +37,25 @@ def _question(state: Mapping[str, Any]) -> str:
     return Question.from_dict(state).describe()
 
 
-def curator_html(
+def curator_html(purse: Purse, facts: Sequence[tuple[str, str]]) -> str:
+    """Return a card: facts as pairs of words, a bar of what is left, and what was asked last with its cost."""
+    budget = purse.budget
+    try:
+        entries = [entry for entry in purse.history() if entry.state is not State.VOID]
+        share, left = purse.share_left(), purse.left()
+    except (SottovoceError, ArithmeticError) as error:  # a curator that was closed still shows what it was
+        return _card(purse.dataset, [*facts, ("ledger", str(error))], "", 0.0, [])
+    costs = [100 * budget.share(entry.whole_cost or entry.cost) for entry in entries[-5:]]
+    asked = [
+        (asked_in_words(entry.request), f"{cost:.3g} % of the budget")
+        for entry, cost in zip(entries[-5:], costs, strict=True)
+    ]
+    return _card(purse.dataset, facts, left, share, asked[::-1])
+
+
+def _card(
     name: str, facts: Sequence[tuple[str, str]], left: str, share: float, asked: Sequence[tuple[str, str]]
 ) -> str:
-    """Return a card: facts as pairs of words, a bar of what is left, and what was asked last with its cost."""
     rows = "".join(
         f'<tr><td style="text-align:left">{escape(what)}</td><td style="text-align:left">{escape(said)}</td></tr>'
         for what, said in facts

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sottovoce.answers.catalogue import WHERE, Argument, Verb
+from sottovoce.answers.paid_verbs import PaidVerbs
 from sottovoce.answers.regression import Regression
-from sottovoce.answers.verbs import PaidVerbs, regression_room
+from sottovoce.answers.verbs import regression_room
 from sottovoce.facts import Category, Facts
 from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget

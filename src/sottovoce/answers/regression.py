@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sottovoce.answers import predictions
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure
-from sottovoce.facts.columns import Category, Flag
-from sottovoce.facts.encodings import levels_of
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings.columns import as_codes, as_numbers
-from sottovoce.readings.families import LinearFamily, PoissonFamily
+from sottovoce.readings.families import LinearFamily
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.coefficients import Coefficients
@@ -205,70 +201,32 @@ class Regression:
     def predict(self, frame: Any, *, level: float | None = None, draws: int = _DRAWS) -> Any:
         """Return the expected response of each row of a frame, averaged over the posterior, with its interval.
 
-        Of counts the estimate is the posterior's median: a rate has no bound, so that where little is known of it its
-        mean would be decided by the last draws, and lie beyond the interval.
+        Of counts the estimate is the posterior's median: where little is known of a rate its mean would be decided by
+        the last draws, and lie beyond the interval. No number and no count is expected beyond its public bounds.
 
         Parameters
         ----------
         frame
-            Columns by name, as the formula names them; no private table, for what is asked for is shown.
+            Columns by name, as the formula names them, each as long as the others or one value for all rows; no
+            private table, for what is asked for is shown. A number beyond its public bounds is held there, as those
+            of the records were; a column ``held`` then says which.
         level
             Of the intervals: how sure one is of the mean, not how far single responses scatter about it.
         draws
             How many draws of the coefficients to average over.
         """
-        found = self._means(frame, draws)
-        import pandas as pd  # noqa: PLC0415 - an extra
+        return predictions.predict(self, frame, self.level if level is None else level, draws)
 
-        wanted = checked_level(self.level if level is None else level)
-        ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
-        middle = np.median if isinstance(self.question.model, PoissonFamily) else np.mean
-        table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
-        if found.ndim == 2:
-            return pd.DataFrame(table)
-        n, levels = found.shape[1:]
-        names = levels_of(self.question.response)
-        assert names is not None
-        rows = {"row": np.repeat(np.arange(n), levels), self.question.parsed.response: list(names) * n}
-        return pd.DataFrame(rows | {name: value.ravel() for name, value in table.items()})
+    def effect(self, column: str, **at: Any) -> Any:
+        """Return what one column does, as a frame: the expected response over its public range, the others held.
 
-    def _means(self, frame: Any, draws: int) -> Floats:
-        """Return the mean response: draws first, then rows, then classes where there are several."""
-        rows = self._rows(frame)
-        thetas = self._thetas(draws)
-        family = self.question.model
-        if family.outputs == 1:
-            means = family.expected(thetas @ rows.T)
-            if isinstance(family, LinearFamily):
-                means = family.scale.middle + family.scale.half * means
-            return np.asarray(means)
-        t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
-        rest = family.mean(t)
-        return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+        Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
+        """
+        return predictions.effect(self, column, at)
 
-    def _thetas(self, draws: int) -> Floats:
-        """Return draws in the coordinates of the scaled rows; always the same, so that an answer does not flicker."""
-        A, b = self.question.units
-        return np.asarray(np.linalg.solve(A, (self.posterior.sample(draws, seeded_rng(0)) - b).T).T)
-
-    def _rows(self, frame: Any) -> Floats:
-        encoding = self.question.encoding
-        values: list[Any] = []
-        for name, column in zip(encoding.names, encoding.columns, strict=True):
-            try:
-                given = frame[name]
-            except (KeyError, TypeError, IndexError, ValueError):
-                raise InvalidData(f"to predict, give the columns {', '.join(encoding.names)}") from None
-            given = [given] if isinstance(given, str | int | float | bool) else given
-            is_category = isinstance(column, Category)
-            values.append(as_codes(given, column.categories, -1) if is_category else as_numbers(given))  # type: ignore[attr-defined]
-        if not values:
-            values_n = len(frame) if hasattr(frame, "__len__") else 1
-            return encoding.rows([], max(values_n, 1))[0]
-        rows, known = encoding.rows(values)
-        if not known.all():
-            raise InvalidData("a row to predict for has a value that the facts do not allow, or none")
-        return rows
+    def plot_effect(self, column: str, **at: Any) -> Any:
+        """Return a figure of `effect`: the expected response as one column runs over its public range."""
+        return predictions.plot_effect(self, column, at)
 
     # Pictures and files.
 
@@ -289,60 +247,6 @@ class Regression:
         if name is not None:
             axes.set_xscale("log")
         axes.set_xlabel("coefficient" if self.ratio is None else self.ratio)
-        axes.set_title(f"{self.question.describe()} ({self.level:.0%} intervals)")
-        return drawing
-
-    def effect(self, column: str, **at: Any) -> Any:
-        """Return what one column does, as a frame: the expected response over its public range, the others held.
-
-        Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
-        """
-        import pandas as pd  # noqa: PLC0415 - an extra
-
-        encoding = self.question.encoding
-        if column not in encoding.names:
-            raise InvalidValue(f"no term has the column {column!r}; there are {', '.join(encoding.names)}")
-        held: dict[str, Any] = {}
-        for name, fact in zip(encoding.names, encoding.columns, strict=True):
-            levels = levels_of(fact)
-            span = None if levels is not None else encoding.scale(encoding.names.index(name))
-            if name == column:
-                held[name] = list(levels) if levels is not None else np.linspace(span.low, span.high, 41).tolist()  # type: ignore[union-attr]
-            elif name in at:
-                held[name] = at.pop(name)
-            else:
-                held[name] = levels[0] if levels is not None else (span.low + span.high) / 2  # type: ignore[union-attr]
-        if at:
-            raise InvalidValue(f"no term has the column {next(iter(at))!r} to be held")
-        size = len(held[column])
-        frame = {name: value if name == column else [value] * size for name, value in held.items()}
-        found = self.predict(frame)
-        given = np.array(held[column], dtype=object)
-        times = len(found) // size
-        found.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
-        return found.drop(columns=["row"], errors="ignore")
-
-    def plot_effect(self, column: str, **at: Any) -> Any:
-        """Return a figure of `effect`: the expected response as one column runs over its public range."""
-        found = self.effect(column, **at)
-        response = self.question.parsed.response
-        drawing, axes = figure(width=5.6, height=3.6)
-        groups = [(None, found)] if response not in found else list(found.groupby(response, sort=False))
-        numbers = not isinstance(self.question.facts[column], Category | Flag)
-        for k, (name, part) in enumerate(groups):
-            x = part[column].to_numpy(dtype=float) if numbers else np.arange(len(part)) + 0.08 * k
-            colour = COLOURS[k % len(COLOURS)]
-            if numbers:
-                axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.2)
-                axes.plot(x, part["estimate"], color=colour, label=name)
-            else:
-                off = np.maximum([part["estimate"] - part["low"], part["high"] - part["estimate"]], 0)
-                axes.errorbar(x, part["estimate"], yerr=off, fmt="o", color=colour, capsize=3, label=name)
-                axes.set_xticks(np.arange(len(part)), [str(value) for value in part[column]])
-        if len(groups) > 1:
-            axes.legend(title=response)
-        axes.set_xlabel(column)
-        axes.set_ylabel(f"expected {response}")
         axes.set_title(f"{self.question.describe()} ({self.level:.0%} intervals)")
         return drawing
 

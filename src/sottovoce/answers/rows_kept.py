@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from sottovoce.answers.cell_noise import cell_profile
 from sottovoce.answers.intervals import checked_level, shortest
-from sottovoce.facts import Facts
+from sottovoce.answers.purse import Purse
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.mechanisms.calibrate import largest_keeping
@@ -97,29 +96,12 @@ def _scale(reading: PersonRows, kind: Any, target: Promise) -> float:
     return 1 / largest_keeping(profile, target, high=100.0, low=2.0**-29, name="1/scale")
 
 
-class RowsOfPersons(ABC):
+class RowsOfPersons(Purse):
     """What a curator says of how many rows persons have."""
-
-    facts: Facts | None
-    budget: Budget
-    person: str | None
-
-    @abstractmethod
-    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget."""
-
-    draft: Callable[..., Any]
-
-    @abstractmethod
-    def record(self, draft: Any) -> Any:
-        """Record a release."""
 
     def rows_noise(self, k: Sequence[int] | int = _USUAL, spend: Any = 0.05) -> dict[int, float]:
         """Return how far noise would move a count of at most k rows a person: free, and from public numbers alone."""
-        target = self.promise(spend)
-        if target is None:
-            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        return rows_noise(target, k)
+        return rows_noise(self.share(spend), k)
 
     def rows_kept(
         self,
@@ -148,14 +130,11 @@ class RowsOfPersons(ABC):
         if self.budget.n is None:
             raise InvalidValue("how many rows persons have is counted where the number of persons is public")
         most = whole("most", most, max(2, *asked))
-        target = self.promise(spend, part)
-        if target is None:
-            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
+        target = self.share(spend, part)
         system = DirichletCategorical(categories=tuple(range(1, most + 1)))
         record = target.under(replace(target.relation, unit="record"))
         mechanism = NoisyStatistics.calibrate(system, self.budget.n, record)
-        made = self.draft(mechanism, self.person, part=part, **options)
-        done = self.record(made) if hasattr(made, "reservation") else made
+        done = self.answered(mechanism, self.person, part=part, **options)
         shares = done.release.value.sample(_DRAWS, seeded_rng(_SEED))
         sizes = np.arange(1, most + 1)
         kept = np.stack([shares @ np.minimum(sizes, one) / (shares @ sizes) for one in asked], axis=1)

@@ -1,35 +1,28 @@
-"""The verbs of a curator: the questions people ask, each one release, with an answer one can read."""
+"""The verbs: the questions people ask, each one release, with an answer one can read."""
 
 from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
-from sottovoce.answers.balance import Balance
-from sottovoce.answers.intervals import checked_level
-from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
 from sottovoce.facts import Cells, Facts
 from sottovoce.facts.conditions import check_levels
-from sottovoce.ledger import Budget, Ledger
-from sottovoce.ledger.charging import price
+from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import Promise
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
 
-__all__ = ["PaidVerbs", "Verbs", "regression_room"]
+__all__ = ["Verbs", "regression_room"]
 
 Columns = str | Sequence[str] | None
-Spend = Promise | float | str
 
 
 class Verbs(ABC):
@@ -222,125 +215,6 @@ class Verbs(ABC):
         made = Question(verb, columns, self.facts, **given)  # type: ignore[arg-type]
         check_levels(made.where, self.facts)
         return made
-
-
-class PaidVerbs(Verbs):
-    """The verbs of a `Curator`, who has the budget that they are paid from."""
-
-    budget: Budget
-    _ledger: Ledger
-
-    @abstractmethod
-    def promise(self, spend: Any, part: Budget | None = None) -> Promise | None:
-        """Return the promise that goes with a share of the budget."""
-
-    @abstractmethod
-    def claimed(self, profile: Profile) -> Profile:
-        """Return what a mechanism's claim about its records says of who is protected."""
-
-    draft: Callable[..., Any]
-    """Reserve and make a release."""
-
-    @abstractmethod
-    def record(self, draft: Any) -> Any:
-        """Record a release."""
-
-    def mechanism_for(self, question: Question, spend: Spend = 0.05, part: Budget | None = None) -> NoisyCells:
-        """Return the mechanism that would answer a question: the quietest for what the budget's accounting charges."""
-        budget = self.budget if part is None else part
-        target = self.promise(spend, part)
-        if target is None:
-            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        charged = [self.budget] if part is None else [self.budget, part]
-
-        def share(profile: Profile) -> float:
-            return max(one.share(price(one, self.claimed(profile))) for one in charged)
-
-        return NoisyCells.calibrate(question, budget.n, target, price=share)
-
-    def answer(
-        self,
-        question: Question,
-        *,
-        spend: Spend = 0.05,
-        part: Budget | None = None,
-        level: float = 0.95,
-        **options: Any,
-    ) -> Answer:
-        """Answer a question: charged durably before any record is read, recorded before anyone sees it."""
-        level = checked_level(level)  # before anything is spent
-        mechanism = self.mechanism_for(question, spend, part)
-        made = self.draft(mechanism, where=question.where, part=part, **options)
-        done = self.record(made) if hasattr(made, "reservation") else made
-        budget = self.budget if part is None else part
-        share = budget.share(price(budget, done.release.profile))
-        return Answer(done.release, done.entry, share, level)
-
-    def looks_for(self, formula: Formula, spend: Spend = 0.05, part: Budget | None = None) -> Any:
-        """Return the mechanism that would fit a regression."""
-        budget = self.budget if part is None else part
-        target = self.promise(spend, part)
-        if target is None:
-            raise InvalidValue("spend= says what a question may cost: a share of the budget such as 0.05, or a promise")
-        return regression_room().AdaptiveLooks.calibrate(formula, budget.n, target)
-
-    def regression(
-        self,
-        formula: Formula,
-        spend: Spend = 0.05,
-        part: Budget | None = None,
-        *,
-        level: float = 0.95,
-        **options: Any,
-    ) -> Regression:
-        """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
-        level = checked_level(level)
-        budget = self.budget if part is None else part
-        mechanism = self.looks_for(formula, spend, part)
-        made = self.draft(mechanism, where=formula.where, part=part, **options)
-        done = self.record(made) if hasattr(made, "reservation") else made
-        return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
-
-    # The currency.
-
-    def share_for(
-        self, question: Question | str, width: float, part: Budget | None = None, *, records: int | None = None
-    ) -> float:
-        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
-
-        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
-        `sottovoce.answers.balance.Balance` to imagine others. Where n is a secret, `records` says how many to imagine.
-        """
-        budget = self.budget if part is None else part
-        asked = question
-        if isinstance(asked, str):
-            words = parse_question(asked)
-            asked = self.question(words.pop("verb"), words.pop("columns"), **words)
-        n = budget.n if records is None else records
-        if n is None:
-            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
-
-    def share(self, fraction: Spend, part: Budget | None = None) -> Promise:
-        """Return the promise that costs a share of the budget as it was opened, in the notion it is counted in."""
-        promise = self.promise(fraction, part)
-        if promise is None:
-            raise InvalidValue("a share of the budget lies above 0 and at most at 1. Got None")
-        return promise
-
-    def left(self, part: Budget | None = None) -> str:
-        """Return what is left of the budget, or of a part, in words: ``50 % left: about 10 more like the last``.
-
-        `Budget.counted` says what is added up: ``curator.budget.counted``.
-        """
-        budget = self.budget if part is None else part
-        share = max(0.0, round(1 - float(self._ledger.spent(budget)) / budget.limit, 9))  # a hair left is nothing
-        last = self._ledger.last_cost(budget)
-        text = f"{100 * share:.3g} % left"
-        if last is None or not last > 0:
-            return text
-        more = int(share * budget.limit / last * (1 + 1e-9))
-        return f"{text}: about {more} more like the last" if more else f"{text}: too little for one more like the last"
 
 
 def regression_room() -> Any:

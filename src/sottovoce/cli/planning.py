@@ -13,7 +13,7 @@ from sottovoce.cli.specs import facts_of, model_for, read_spec
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE, DELTAS, ORDERS, Choice, choices, imagined_mean, names_for
 from sottovoce.mechanisms.expected import cautions
-from sottovoce.mechanisms.needed import Needed, shares_needed
+from sottovoce.mechanisms.needed import Needed, records_needed, shares_needed
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.numbers import whole as whole_number
 from sottovoce.privacy.promises import Promise, parse_promise
@@ -24,7 +24,7 @@ __all__ = ["plan"]
 
 def plan(
     question: Annotated[
-        str | None, typer.Argument(help="A question, such as 'mean of sbp by ward'; or say --system.")
+        str | None, typer.Argument(help="Such as 'mean of sbp by ward', or 'smoker ~ age'; or say --system.")
     ] = None,
     system: Annotated[
         str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
@@ -41,6 +41,7 @@ def plan(
     ] = "all",
     facts: shared.FactsFile = None,
     column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
+    family: Annotated[str | None, typer.Option(help="Of a formula; by the kind of what is explained.")] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -62,7 +63,7 @@ def plan(
     if question is not None:
         from sottovoce.cli.planning_questions import plan_question  # noqa: PLC0415 - needs the data extra
 
-        plan_question(question, count, known, parse_promise(whole), width, spend, plot, as_json=as_json)
+        plan_question(question, count, known, parse_promise(whole), width, spend, plot, family, as_json=as_json)
         return
     promise_text = target or given.get("target")
     priced = width is not None
@@ -75,13 +76,18 @@ def plan(
         needed = shares_needed(model, count, parse_promise(whole), width, imagined, names)
         _say_needed(needed, whole, as_json=as_json)
         if all(one.share is None for one in needed):
-            raise PromiseUnreachable(f"± {width:g} is out of reach of {whole}; ask for less, or of a larger budget")
+            raise PromiseUnreachable(_in_reach(needed, model, count, parse_promise(whole), width, imagined))
         return
     promise = parse_promise(str(promise_text))
     if within is not None:
         from sottovoce.cli.planning_chains import plan_chain  # noqa: PLC0415 - needs the regression extra
 
         plan_chain(model, count, promise, within, precision, as_json=as_json)
+        return
+    if model.word == "formula":
+        from sottovoce.cli.planning_regressions import plan_regression  # noqa: PLC0415 - needs the regression extra
+
+        plan_regression(model, count, promise, str(promise), as_json=as_json)
         return
     found = choices(model, count, promise, imagined, names)
     if plot is not None:
@@ -97,6 +103,16 @@ def plan(
             console.print(f"\ncurves written to {plot}")
     if all(c.mechanism is None for c in found):
         raise PromiseUnreachable(f"no mechanism keeps {promise} for n = {count}; loosen the promise")
+
+
+def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: float, mean: Any) -> str:
+    """Return what would do where a width is out of reach: the width that the whole budget gives, and more records."""
+    best = min((one for one in found if one.width is not None), key=lambda one: one.width or 0.0, default=None)
+    if best is None:
+        return f"± {width:g} is out of reach of {budget}; no mechanism says how wide its intervals are"
+    enough = records_needed(model, n, budget, width, mean, best.name)
+    more = "" if enough is None else f", and n = {number(enough, 2)} would do"
+    return f"± {width:g} is out of reach: all of {budget} gives ± {number(best.width, 3)} ({best.name}){more}"
 
 
 def _means(text: str) -> list[float]:

@@ -24,6 +24,7 @@ def plan_question(
     width: float | None,
     spend: str | None,
     plot: Path | None,
+    family: str | None = None,
     *,
     as_json: bool,
 ) -> None:
@@ -32,6 +33,13 @@ def plan_question(
         raise InvalidValue("to plan a question say --n and --facts FILE: how many records, and what is public of them")
     if width is not None and spend is not None:
         raise InvalidValue("say --width or --spend: each follows from the other")
+    if "~" in text:
+        from sottovoce.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
+
+        if width is not None or plot is not None:
+            raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
+        plan_formula(text, facts, family, n, budget, spend or "5%", as_json=as_json)
+        return
     asked = parse_question(text)
     balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget)
     share = None if spend is None else parse_spend(spend)

@@ -12,9 +12,10 @@ from sottovoce.answers.answer import Answer
 from sottovoce.answers.catalogue import CATALOGUE, Verb, spend_of
 from sottovoce.answers.explaining import Explanation, explain
 from sottovoce.answers.intervals import checked_level
+from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
-from sottovoce.answers.verbs import Spend, Verbs
+from sottovoce.answers.verbs import Verbs
 from sottovoce.client.errors import NotAllowed, NotFound, ServerUnreachable
 from sottovoce.client.wire import Wire
 from sottovoce.facts import Facts

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sottovoce.privacy.lazily import lazily
 
-_PLACES = {
-    "EveryFitSpends": "manners",
-    "LinearRegression": "linear",
-    "LinearSVC": "linear",
-    "LogisticRegression": "linear",
-    "NaiveBayes": "naive_bayes",
-    "PoissonRegression": "poisson",
-    "PrivateSearchCV": "search",
-    "ProbitRegression": "linear",
-    "PublicEncoder": "public_steps",
-    "PublicScaler": "public_steps",
-    "SGDLogisticRegression": "sgd",
-    "private_pipeline": "public_steps",
-}
-"""Imported when first used: each needs scikit-learn, and most need JAX."""
+if TYPE_CHECKING:
+    from sottovoce.estimators.linear import LinearRegression, LinearSVC, LogisticRegression, ProbitRegression
+    from sottovoce.estimators.manners import EveryFitSpends
+    from sottovoce.estimators.naive_bayes import NaiveBayes
+    from sottovoce.estimators.poisson import PoissonRegression
+    from sottovoce.estimators.public_steps import PublicEncoder, PublicScaler, private_pipeline
+    from sottovoce.estimators.search import PrivateSearchCV
+    from sottovoce.estimators.sgd import SGDLogisticRegression
 
-__all__ = list(_PLACES)
+__all__ = [
+    "EveryFitSpends",
+    "LinearRegression",
+    "LinearSVC",
+    "LogisticRegression",
+    "NaiveBayes",
+    "PoissonRegression",
+    "PrivateSearchCV",
+    "ProbitRegression",
+    "PublicEncoder",
+    "PublicScaler",
+    "SGDLogisticRegression",
+    "private_pipeline",
+]
 
-__getattr__ = lazily(__name__, _PLACES)
+__getattr__ = lazily(__name__)  # each needs scikit-learn, and most need JAX

@@ -25,7 +25,7 @@ from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings.cells import cells_of, fill, finite, missing_values, table_of
 from sottovoce.readings.rows import width_of
-from sottovoce.regression.choose import choose
+from sottovoce.regression.choosing import choose
 from sottovoce.regression.design import Design
 from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Loss

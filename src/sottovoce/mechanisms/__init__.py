@@ -41,25 +41,4 @@ __all__ = [
     "TemperedPosterior",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "ApproximateSample": "approximate",
-        "ChoiceChain": "choice_chain",
-        "ConcentratedPosterior": "concentrated",
-        "DiffusedPosterior": "diffused",
-        "DirectPosterior": "direct",
-        "ExponentialChoice": "exponential_choice",
-        "Outcomes": "exponential_choice",
-        "Forecast": "forecast",
-        "FunctionOf": "function_of",
-        "NoisyValue": "function_of",
-        "IntegerNoise": "integer_noise",
-        "Mechanism": "mechanism",
-        "NoisyPosterior": "noisy_posterior",
-        "NoisyStatistics": "noisy_statistics",
-        "Release": "release",
-        "StatisticalQuery": "statistical_query",
-        "TemperedPosterior": "tempered",
-    },
-)
+__getattr__ = lazily(__name__)

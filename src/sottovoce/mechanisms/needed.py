@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from sottovoce.mechanisms.choices import build_mechanism, forecast_of
@@ -13,10 +15,12 @@ from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.promises import Promise
 
-__all__ = ["Needed", "shares_needed"]
+__all__ = ["Needed", "records_needed", "shares_needed"]
 
 _LEAST, _CLOSE = 1e-5, 0.01
 """The least share looked at, and how close the answer comes, relative to it."""
+_MANY = 10**9
+"""The most records that are imagined."""
 
 
 @dataclass(frozen=True)
@@ -50,34 +54,49 @@ def shares_needed(
     wanted = real("width", width)
     if not wanted > 0:
         raise InvalidValue(f"width must be > 0. Got {wanted:g}")
-    means = [] if mean is None else [*plausible_means(system), mean]
     purse = budget if isinstance(budget, PrivacyFilter) else PrivacyFilter(budget)
 
     def half(name: str, share: float) -> float:
-        try:
-            mechanism = build_mechanism(name, system, n, purse.share(share))
-            forecast = forecast_of(mechanism, mean)
-        except SottovoceError:
-            return math.inf
-        if forecast is None:
-            return math.inf
-        told = expected(mechanism, means)
-        return max(forecast.interval_width / 2, 0.0 if told is None else 1.96 * told.error)
+        return _half(name, system, n, purse.share(share), mean)
 
-    found = [_needed(name, wanted, half) for name in names]
+    found = [_needed(name, wanted, partial(half, name)) for name in names]
     return sorted(found, key=lambda one: (one.share is None, one.share or 0.0, one.width or math.inf))
 
 
-def _needed(name: str, wanted: float, half: Any) -> Needed:
-    whole = half(name, 1.0)
+def records_needed(system: Any, n: int, budget: Promise, width: float, mean: Any, name: str) -> int | None:
+    """Return about how many records the whole budget needs for ± `width`, more than n; None where a billion do not."""
+    few, enough = n, _MANY
+    if not _half(name, system, enough, budget, mean) <= width:
+        return None
+    while enough > 1.1 * few:
+        middle = math.isqrt(few * enough)
+        few, enough = (few, middle) if _half(name, system, middle, budget, mean) <= width else (middle, enough)
+    return enough
+
+
+def _half(name: str, system: Any, n: int, target: Promise, mean: Any) -> float:
+    """Return half of the width to expect of a mechanism."""
+    try:
+        mechanism = build_mechanism(name, system, n, target)
+        forecast = forecast_of(mechanism, mean)
+    except SottovoceError:
+        return math.inf
+    if forecast is None:
+        return math.inf
+    told = expected(mechanism, [*plausible_means(system), mean])
+    return max(forecast.interval_width / 2, 0.0 if told is None else 1.96 * told.error)
+
+
+def _needed(name: str, wanted: float, half: Callable[[float], float]) -> Needed:
+    whole = half(1.0)
     if not whole <= wanted:
         return Needed(name, None, whole if math.isfinite(whole) else None)
     low, high, best = math.log(_LEAST), 0.0, whole
-    if (least := half(name, _LEAST)) <= wanted:
+    if (least := half(_LEAST)) <= wanted:
         return Needed(name, _LEAST, least)
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        if (at := half(name, math.exp(middle))) <= wanted:
+        if (at := half(math.exp(middle))) <= wanted:
             high, best = middle, at
         else:
             low = middle

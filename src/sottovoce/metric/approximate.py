@@ -8,7 +8,7 @@ Definition 2 asks, of every two data sets at any distance ρ = ρ(x, y),
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,14 +17,10 @@ from scipy import special
 
 from sottovoce.metric.metric import Metric, MetricDP, absolute_distance, hamming_distance
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.gaussian import GaussianProfile
-from sottovoce.privacy.numbers import ceil_float, floor_float, real
-from sottovoce.privacy.pairs import BetaPairs, LikelihoodRatioProfile
+from sottovoce.privacy.numbers import ceil_float, real
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP
-from sottovoce.privacy.pure import PureProfile
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
-from sottovoce.systems.exponential_family import ExponentialFamily
+from sottovoce.systems import NormalMean
 
 __all__ = ["ApproximateMetricDP", "normal_mean_metric", "profile_within"]
 
@@ -108,9 +104,8 @@ def profile_within(
 ) -> Profile:
     """Return what one posterior sample does to data sets that differ in one record, by at most `distance` there.
 
-    The appendix' relaxed neighbours (A.6.2): a promise that protects a record up to small changes of it. The step is
-    shorter and the other records are as before, so that the supremum sits where it does for all neighbours; of shares
-    and families of one's own the differing record's own place joins the others.
+    The appendix' relaxed neighbours (A.6.2): a promise that protects a record up to small changes of it; see
+    `Conjugate.profile_within`.
 
     Examples
     --------
@@ -118,41 +113,8 @@ def profile_within(
     >>> round(profile_within(system, 99, 1.0).gdp(), 9), round(system.profile(99).gdp(), 9)
     (0.1, 2.0)
     """
-    step = real("distance", distance)
-    if step == 0 or n == 0:
-        return PureProfile(0.0)
-    match system:
-        case NormalMean():
-            low, high = (0.0, 2 * system.radius) if system.radius is not None else system.bounds or (0.0, 0.0)
-            share = min(step / (high - low), 1.0)
-            return GaussianProfile(system.profile(n, data_weight, prior_weight).gdp() * share * (1 + 1e-15))
-        case GammaExponential():
-            nearer: Any = replace(system, high=min(system.high, step))
-        case GammaPoisson() if step >= 1:
-            nearer = replace(system, high=min(system.high, math.floor(step)))
-        case BetaBernoulli(whole=True) | DirichletCategorical() if step >= 1:
-            nearer = system
-        case BetaBernoulli(whole=True) | DirichletCategorical() | GammaPoisson():
-            return PureProfile(0.0)  # what differs in kind or by one is not so near
-        case BetaBernoulli():
-            return _near_shares(system, n, min(step, 1.0), data_weight, prior_weight)
-        case ExponentialFamily():
-            return system.profile_within(n, step, data_weight, prior_weight)
-        case _:
-            word = getattr(system, "word", type(system).__name__)
-            raise InvalidValue(f"nobody has worked out near neighbours of {word}; use its own profile")
-    found: Profile = nearer.profile(n, data_weight, prior_weight)
+    near = getattr(system, "profile_within", None)
+    if near is None:
+        raise InvalidValue(f"nobody has worked out near neighbours of a {type(system).__name__}; use its own profile")
+    found: Profile = near(n, distance, data_weight, prior_weight)
     return found
-
-
-def _near_shares(system: BetaBernoulli, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
-    """Return the profile of shares that differ by `step` in one record of n, each between 0 and 1.
-
-    The pair is Beta(a+wΔ+t, b+r−t) against Beta(a+t, b+wΔ+r−t) with t anywhere in [0, r], r = w(n − Δ): all the rest,
-    and what the differing record has in both. A longer step and less of a rest are worse: so they are rounded.
-    """
-    weight, move = Fraction(data_weight), Fraction(step)
-    a, b = (floor_float(Fraction(prior_weight) * Fraction(prior)) for prior in (system.alpha, system.beta))
-    wide = ceil_float(weight * move)
-    others = floor_float(weight * (n - move) / Fraction(wide))
-    return LikelihoodRatioProfile((BetaPairs(a, b, wide, others, whole=False),))

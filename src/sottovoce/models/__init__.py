@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.models.observation import Observed, observed
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.lazily import lazily
 
 if TYPE_CHECKING:
     from sottovoce.models import numpyro
@@ -34,23 +35,10 @@ __all__ = [
     "observed",
 ]
 
-_PLACES = {
-    "checking": ("PredictiveCheck",),
-    "comparing": ("compare_models",),
-    "evidence": ("BayesFactor", "Evidence"),
-    "fit": ("ModelFit",),
-    "fitting": ("fit_model",),
-    "cell_masses": ("masses",),
-}
-_LAZY = {name: place for place, names in _PLACES.items() for name in names}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY and name != "numpyro":
-        raise AttributeError(f"module 'sottovoce.models' has no attribute {name!r}")
     try:
-        module = importlib.import_module(f"sottovoce.models.{_LAZY.get(name, name)}")
-        return getattr(module, name) if name in _LAZY else module
+        return importlib.import_module(f"{__name__}.numpyro") if name == "numpyro" else lazily(__name__)(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("jax", "jaxlib", "numpyro", "arviz"):

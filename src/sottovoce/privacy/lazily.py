@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazily"]
+__all__ = ["homes_of", "lazily"]
 
 
-def lazily(room: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a room, given in which of its modules each name lives.
+@functools.cache
+def homes_of(room: str) -> Mapping[str, str]:
+    """Return where each name of a room lives, as the imports under its ``if TYPE_CHECKING:`` say.
 
-    >>> find = lazily("sottovoce.privacy", {"GaussianProfile": "gaussian"})
-    >>> find("GaussianProfile").__module__
-    'sottovoce.privacy.gaussian'
+    They are there for whoever checks types, who also sees to it that they are right; a second list would be one more
+    to forget.
+
+    >>> homes_of("sottovoce.readings")["ClippedSum"]
+    'sottovoce.readings.clipped_sum'
+    """
+    loader: Any = sys.modules[room].__spec__.loader  # type: ignore[union-attr]
+    body = ast.parse(loader.get_source(room)).body
+    checked = [line for node in body if isinstance(node, ast.If) for line in node.body]
+    return {name.name: str(line.module) for line in checked if isinstance(line, ast.ImportFrom) for name in line.names}
+
+
+def lazily(room: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a room: each name is imported from where `homes_of` says, when first used.
+
+    >>> lazily("sottovoce.readings")("ClippedSum").__module__
+    'sottovoce.readings.clipped_sum'
     """
 
     def find(name: str) -> Any:
-        if name not in homes:
+        if name.startswith("__") or name not in homes_of(room):
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{room}.{homes[name]}"), name)
+        found = getattr(import_module(homes_of(room)[name]), name)
         setattr(sys.modules[room], name, found)
         return found
 

@@ -27,6 +27,7 @@ PROFILES = Registry(
     {
         "gaussian": "sottovoce.privacy.gaussian:GaussianProfile",
         "pure": "sottovoce.privacy.pure:PureProfile",
+        "approx": "sottovoce.privacy.pure:ApproxProfile",
         "bounded-range": "sottovoce.privacy.pure:BoundedRangeProfile",
         "zcdp": "sottovoce.privacy.concentrated:ZeroConcentratedProfile",
         "renyi": "sottovoce.privacy.concentrated:RenyiProfile",

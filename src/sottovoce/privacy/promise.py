@@ -88,7 +88,7 @@ class Promise(ABC):
         """Return the same promise, of the simplest kind that says it."""
         return self
 
-    def _worst(self) -> Profile:
+    def worst(self) -> Profile:
         """Return the profile of all that keeps the promise, as little private as it allows."""
         raise IncompatibleNotions(f"no curve goes with {self}; ask what it leaves to a guess instead")
 
@@ -96,13 +96,13 @@ class Promise(ABC):
         """Return the largest chance that the promise leaves to a guess which succeeds with `chance` beforehand."""
         from sottovoce.privacy.risk import success  # noqa: PLC0415 - risks are told of profiles
 
-        return success(self._worst(), chance)
+        return success(self.worst(), chance)
 
     def _tells(self) -> float:
         """Return the largest advantage over chance that the promise leaves to a guess between two neighbours."""
         from sottovoce.privacy.risk import advantage  # noqa: PLC0415 - risks are told of profiles
 
-        return advantage(self._worst())
+        return advantage(self.worst())
 
     def __str__(self) -> str:
         return self._written(_rounded)

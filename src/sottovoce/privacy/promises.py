@@ -26,7 +26,7 @@ from sottovoce.privacy.errors import InvalidPromise, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promise import Promise, parse_promise
-from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.pure import ApproxProfile, PureProfile
 from sottovoce.privacy.risk import hits, rounded_chance, success
 
 __all__ = [
@@ -61,7 +61,8 @@ class PureDP(Promise):
     def _counting(self, order: Any = None) -> Counting:
         return Counting("pure ε", self.epsilon, lambda profile: profile.pure(), PureDP)
 
-    def _worst(self) -> Profile:
+    def worst(self) -> Profile:
+        """Return all that the promise says, as a curve."""
         return PureProfile(self.epsilon, relation=self.relation)
 
     def _leaves(self, chance: float) -> float:
@@ -106,6 +107,10 @@ class ApproxDP(Promise):
             raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
         return self.epsilon + (math.log(self.delta) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
 
+    def worst(self) -> Profile:
+        """Return all that the promise says, as a curve."""
+        return ApproxProfile(self.epsilon, self.delta, relation=self.relation)
+
     def _leaves(self, chance: float) -> float:
         return hits(self.epsilon, self.delta, chance)
 
@@ -135,7 +140,8 @@ class RenyiDP(Promise):
     def _counting(self, order: Any = None) -> Counting:
         return divergences(self.order, self.epsilon, RenyiDP)
 
-    def _worst(self) -> Profile:
+    def worst(self) -> Profile:
+        """Return all that the promise says, as a curve."""
         return RenyiProfile((self.order,), (self.epsilon,), relation=self.relation)
 
 
@@ -153,7 +159,8 @@ class ZeroConcentratedDP(Promise):
         words = "ρ of zero-concentrated privacy"
         return Counting(words, self.rho, lambda profile: profile.zcdp(), ZeroConcentratedDP)
 
-    def _worst(self) -> Profile:
+    def worst(self) -> Profile:
+        """Return all that the promise says, as a curve."""
         return ZeroConcentratedProfile(self.rho, relation=self.relation)
 
 
@@ -170,7 +177,8 @@ class GaussianDP(Promise):
     def _counting(self, order: Any = None) -> Counting:
         return squares_of_mu(self.mu * self.mu, GaussianDP)
 
-    def _worst(self) -> Profile:
+    def worst(self) -> Profile:
+        """Return all that the promise says, as a curve."""
         return GaussianProfile(self.mu, relation=self.relation)
 
 
@@ -202,6 +210,10 @@ class MaxAdvantage(Promise):
         """Return the divergence of the two coins that just break the promise, the closest there are."""
         chance = np.linspace(0.0, 1 - self.advantage, 4001)[1:-1]
         return float(np.min(coins(chance, self.advantage, order))) * (1 - 1e-5)
+
+    def worst(self) -> Profile:
+        """Return all that the promise says, as a curve."""
+        return ApproxProfile(0.0, self.advantage, relation=self.relation)
 
     def _leaves(self, chance: float) -> float:
         return rounded_chance(chance + self.advantage)

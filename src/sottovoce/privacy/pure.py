@@ -1,4 +1,4 @@
-"""Profiles of mechanisms whose privacy loss is bounded: by ε, or inside a window of width η."""
+"""Profiles of mechanisms whose privacy loss is bounded: by ε, by ε but for a part δ, or inside a window of width η."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import special
 from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up
 from sottovoce.privacy.profile import Profile
 
-__all__ = ["BoundedRangeProfile", "PureProfile", "atoms_renyi", "gaussian_margin"]
+__all__ = ["ApproxProfile", "BoundedRangeProfile", "PureProfile", "atoms_renyi", "gaussian_margin"]
 
 
 def atoms_renyi(order: Floats, loss: Floats, log_p: Floats) -> Floats:
@@ -167,3 +167,37 @@ class BoundedRangeProfile(Profile):
     def gdp(self) -> float:
         """Return the μ that η-privacy implies."""
         return PureProfile(self.width).gdp()
+
+
+@dataclass(frozen=True)
+class ApproxProfile(Profile):
+    r"""All that one pair (ε, δ) says of the other pairs.
+
+    .. math:: \delta(\varepsilon') = \delta + (1-\delta)\frac{(e^\varepsilon - e^{\varepsilon'})_+}{1+e^\varepsilon}
+
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3: the worst pair reveals the record with probability δ and is
+    randomized response otherwise).
+
+    >>> round(ApproxProfile(1.0, 1e-3).delta(0.0), 6)
+    0.462655
+    """
+
+    word: ClassVar[str] = "approx"
+    level: float
+    slack: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", real("level", self.level))
+        object.__setattr__(self, "slack", real("slack", self.slack, below=1.0))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            inside = np.exp(PureProfile(self.level)._log_delta(epsilon))
+            return np.asarray(np.log(self.slack + (1 - self.slack) * inside))
+
+    def _renyi(self, order: Floats) -> Floats:
+        return PureProfile(self.level)._renyi(order) if self.slack == 0 else np.full(order.shape, np.inf)
+
+    def pure(self) -> float:
+        """Return ε where δ = 0, else infinity."""
+        return self.level if self.slack == 0 else np.inf

@@ -53,36 +53,4 @@ __all__ = [
     "Statistics",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "BallSum": "ball_sum",
-        "READINGS": "base",
-        "Block": "base",
-        "Looks": "base",
-        "Movement": "base",
-        "Reading": "base",
-        "Seen": "base",
-        "Statistics": "base",
-        "CategoryCounts": "category_counts",
-        "CellCounts": "cell_counts",
-        "ClassMoments": "class_moments",
-        "ClippedSum": "clipped_sum",
-        "CrossCounts": "cross_counts",
-        "FunctionRows": "function_rows",
-        "ScoreRows": "function_rows",
-        "FunctionSum": "functions",
-        "FunctionValue": "functions",
-        "GroupMoments": "group_moments",
-        "Joint": "joint",
-        "HeldRecords": "look",
-        "Look": "look",
-        "Moments": "moments",
-        "PersonCells": "person_cells",
-        "PersonMoments": "person_cells",
-        "PersonRows": "person_cells",
-        "PersonLook": "person_look",
-        "ClippedRows": "rows",
-        "Rows": "rows",
-    },
-)
+__getattr__ = lazily(__name__)

@@ -267,6 +267,10 @@ class LinearFamily(Family):
         """Return t."""
         return t
 
+    def expected(self, t: Floats) -> Floats:
+        """Return t in the units of the response, within its public bounds."""
+        return np.clip(self.scale.middle + self.scale.half * t, self.scale.low, self.scale.high)
+
     def slope(self, t: Floats) -> Floats:
         """Return 1."""
         return np.ones_like(t)
@@ -360,8 +364,8 @@ class PoissonFamily(Family):
         return np.asarray(self.most - e * np.polyval(self.powers[0], s))
 
     def expected(self, t: Floats) -> Floats:
-        """Return eᵗ."""
-        return np.asarray(np.exp(np.clip(t, -700.0, 700.0)))
+        """Return eᵗ, or the public bound of a count where that is less."""
+        return np.minimum(np.exp(np.clip(t, -700.0, 700.0)), float(self.response.high))  # type: ignore[attr-defined]
 
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean of min(y, K)."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sottovoce.regression.adaptive_looks import AdaptiveLooks
     from sottovoce.regression.best_of import BestRegression
     from sottovoce.regression.certificate import Chain, largest_step, mixing_steps
-    from sottovoce.regression.choose import choose
+    from sottovoce.regression.choosing import choose
     from sottovoce.regression.coefficients import Coefficients
     from sottovoce.regression.custom_loss import CustomLoss
     from sottovoce.regression.design import Design
@@ -34,65 +34,13 @@ if TYPE_CHECKING:
         Squared,
     )
     from sottovoce.regression.noisy_moments import NoisyMoments
-    from sottovoce.regression.pac_bayes import PacBayes, pac_bayes
+    from sottovoce.regression.pac_bayes_bound import PacBayes, pac_bayes
     from sottovoce.regression.placement import Placement, placed
     from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
     from sottovoce.regression.predictive import posterior_predictive
     from sottovoce.regression.refined import RefinedRegression
     from sottovoce.regression.softmax import Softmax, SoftmaxPosterior
     from sottovoce.regression.tempered import TemperedRegression
-
-_PLACES = {
-    "adaptive_looks": ("AdaptiveLooks",),
-    "best_of": ("BestRegression",),
-    "certificate": (
-        "Chain",
-        "largest_step",
-        "mixing_steps",
-    ),
-    "choose": ("choose",),
-    "coefficients": ("Coefficients",),
-    "custom_loss": ("CustomLoss",),
-    "design": ("Design",),
-    "device_looks": ("DeviceRecords",),
-    "filtered": ("FilteredRegression",),
-    "formula": ("Formula",),
-    "gaussian_posterior": ("GaussianPosterior",),
-    "localised": ("LocalisedRegression",),
-    "losses": (
-        "ComplementaryLogLog",
-        "Huber",
-        "Logistic",
-        "Loss",
-        "Poisson",
-        "Probit",
-        "SmoothedHinge",
-        "Squared",
-    ),
-    "noisy_moments": ("NoisyMoments",),
-    "pac_bayes": (
-        "PacBayes",
-        "pac_bayes",
-    ),
-    "placement": (
-        "Placement",
-        "placed",
-    ),
-    "posterior": (
-        "ConcentratedRegression",
-        "DiffusedRegression",
-    ),
-    "predictive": ("posterior_predictive",),
-    "refined": ("RefinedRegression",),
-    "softmax": (
-        "Softmax",
-        "SoftmaxPosterior",
-    ),
-    "tempered": ("TemperedRegression",),
-}
-"""Where the names here live; each file is imported when first used, for most of them need JAX and looks do not."""
-
-_LAZY = {name: place for place, names in _PLACES.items() for name in names}
 
 __all__ = [
     "AdaptiveLooks",
@@ -131,4 +79,4 @@ __all__ = [
     "posterior_predictive",
 ]
 
-__getattr__ = lazily(__name__, _LAZY)
+__getattr__ = lazily(__name__)  # most files need JAX, and looks do not

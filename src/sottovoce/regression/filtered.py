@@ -115,7 +115,7 @@ class FilteredRegression(RegressionMechanism):
         if family_of(self.design.loss) is None:
             raise InvalidValue(
                 "filtered regressions are logistic, softmax, probit or linear; "
-                f"for {self.design.loss.name} use 'refined'"
+                f"for {self.design.loss.name} use 'refined', or a formula (curator.regress), which takes looks"
             )
         positive("mu", self.mu, high=LARGEST_MU)
         for name in ("prior_precision", "keep", "room"):

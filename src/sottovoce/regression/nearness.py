@@ -14,6 +14,7 @@ needs none of this: the certificate holds for the chain as it is run.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -29,8 +30,13 @@ from sottovoce.regression.rounding import ball_of
 
 __all__ = ["chain_distance", "distance", "near_posterior"]
 
+_Make = Callable[[float, float], DiffusedRegression]
+"""A chain by how near it must be, and ρ."""
+
 _COUNTABLE = 2**53
 
+_FARTHEST = 100.0
+"""A distance beside the prior's own length that tells nothing."""
 _CELL = 2.0**-16
 """A release is rounded to cells no wider than this, beside the noise of the last step."""
 
@@ -125,27 +131,71 @@ def near_posterior(
     """
     check_design(design)
     m, share = real("prior_precision", prior_precision, above=0.0), real("within", within, above=0.0)
-    whole("most_steps", most_steps, 1)
+    n, most_steps = whole("n", n, 1), whole("most_steps", most_steps, 1)
     if math.isfinite(design.radius):
         raise InvalidValue("no distance is proven for chains on a ball; use a loss that needs none, without radius")
-    make = partial(_near, design, whole("n", n, 1), m, share * math.sqrt(design.dimension / m))
-    if make(1e-15).chain.n_steps >= _COUNTABLE:
-        raise PromiseUnreachable(f"within={share:g} takes more steps than can be counted. Ask for a larger `within`")
-    weight = largest_keeping(lambda rho: make(rho).profile, target, high=1.0, name="data_weight")
-    made = make(weight)
-    if made.chain.n_steps > most_steps:
-        raise PromiseUnreachable(
-            f"within={share:g} takes {made.chain.n_steps:.2g} steps, and most_steps is {most_steps:.2g}. Ask for less: "
-            "a larger `within`, a stronger prior or a smaller promise"
-        )
-    if not distance(made) <= share * math.sqrt(design.dimension / m):
-        raise PromiseUnreachable(f"doubles are too coarse for within={share:g}: rounding alone takes more")
+    make = partial(_near, design, n, m)
+    made = _largest(make, share, target)
+    if made is None or (why := _too_much(made, share, most_steps)):
+        why = why if made is not None else "takes more steps than can be counted"
+        raise PromiseUnreachable(f"within={share:g} {why}. {_in_reach(make, share, target, most_steps)}")
     return made
 
 
-def _near(design: Design, n: int, m: float, allowed: float, rho: float) -> DiffusedRegression:
+def _largest(make: _Make, within: float, target: Promise) -> DiffusedRegression | None:
+    """Return the chain of the largest ρ that keeps a promise; None where even the smallest takes too many steps."""
+    if make(within, 1e-15).chain.n_steps >= _COUNTABLE:
+        return None
+    try:
+        return make(within, largest_keeping(lambda rho: make(within, rho).profile, target, high=1.0, name="rho"))
+    except PromiseUnreachable:
+        return None
+
+
+def _too_much(made: DiffusedRegression, within: float, most: int) -> str:
+    """Return why a chain will not do; nothing, where it will."""
+    if made.chain.n_steps > most:
+        return f"takes {made.chain.n_steps:.2g} steps, and most_steps is {most:.2g}"
+    near = distance(made) <= within * math.sqrt(made.design.dimension / made.prior_precision)
+    return "" if near else "is too near for doubles: rounding alone takes more"
+
+
+def _in_reach(make: _Make, within: float, target: Promise, most: int) -> str:
+    """Return what would do instead: the least `within`, and the largest ε for the one that was asked for."""
+
+    def farther(share: float) -> bool:
+        made = _largest(make, share, target)
+        return made is not None and not _too_much(made, share, most)
+
+    def weaker(rho: float) -> bool:
+        return not _too_much(make(within, rho), within, most)
+
+    found, delta = [], getattr(target, "delta", 1e-6)
+    if farther(_FARTHEST):
+        found.append(f"within={_two_digits(_edge(farther, within, _FARTHEST), math.ceil)}")
+    if weaker(1e-15):
+        epsilon = float(make(within, _edge(weaker, 1.0, 1e-15)).profile.epsilon(delta))
+        found.append(f"within={within:g} for ε = {_two_digits(epsilon, math.floor)} at δ = {delta:g}")
+    return f"In reach: {', or '.join(found)}" if found else "Ask for less, or with a stronger prior"
+
+
+def _edge(holds: Callable[[float], bool], outside: float, inside: float) -> float:
+    """Return a number at which something holds that does not a hundredth nearer to one at which it does not."""
+    while abs(math.log(outside / inside)) > 0.01:
+        middle = math.sqrt(outside * inside)
+        outside, inside = (outside, middle) if holds(middle) else (middle, inside)
+    return inside
+
+
+def _two_digits(value: float, rounded: Callable[[float], int]) -> str:
+    digit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{rounded(value / digit) * digit:.2g}"
+
+
+def _near(design: Design, n: int, m: float, within: float, rho: float) -> DiffusedRegression:
     """Return the chain: a fifth of what is allowed for the smoothing, seven tenths for the step, the rest for t."""
     d = design.dimension
+    allowed = within * math.sqrt(d / m)
     if isinstance(design.loss, SmoothedHinge):
         smoothing = 2 * (2 * math.sqrt(m) * allowed / 5) / (rho * n)
         design = replace(design, loss=SmoothedHinge(min(smoothing, 1e100)))

@@ -52,30 +52,4 @@ __all__ = [
     "Truncated",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "BetaBernoulli": "beta_bernoulli",
-        "Conjugate": "conjugate",
-        "DirichletCategorical": "dirichlet_categorical",
-        "Beta": "distributions",
-        "Dirichlet": "distributions",
-        "DirichletMixture": "distributions",
-        "Distribution": "distributions",
-        "Gamma": "distributions",
-        "Mixture": "distributions",
-        "Normal": "distributions",
-        "NormalVector": "distributions",
-        "ScalarDistribution": "distributions",
-        "Tabulated": "distributions",
-        "Truncated": "distributions",
-        "ExponentialFamily": "exponential_family",
-        "GammaExponential": "gamma_exponential",
-        "GammaPoisson": "gamma_poisson",
-        "NormalMean": "normal_mean",
-        "ClippedSystem": "system",
-        "NoiseAwareSystem": "system",
-        "System": "system",
-        "TemperableSystem": "system",
-    },
-)
+__getattr__ = lazily(__name__)

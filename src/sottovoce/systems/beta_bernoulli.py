@@ -12,9 +12,10 @@ from scipy import special
 
 from sottovoce.facts import Column, Flag
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, floor_float, log_up, real
+from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, log_up, real
 from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.systems.asking import Setting
@@ -108,6 +109,21 @@ class BetaBernoulli(Conjugate):
             )
             for s, t in totals
         )
+
+    def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
+        """Return the profile of shares that differ by `step` in one record of n, each between 0 and 1.
+
+        The pair is Beta(a+wΔ+t, b+r−t) against Beta(a+t, b+wΔ+r−t) with t anywhere in [0, r], r = w(n − Δ): all the
+        rest, and what the differing record has in both. A longer step and less of a rest are worse: so they are
+        rounded. Whole records differ by 1 or not at all.
+        """
+        if self.whole:
+            return self._profile(n, data_weight, prior_weight) if step >= 1 else PureProfile(0.0)
+        weight, move = Fraction(data_weight), Fraction(min(step, 1.0))
+        a, b = (floor_float(Fraction(prior_weight) * Fraction(prior)) for prior in (self.alpha, self.beta))
+        wide = ceil_float(weight * move)
+        others = floor_float(weight * (n - move) / Fraction(wide))
+        return LikelihoodRatioProfile((BetaPairs(a, b, wide, others, whole=False),))
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         # Less prior is worse, whatever the other records are: rounded down, the claim covers the numbers used.

@@ -13,6 +13,7 @@ from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.plain import mapping
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.pure import PureProfile
 from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.base import checked_n, plain
 from sottovoce.systems.asking import Setting, checked_settings
@@ -137,6 +138,19 @@ class Conjugate(ABC):
             return self._open_profile(*weights)
         # With no record there are no neighbours: μ = 0 says so.
         return self._profile(n, *weights) if checked_n(n) else GaussianProfile(0.0)
+
+    def profile_within(self, n: int, distance: float, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
+        """Return what one sample does to data sets that differ in one record, by at most `distance` there.
+
+        The step is shorter and the other records are as before, so that the supremum sits where it does for all
+        neighbours; of shares and families of one's own the differing record's own place joins the others.
+        """
+        step, weights = real("distance", distance), check_weights(data_weight, prior_weight)
+        return self._near_profile(n, step, *weights) if step and checked_n(n) else PureProfile(0.0)
+
+    def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
+        """Return `profile_within`, for n >= 1 and a step above 0."""
+        raise InvalidValue(f"nobody has worked out near neighbours of {self.word}; use its own profile")
 
     def lambda_star(self, n: int, data_weight: float = 1.0, prior_weight: float = 1.0) -> float:
         """Return the order from which the Rényi divergence is infinite (Geumlek et al. 2017, Cor. 1)."""

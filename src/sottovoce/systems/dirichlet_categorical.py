@@ -15,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import floor_float, log_up
 from sottovoce.privacy.pairs import BetaPairs, GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.pure import PureProfile
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.readings import CategoryCounts, Statistics
 from sottovoce.readings.base import checked_n
@@ -137,6 +138,10 @@ class DirichletCategorical(Conjugate):
                 ends.append(self.posterior(Statistics(n, counts), data_weight, prior_weight))
             pairs += [(ends[0], ends[1]), (ends[1], ends[0])]
         return tuple(pairs)
+
+    def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
+        # Categories are one apart: what differs in kind is no nearer.
+        return self._profile(n, data_weight, prior_weight) if step >= 1 else PureProfile(0.0)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         a, b = (floor_float(Fraction(prior_weight) * Fraction(float(self.alpha[k]))) for k in self._least)

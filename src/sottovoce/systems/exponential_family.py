@@ -195,15 +195,12 @@ class ExponentialFamily(Conjugate):
         finally:
             ctx.prec = before
 
-    def profile_within(self, n: int, distance: float, data_weight: float = 1.0, prior_weight: float = 1.0) -> Profile:
-        """Return the profile for data sets that differ in one record, whose statistic moves by `distance` at most.
-
-        The differing record may then lie anywhere: what was fixed at an end of its range joins the search.
-        """
-        search = self._search(n, *check_weights(data_weight, prior_weight))
-        step = min(Fraction(data_weight) * Fraction(real("distance", distance)), search.last - search.first)
+    def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
+        # The differing record may lie anywhere: what was fixed at an end of its range joins the search.
+        search = self._search(n, data_weight, prior_weight)
+        move = min(Fraction(data_weight) * Fraction(step), search.last - search.first)
         near = replace(
-            search, low=search.low + search.first, high=search.high + search.last - step, first=Fraction(0), last=step
+            search, low=search.low + search.first, high=search.high + search.last - move, first=Fraction(0), last=move
         )
         return self._claimed(near)
 

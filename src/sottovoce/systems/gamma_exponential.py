@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -82,6 +82,9 @@ class GammaExponential(GammaRate):
         w, v = map(Fraction, check_weights(data_weight, prior_weight))
         (total,) = exact_total(self.check(statistics))
         return GammaLaw(v * Fraction(self.shape) + w * statistics.n, v * Fraction(self.rate) + w * total)
+
+    def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
+        return replace(self, high=min(self.high, step))._profile(n, data_weight, prior_weight)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         # A larger shape, a smaller rate and a longer step are worse: rounded so, the claim covers the numbers used.

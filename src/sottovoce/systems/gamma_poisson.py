@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from sottovoce.facts import Column, Count
 from sottovoce.privacy.numbers import Floats, ceil_float, floor_float, log_up, whole
 from sottovoce.privacy.pairs import GammaShapePairs, LikelihoodRatioProfile
 from sottovoce.privacy.profile import Profile
+from sottovoce.privacy.pure import PureProfile
 from sottovoce.readings import ClippedSum, Statistics
 from sottovoce.systems.conjugate import check_weights
 from sottovoce.systems.distributions import Gamma
@@ -84,6 +86,11 @@ class GammaPoisson(GammaRate):
         w, v = map(Fraction, check_weights(data_weight, prior_weight))
         (total,) = exact_total(self.check(statistics))
         return GammaLaw(v * Fraction(self.shape) + w * total, v * Fraction(self.rate) + w * statistics.n)
+
+    def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
+        if step < 1:
+            return PureProfile(0.0)  # counts that differ do so by one at least
+        return replace(self, high=min(self.high, math.floor(step)))._profile(n, data_weight, prior_weight)
 
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         # A smaller shape and a longer step are worse: rounded so, the claim covers the numbers used.

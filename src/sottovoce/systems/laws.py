@@ -7,17 +7,15 @@ leaves, so that the parameters of that law are kept as fractions: vα + ws is th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from sottovoce.readings import Statistics
-from sottovoce.systems.distributions import Beta, Dirichlet, Gamma, Normal, NormalVector
-from sottovoce.systems.distributions.truncated import Truncated
 
-__all__ = ["BetaLaw", "DirichletLaw", "GammaLaw", "Law", "NormalLaw", "exact_total", "law_of", "tempered_power"]
+__all__ = ["BetaLaw", "DirichletLaw", "GammaLaw", "Law", "NormalLaw", "cut", "exact_total", "law_of", "tempered_power"]
 
 
 @dataclass(frozen=True)
@@ -86,39 +84,26 @@ def tempered_power(parameter: Fraction, temperature: float) -> Fraction:
     return (parameter - 1) / Fraction(temperature) + 1
 
 
-def law_of(distribution: Any) -> Law | Sequence[Law] | None:  # noqa: PLR0911 - one line a family
+def law_of(distribution: Any) -> Law | Sequence[Law] | None:
     """Return the law whose parameters are the very doubles of a distribution, one for each of several numbers.
 
     None where it is of no family that can be drawn exactly.
 
+    >>> from sottovoce.systems.distributions import Beta
     >>> law_of(Beta(2, 0.5))
     BetaLaw(alpha=Fraction(2, 1), beta=Fraction(1, 2), low=Fraction(0, 1), high=Fraction(1, 1))
     """
-    match distribution:
-        case Beta(alpha=float() as a, beta=float() as b):
-            return BetaLaw(Fraction(a), Fraction(b))
-        case Gamma(shape=float() as shape, rate=float() as rate):
-            return GammaLaw(Fraction(shape), Fraction(rate))
-        case Normal(centre=float() as centre, spread=float() as spread):
-            return NormalLaw(Fraction(centre), Fraction(spread))
-        case NormalVector(centre=centre, spread=spread) if np.ndim(centre) == 1 and np.ndim(spread) == 0:
-            return [NormalLaw(Fraction(c), Fraction(float(spread))) for c in centre.tolist()]
-        case Dirichlet(alpha=alpha) if alpha.ndim == 1:
-            return DirichletLaw(tuple(Fraction(a) for a in alpha.tolist()))
-        case Truncated(base=base, low=low, high=high):
-            return _cut(law_of(base), low, high)
-    return None
+    law: Law | Sequence[Law] | None = getattr(distribution, "law", None)
+    return law
 
 
-def _cut(law: Law | Sequence[Law] | None, low: float, high: float) -> Law | None:
-    ends = [None if np.isinf(end) else Fraction(end) for end in (low, high)]
-    match law:
-        case BetaLaw(alpha, beta):
-            return BetaLaw(
-                alpha, beta, max(ends[0] or Fraction(0), Fraction(0)), min(ends[1] or Fraction(1), Fraction(1))
-            )
-        case GammaLaw(shape, rate):
-            return GammaLaw(shape, rate, max(ends[0] or Fraction(0), Fraction(0)), ends[1])
-        case NormalLaw(centre, variance):
-            return NormalLaw(centre, variance, ends[0], ends[1])
-    return None
+def cut(law: Any, low: float, high: float) -> Any:
+    """Return a law given that it lies in [low, high]; None where there is no law of one number."""
+    if not isinstance(law, BetaLaw | GammaLaw | NormalLaw):
+        return None
+    ends: dict[str, Any] = {name: Fraction(end) for name, end in (("low", low), ("high", high)) if np.isfinite(end)}
+    if law.low is not None and "low" in ends:
+        ends["low"] = max(ends["low"], law.low)
+    if law.high is not None and "high" in ends:
+        ends["high"] = min(ends["high"], law.high)
+    return replace(law, **ends)

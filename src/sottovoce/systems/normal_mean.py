@@ -188,6 +188,11 @@ class NormalMean(Conjugate):
         p, q = (self.posterior(end, data_weight, prior_weight) for end in ends)
         return (p, q), (q, p)
 
+    def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
+        low, high = (0.0, 2 * self.radius) if self.radius is not None else self.bounds or (0.0, 0.0)
+        share = min(step / (high - low), 1.0)
+        return GaussianProfile(self._profile(n, data_weight, prior_weight).gdp() * share * (1 + 1e-15))
+
     def _profile(self, n: int, data_weight: float, prior_weight: float) -> Profile:
         w, v, variance = Fraction(data_weight), Fraction(prior_weight), Fraction(self.variance)
         precision = v / Fraction(self.prior_variance) + w * n / variance

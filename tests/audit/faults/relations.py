@@ -212,8 +212,12 @@ def _empty(patch: Patch) -> None:
 
 @fault("n noted in the ledger", "ledger", SECRET)
 def _noted(patch: Patch) -> None:
-    honest = Curator._data
-    patch.setattr(Curator, "_data", lambda self: honest(self) or str(self._table.count()))
+    honest = Curator.price
+
+    def price(self, *arguments, about=None, **options):
+        return honest(self, *arguments, about={**(about or {}), "records": self._table.count()}, **options)
+
+    patch.setattr(Curator, "price", price)
 
 
 @fault("n told in a server's schema", "server", SERVED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from audit.faults import Patch, fault
-from sottovoce.curator import Curator
+from sottovoce.curator.source import Source
 from sottovoce.tables import delimited, sources
 from sottovoce.tables.origin import Origin
 
@@ -63,9 +63,9 @@ def _base_name(patch: Patch) -> None:
 
 @fault("a second name for the same data", "curator", ONE)
 def _second_name(patch: Patch) -> None:
-    patch.setattr(Curator, "_same_data", lambda self, *, named: None)
+    patch.setattr("sottovoce.curator.opening.same_data", lambda *_, named: None)
 
 
 @fault("a key that answers for other data", "curator", ONE)
 def _other_data(patch: Patch) -> None:
-    patch.setattr(Curator, "_data", lambda self: None)
+    patch.setattr(Source, "stamp", lambda self, budget: None)

@@ -11,11 +11,9 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.systems.distributions import Beta, Dirichlet, Gamma, Normal, NormalVector, Truncated
+from sottovoce.privacy.randomness import seeded_rng
 
 __all__ = ["Nodes", "hockey_stick", "nodes", "renyi"]
-
-_legendre = cache(special.roots_legendre)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,36 +30,36 @@ class Nodes:
 
 
 def nodes(first: Any, second: Any) -> Nodes:
-    """Return nodes on which both distributions, of one family, are integrated well.
+    """Return nodes on which both distributions, of one family, are integrated well: by where they live.
 
-    Trapezoids in an unbounded coordinate (logit or logarithm of θ) converge faster than any power of the
-    step; an interval has Gauss–Legendre points.
+    Trapezoids in an unbounded coordinate (the logit or the logarithm of θ) converge faster than any power of the step.
     """
-    match first:
-        case Beta():
-            return _logit_line()
-        case Gamma():
-            return _log_line()
-        case Normal():
-            low, high = _reach(first, second, 14.0)
-            points, step = np.linspace(float(low), float(high), 3001, retstep=True)
-            return Nodes(points, np.full(points.shape, np.log(step)))
-        case Truncated():
-            half = (first.high - first.low) / 2
-            x, w = _legendre(2000)
-            return Nodes(first.low + half * (x + 1), np.log(half * w))
-        case Dirichlet():
-            return _simplex(first.alpha.size)
-        case NormalVector():
-            low, high = _reach(first, second, 9.0)
-            axes = np.linspace(low, high, 121, axis=1)
-            points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-            return Nodes(points, np.full(len(points), np.sum(np.log((high - low) / 120))))
-    raise InvalidValue(f"no quadrature is known for {type(first).__name__}")
+    if not hasattr(first, "log_density"):
+        raise InvalidValue(f"no quadrature is known for {type(first).__name__}")
+    if not hasattr(first, "ppf"):
+        shares = np.allclose(first.sample(8, seeded_rng(0)).sum(axis=1), 1.0, atol=1e-9)
+        return _simplex(len(first.mean)) if shares else _box(first, second)
+    low, high = float(first.ppf(0.0)), float(first.ppf(1.0))
+    if np.isfinite(low) and np.isfinite(high):
+        line = _logit_line()
+        return Nodes(low + (high - low) * line.points, line.log_volume + np.log(high - low))
+    if np.isfinite(low):
+        line = _log_line()
+        return Nodes(low + line.points, line.log_volume)
+    low, high = _reach(first, second, 14.0)
+    points, step = np.linspace(float(low), float(high), 3001, retstep=True)
+    return Nodes(points, np.full(points.shape, np.log(step)))
+
+
+def _box(first: Any, second: Any) -> Nodes:
+    low, high = _reach(first, second, 9.0)
+    axes = np.linspace(low, high, 121, axis=1)
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    return Nodes(points, np.full(len(points), np.sum(np.log((high - low) / 120))))
 
 
 def _reach(first: Any, second: Any, sds: float) -> tuple[Any, Any]:
-    ends = [(d.centre - sds * np.sqrt(d.spread), d.centre + sds * np.sqrt(d.spread)) for d in (first, second)]
+    ends = [(d.mean - sds * np.sqrt(d.variance), d.mean + sds * np.sqrt(d.variance)) for d in (first, second)]
     return np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
 
 

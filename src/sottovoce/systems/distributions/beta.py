@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, log_gamma_gap
 from sottovoce.systems.distributions.base import ScalarDistribution, Size, check_size, generator, number, positive
+from sottovoce.systems.laws import BetaLaw
 
 __all__ = ["Beta"]
 
@@ -35,6 +37,11 @@ class Beta(ScalarDistribution):
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", positive("alpha", self.alpha))
         object.__setattr__(self, "beta", positive("beta", self.beta))
+
+    @property
+    def law(self) -> BetaLaw | None:
+        """The law of the very doubles; None of several side by side."""
+        return BetaLaw(Fraction(self.alpha), Fraction(self.beta)) if isinstance(self.alpha, float) else None
 
     @property
     def log_partition(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats
 from sottovoce.systems.distributions.base import Distribution, Size, check_size, generator, number, positive
 from sottovoce.systems.distributions.beta import Beta, dirichlet_renyi
+from sottovoce.systems.laws import DirichletLaw
 
 __all__ = ["Dirichlet"]
 
@@ -37,6 +39,11 @@ class Dirichlet(Distribution):
         object.__setattr__(self, "alpha", positive("alpha", self.alpha))
         if np.ndim(self.alpha) == 0 or np.shape(self.alpha)[-1] < 2:
             raise InvalidValue(f"a Dirichlet needs at least two categories. Got alpha={self.alpha!r}")
+
+    @property
+    def law(self) -> DirichletLaw | None:
+        """The law of the very doubles; None of several side by side."""
+        return DirichletLaw(tuple(map(Fraction, self.alpha.tolist()))) if self.alpha.ndim == 1 else None
 
     @property
     def log_partition(self) -> Any:

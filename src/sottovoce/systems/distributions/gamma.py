@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import special
 
 from sottovoce.privacy.numbers import any_floats, as_floats, log_gamma_gap
 from sottovoce.systems.distributions.base import ScalarDistribution, Size, check_size, generator, number, positive
+from sottovoce.systems.laws import GammaLaw
 
 __all__ = ["Gamma"]
 
@@ -35,6 +37,11 @@ class Gamma(ScalarDistribution):
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", positive("shape", self.shape))
         object.__setattr__(self, "rate", positive("rate", self.rate))
+
+    @property
+    def law(self) -> GammaLaw | None:
+        """The law of the very doubles; None of several side by side."""
+        return GammaLaw(Fraction(self.shape), Fraction(self.rate)) if isinstance(self.shape, float) else None
 
     @property
     def log_partition(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from sottovoce.systems.distributions.base import (
     number,
     positive,
 )
+from sottovoce.systems.laws import NormalLaw
 
 __all__ = ["Normal", "NormalVector"]
 
@@ -46,6 +48,11 @@ class Normal(ScalarDistribution):
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", frozen(as_floats("centre", self.centre, -np.inf)))
         object.__setattr__(self, "spread", positive("spread", self.spread))
+
+    @property
+    def law(self) -> NormalLaw | None:
+        """The law of the very doubles; None of several side by side."""
+        return NormalLaw(Fraction(self.centre), Fraction(self.spread)) if isinstance(self.centre, float) else None
 
     @property
     def log_partition(self) -> Any:
@@ -132,6 +139,13 @@ class NormalVector(Distribution):
     def variance(self) -> Floats:
         """The variance of each coordinate."""
         return np.full(self.centre.shape, self.spread)
+
+    @property
+    def law(self) -> list[NormalLaw] | None:
+        """The laws of the very doubles, one a coordinate; None of several side by side, or of several spreads."""
+        if np.ndim(self.centre) != 1 or np.ndim(self.spread) != 0:
+            return None
+        return [NormalLaw(Fraction(c), Fraction(float(self.spread))) for c in self.centre.tolist()]
 
     @property
     def marginals(self) -> Normal:

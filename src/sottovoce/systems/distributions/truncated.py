@@ -20,6 +20,7 @@ from sottovoce.systems.distributions.base import (
     generator,
     number,
 )
+from sottovoce.systems.laws import cut, law_of
 
 __all__ = ["Truncated"]
 
@@ -53,6 +54,11 @@ class Truncated(ScalarDistribution):
             object.__setattr__(self, name, float(end) if end.ndim == 0 else np.nan)
         if not self.low < self.high:
             raise InvalidValue(f"a truncation needs low < high. Got {self.low} and {self.high}")
+
+    @property
+    def law(self) -> Any:
+        """The law of the very doubles, within these ends."""
+        return cut(law_of(self.base), self.low, self.high)
 
     @cached_property
     def _upper(self) -> bool:

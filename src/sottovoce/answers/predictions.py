@@ -1,0 +1,154 @@
+"""What a regression expects of new rows: made of its posterior and public bounds alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sottovoce.answers.intervals import checked_level
+from sottovoce.answers.style import COLOURS, figure
+from sottovoce.facts.columns import Category, Flag
+from sottovoce.facts.encodings import levels_of
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings.columns import as_codes, as_numbers
+from sottovoce.readings.families import PoissonFamily
+
+if TYPE_CHECKING:
+    from sottovoce.answers.regression import Regression
+
+__all__ = ["effect", "plot_effect", "predict"]
+
+_DRAWS = 2000
+
+
+def predict(answer: Regression, frame: Any, level: float, draws: int = _DRAWS) -> Any:
+    """Return the expected response of each row of a frame, see `Regression.predict`."""
+    rows, held = _rows(answer, frame)
+    found = _means(answer, rows, draws)
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    wanted = checked_level(level)
+    ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
+    middle = np.median if isinstance(answer.question.model, PoissonFamily) else np.mean
+    table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
+    note: dict[str, Any] = {"held": held} if any(held) else {}
+    if found.ndim == 2:
+        return pd.DataFrame(table | note)
+    n, levels = found.shape[1:]
+    names = levels_of(answer.question.response)
+    assert names is not None
+    which = {"row": np.repeat(np.arange(n), levels), answer.question.parsed.response: list(names) * n}
+    note = {name: np.repeat(said, levels) for name, said in note.items()}
+    return pd.DataFrame(which | {name: value.ravel() for name, value in table.items()} | note)
+
+
+def _means(answer: Regression, rows: Floats, draws: int) -> Floats:
+    """Return the mean response: draws first, then rows, then classes where there are several.
+
+    The draws are always the same, so that an answer does not flicker.
+    """
+    A, b = answer.question.units
+    thetas = np.linalg.solve(A, (answer.posterior.sample(draws, seeded_rng(0)) - b).T).T
+    family = answer.question.model
+    if family.outputs == 1:
+        return family.expected(thetas @ rows.T)
+    t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
+    rest = family.mean(t)
+    return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
+
+
+def _rows(answer: Regression, frame: Any) -> tuple[Floats, list[str]]:
+    """Return the rows of a frame, and of each what is held at its public bounds."""
+    encoding = answer.question.encoding
+    values: list[Any] = []
+    ones: list[bool] = []
+    for name, column in zip(encoding.names, encoding.columns, strict=True):
+        try:
+            given = frame[name]
+        except (KeyError, TypeError, IndexError, ValueError):
+            raise InvalidData(f"to predict, give the columns {', '.join(encoding.names)}") from None
+        ones.append(given is None or isinstance(given, str | int | float | np.generic))
+        given = [given] if ones[-1] else given
+        values.append(as_codes(given, column.categories, -1) if isinstance(column, Category) else as_numbers(given))
+    if not values:
+        count = max(len(frame) if hasattr(frame, "__len__") else 1, 1)
+        return encoding.rows([], count)[0], [""] * count
+    sizes = {name: len(v) for name, v, one in zip(encoding.names, values, ones, strict=True) if not one}
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InvalidData(f"to predict, give columns of one length, or one value for all rows. Got {said}")
+    n = next(iter(sizes.values()), 1)
+    values = [np.repeat(v, n) if one else v for v, one in zip(values, ones, strict=True)]
+    rows, known = encoding.rows(values)
+    if not known.all():
+        raise InvalidData("a row to predict for has a value that the facts do not allow, or none")
+    return rows, _held(answer, values)
+
+
+def _held(answer: Regression, values: list[Floats]) -> list[str]:
+    """Return for each row which columns are held at which bound: nothing, where none is."""
+    encoding = answer.question.encoding
+    said: list[list[str]] = [[] for _ in values[0]]
+    for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
+        if levels_of(column) is not None:
+            continue
+        scale = encoding.scale(place)
+        for row in np.flatnonzero((values[place] < scale.low) | (values[place] > scale.high)):
+            said[row].append(f"{name} at {scale.low if values[place][row] < scale.low else scale.high:g}")
+    return [", ".join(row) for row in said]
+
+
+def effect(answer: Regression, column: str, at: Mapping[str, Any]) -> Any:
+    """Return what one column does, see `Regression.effect`."""
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    encoding = answer.question.encoding
+    if column not in encoding.names:
+        raise InvalidValue(f"no term has the column {column!r}; there are {', '.join(encoding.names)}")
+    if unknown := [name for name in at if name not in encoding.names or name == column]:
+        raise InvalidValue(f"no term has the column {unknown[0]!r} to be held")
+    held: dict[str, Any] = {}
+    for name, fact in zip(encoding.names, encoding.columns, strict=True):
+        levels = levels_of(fact)
+        span = None if levels is not None else encoding.scale(encoding.names.index(name))
+        if name == column:
+            held[name] = list(levels) if levels is not None else np.linspace(span.low, span.high, 41).tolist()  # type: ignore[union-attr]
+        elif name in at:
+            held[name] = at[name]
+        else:
+            held[name] = levels[0] if levels is not None else (span.low + span.high) / 2  # type: ignore[union-attr]
+    size = len(held[column])
+    found = predict(answer, held, answer.level)
+    given = np.array(held[column], dtype=object)
+    times = len(found) // size
+    found.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
+    return found.drop(columns=["row"], errors="ignore")
+
+
+def plot_effect(answer: Regression, column: str, at: Mapping[str, Any]) -> Any:
+    """Return a figure of `effect`."""
+    found = effect(answer, column, at)
+    response = answer.question.parsed.response
+    drawing, axes = figure(width=5.6, height=3.6)
+    groups = [(None, found)] if response not in found else list(found.groupby(response, sort=False))
+    numbers = not isinstance(answer.question.facts[column], Category | Flag)
+    for k, (name, part) in enumerate(groups):
+        x = part[column].to_numpy(dtype=float) if numbers else np.arange(len(part)) + 0.08 * k
+        colour = COLOURS[k % len(COLOURS)]
+        if numbers:
+            axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.2)
+            axes.plot(x, part["estimate"], color=colour, label=name)
+        else:
+            off = np.maximum([part["estimate"] - part["low"], part["high"] - part["estimate"]], 0)
+            axes.errorbar(x, part["estimate"], yerr=off, fmt="o", color=colour, capsize=3, label=name)
+            axes.set_xticks(np.arange(len(part)), [str(value) for value in part[column]])
+    if len(groups) > 1:
+        axes.legend(title=response)
+    axes.set_xlabel(column)
+    axes.set_ylabel(f"expected {response}")
+    axes.set_title(f"{answer.question.describe()} ({answer.level:.0%} intervals)")
+    return drawing

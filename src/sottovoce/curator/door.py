@@ -1,0 +1,264 @@
+"""The one door to the records: refuse or reserve, read, record, and only then answer."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sottovoce.answers.purse import Purse
+from sottovoce.curator.noting import purpose_of, told_of
+from sottovoce.curator.protected import Protected
+from sottovoce.curator.records import Records, TableLooks, on_the_grid
+from sottovoce.curator.source import Source
+from sottovoce.curator.stages import Answer, Draft, Paid, Priced
+from sottovoce.facts import Facts
+from sottovoce.ledger import Budget, Reservation
+from sottovoce.ledger.chain import Written
+from sottovoce.ledger.changes import committed, committing
+from sottovoce.ledger.grouping import Change
+from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
+from sottovoce.mechanisms.mechanism import check_draws
+from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
+from sottovoce.privacy.randomness import is_secure, secure_rng
+from sottovoce.readings import Seen
+
+__all__ = ["Door"]
+
+
+class Door(Purse):
+    """How a `Curator` releases what a mechanism says: each release is paid from its purse before a record is read."""
+
+    facts: Facts | None
+    _table: Records
+    _protected: Protected
+    _source: Source
+    _keep: bool
+    _turn: threading.Lock
+    _time_grid: float | None
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        idempotency_key: str | None = None,
+        accept_unproven: bool = False,
+        purpose: str | None = None,
+    ) -> Release:
+        """Release what a mechanism says of a column: reserve, read, record, and only then answer.
+
+        Parameters
+        ----------
+        mechanism
+            Built for this table's n (None where that is private), of a system that reads this kind of column.
+        column, where, missing
+            What to read, as in `Table.read`: n counts every record, whether `where` holds for it or not.
+        draws
+            How many samples; each costs as much as the first.
+        rng
+            Secure randomness by default; a seeded generator is refused.
+        idempotency_key
+            A name for this very request. A retry under the same key returns the stored release and is
+            charged once.
+        accept_unproven
+            Release even if the profile holds only when a Markov chain has converged; the ledger marks it.
+        purpose
+            What the answer is for, in a sentence; recorded with the question, and on the data set's privacy card.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover it. Nothing was spent, and no record was read.
+        """
+        options: dict[str, Any] = {"where": where, "missing": missing, "draws": draws, "rng": rng}
+        options |= {"idempotency_key": idempotency_key, "accept_unproven": accept_unproven, "purpose": purpose}
+        return self.answered(mechanism, column, **options).release
+
+    def answered(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Answer:
+        """Return a release with the number of its entry: paid for, made and recorded. The options are `reserve`'s."""
+        made = self.draft(mechanism, column, **options)
+        return self.record(made) if isinstance(made, Draft) else made
+
+    def draft(self, mechanism: Mechanism, column: str | Sequence[str] | None = None, **options: Any) -> Draft | Answer:
+        """Reserve and make a release, on behalf of one of several people; `record` it before anyone sees it.
+
+        Returns the answer at once where the request was answered before under its key. The options are those of
+        `reserve`.
+        """
+        paid = self.reserve(mechanism, column, **options)
+        if isinstance(paid, Answer):
+            return paid
+        with self._closing(paid.reservation):
+            return self.make(paid)
+
+    def reserve(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        who: str | None = None,
+        **question: Any,
+    ) -> Paid | Answer:
+        """Pay for a release, the first half of `draft`: it reads no record, and how long it takes depends on none.
+
+        Follow it with `make` and `record`, or with `give_up`. The parameters are those of `release`, and:
+
+        Parameters
+        ----------
+        part
+            The budget to charge: a part of the data set's, which is then charged too; see `open_part`.
+        about
+            More of the question, in plain values, to be recorded with it.
+        then
+            What is done to the release before it is recorded and answered, a function of the release alone:
+            post-processing, free of cost. Only its outcome is kept.
+        who
+            Who asks; the curator's own `who` unless given.
+        """
+        priced = self.price(mechanism, column, **question)
+        asked = priced.charge
+        options: dict[str, Any] = {"who": self.who if who is None else who, "key": idempotency_key}
+        options["accept_unproven"] = bool(question.get("accept_unproven"))
+        return priced.granted(self._ledger.reserve(asked.budget, asked.profile, asked.request, **options))
+
+    def price(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        draws: int = 1,
+        rng: np.random.Generator | None = None,
+        accept_unproven: bool = False,
+        purpose: str | None = None,
+        part: Budget | None = None,
+        about: Mapping[str, Any] | None = None,
+        then: Callable[[Release], Release] | None = None,
+    ) -> Priced:
+        """Return a question with its price, or raise what is wrong with it. Reads no record and spends nothing."""
+        column = mechanism.columns if column is None and isinstance(mechanism, Mechanism) else column
+        missing = self._missing(column) if missing is None and column != self.person else missing
+        self.check(mechanism, column, where=where, missing=missing, rng=rng)
+        budget = self.budget if part is None else self._part(part)
+        draws, told = check_draws(draws), told_of(about)
+        if then is not None and not callable(then):
+            raise InvalidValue(f"then= is a function of the release. Got a {type(then).__name__}")
+        plain = column if column is None or isinstance(column, str) else list(column)
+        question = {"column": plain, "where": where, "missing": missing, "draws": draws}
+        question |= purpose_of(purpose)
+        if (data := self._source.stamp(self.budget)) is not None:  # a key then answers for this data alone
+            question["data"] = data
+        cost = self.claimed(mechanism.cost(draws))
+        asked = told | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
+        charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
+
+        def make() -> Release:
+            looks = TableLooks(functools.partial(self._read, column=column, where=where, missing=missing))
+            source = secure_rng() if rng is None else rng
+            with on_the_grid(self._time_grid):
+                release = mechanism.release(looks, source, draws=draws, accept_unproven=accept_unproven)
+            if release.reproducible:
+                raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
+            release = replace(release, profile=cost)
+            return release if then is None else then(release)
+
+        return Priced(charge, make)
+
+    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> Change:
+        """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
+        self._source.check_unchanged(self.dataset)
+        reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
+        return lambda transaction: priced.granted(reserve(transaction))
+
+    def _missing(self, column: str | Sequence[str] | None) -> Any:
+        """Return what the facts say that a missing value of a column counts as."""
+        named = self.facts is not None and isinstance(column, str) and column in self.facts
+        value = getattr(self.facts[column], "missing", None) if named else None  # type: ignore[index]
+        return int(value) if isinstance(value, bool) else value
+
+    def _read(self, reading: Any, **asked: Any) -> Seen:
+        """Return what a reading makes of the table, of the n that its budget was opened for where that is public."""
+        n = self.budget.n
+        with self._turn:
+            seen = self._table.read(reading, **asked, **self._protected.asked)
+        if n is not None and seen.n != n:
+            units = self._protected.units
+            raise InvalidData(f"{self.dataset!r} had {n} {units} when its budget was opened; it changed")
+        return seen
+
+    def make(self, paid: Paid) -> Draft:
+        """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
+        paid.reservation.touch()
+        return Draft(paid.reservation, paid.make())
+
+    def record(self, draft: Draft) -> Answer:
+        """Record a release, durably; from here on it may be seen."""
+        with self._closing(draft.reservation):
+            self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
+        return Answer(draft.reservation.entry, draft.release)
+
+    def recording(self, draft: Draft) -> Change:
+        """Return the change that `record` makes, for `Ledger.write`, which returns the entry as it is recorded."""
+        value = draft.release.text
+        commit = committing(draft.reservation, Written(value), keep=self._keep)
+        return lambda transaction: committed(draft.reservation, commit(transaction), value)
+
+    def check(
+        self,
+        mechanism: Mechanism,
+        column: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        missing: Any = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """Raise what `release` would raise of a question that makes no sense: nothing is read, nothing spent."""
+        self._check(mechanism, rng)
+        self._table.check(mechanism, column, where=where, missing=missing, **self._protected.asked)
+
+    def _check(self, mechanism: Mechanism, rng: np.random.Generator | None) -> None:
+        if rng is not None and not is_secure(rng):
+            raise InvalidValue("a release takes secure randomness; leave rng out, or give secure_rng()")
+        if not isinstance(mechanism, Mechanism):
+            raise InvalidValue(f"a curator releases what a mechanism says. Got a {type(mechanism).__name__}")
+        if isinstance(mechanism, StatisticalQuery) and mechanism.predicate is not None:
+            raise InvalidValue(
+                "a table answers no Python predicate; leave it out, and name a column of numbers from 0 to 1 or a "
+                "condition (where=...)"
+            )
+        if mechanism.n != self.budget.n:
+            many = self._protected.units
+            has = f"keeps its number of {many} a secret" if self.budget.n is None else f"has {self.budget.n} {many}"
+            raise InvalidValue(
+                f"the mechanism is for n={mechanism.n} and {self.dataset!r} {has}; calibrate it for n={self.budget.n}"
+            )
+
+    @contextlib.contextmanager
+    def _closing(self, granted: Reservation) -> Iterator[None]:
+        """Close the entry of a release that fails: for nothing if no data was read, else as lost and spent."""
+        try:
+            yield
+        except BaseException as error:
+            self.give_up(granted, error)
+            raise
+
+    def give_up(self, granted: Reservation, error: BaseException) -> None:
+        """Close the entry of a release that failed, as `_closing` does."""
+        # If the ledger itself is what failed, the entry stays pending, which counts as spent too.
+        with contextlib.suppress(SottovoceError):
+            if granted.touched:
+                self._ledger.recover(granted.entry, note=f"failed: {type(error).__name__}", who=self.who)
+            else:
+                self._ledger.void(granted, f"given up before reading: {type(error).__name__}")

@@ -1,0 +1,98 @@
+"""Which budget some data have: the one they had before, or one that is opened now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.curator.protected import Protected
+from sottovoce.curator.records import Records
+from sottovoce.curator.source import Source, origin_of, same_data
+from sottovoce.ledger import Budget, Ledger
+from sottovoce.ledger.store import read_url
+from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.filter import Order
+from sottovoce.privacy.promises import Promise
+from sottovoce.privacy.relation import ADD_REMOVE
+
+__all__ = ["hides_n", "is_new", "open_budget"]
+
+
+def open_budget(
+    ledger: Ledger,
+    dataset: str,
+    table: Records,
+    protected: Protected,
+    *,
+    count: Callable[[], int],
+    promise: Promise | None,
+    said: str | None,
+    order: Order | None,
+    who: str,
+    named: bool,
+) -> tuple[Budget, Source]:
+    """Return the budget of some data, opened now where there is none, and where the data lie.
+
+    Parameters
+    ----------
+    ledger, dataset
+        Where the budget is kept, and under which name unless the data have one under another.
+    table, protected, count
+        The data, who is protected, and how many they are: asked only where that is public.
+    promise, said, order
+        What the curator was told of the budget: `said` of n, that it is ``"private"``.
+    who, named
+        Who asks, and whether the name was theirs.
+    """
+    if said not in (None, "private"):
+        raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
+    promise = None if promise is None else protected.meant(promise)
+    found = ledger.find_budget(dataset) or same_data(ledger, dataset, origin_of(table), named=named)
+    dataset = dataset if found is None else found.dataset
+    if found is not None and found.n is not None and said is not None:
+        raise InvalidValue(f"n of {dataset!r} was public when its budget was opened, and no secret since")
+    hidden = hides_n(promise, said) or (found is not None and found.n is None)
+    if hidden and promise is not None:
+        promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
+    n = None if hidden else count()  # a secret is not even counted
+    source = Source(origin_of(table), table.schema, hidden)
+    if found is None:
+        if promise is None:
+            raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; say budget=... to open it")
+        public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
+        found = ledger.open_budget(dataset, promise, **public, source=source.noted())
+    else:
+        protected.check(found)
+        _check_same(found, promise, order, n, source, protected.units)
+        source.check(dataset, found.source)
+    known = found.source is not None and source.origin is not None
+    return found, replace(source, seen=source.state()) if known else source
+
+
+def _check_same(
+    found: Budget, promise: Promise | None, order: Order | None, n: int | None, source: Source, units: str
+) -> None:
+    """Refuse to go on with a budget as if it were another."""
+    opened, schema = f"{found.dataset!r} had {{}} when its budget was opened. Got {{}}", dict(found.schema)
+    if promise is not None and promise != found.promise:
+        raise InvalidValue(f"the budget of {found.dataset!r} is {found.promise} and never changes. Got {promise}")
+    if order is not None and order != found.filter["order"]:
+        raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
+    if n is not None and n != found.n:
+        raise InvalidData(opened.format(f"{found.n} {units}", n))
+    if source.schema != schema:
+        raise InvalidData(opened.format(f"the columns {schema}", source.schema))
+
+
+def hides_n(promise: Promise | None, said: str | None) -> bool:
+    """Say whether how many records there are is asked to be a secret."""
+    return said is not None or (promise is not None and promise.relation.hides_n)
+
+
+def is_new(ledger: str | os.PathLike[str]) -> bool:
+    """Say whether a ledger is a file that is not there yet."""
+    address = read_url(ledger)
+    return address.drivername == "sqlite" and not Path(str(address.database)).exists()
