@@ -2,10 +2,10 @@ r"""The best of several regressions, charged once: a random secret number of tri
 
 A try picks a candidate at random, cuts the records at random into two parts of public sizes, releases the candidate's
 regression of the first part and scores it on the second: every record there scores between 0 and 1, and their sum gets
-discrete Gaussian noise 1/μ. A record is in one part alone. In the first it meets a release that is μ-GDP, of which the
-score is post-processing; in the second it meets a sum that it moves by at most 1, μ-GDP too. So a try, regression and
-noisy score together, is μ-GDP for either cut, and hence for the random one; `BestOfProfile` says what the best of them
-costs.
+exactly rounded normal noise 1/μ. A record is in one part alone. In the first it meets a release that is μ-GDP, of which
+the score is post-processing; in the second it meets a sum that it moves by at most 1, μ-GDP too. So a try, regression
+and noisy score together, is μ-GDP for either cut, and hence for the random one; `BestOfProfile` says what the best of
+them costs.
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ class FilteredRegression(RegressionMechanism):
        instead: residuals as they are, and the information at that very place, for Newton's steps.
 
     Everything a record can move is a sum of whole numbers that it moves by no more than its reach (`unit_rows`), under
-    exactly rounded normal noise, so that the whole is √(Σμᵢ²)-GDP by adaptive composition, to the bit. The release is the
-    mean of the belief and a part of its variance, to average predictions over: it is tuned for them, and no interval is
-    offered.
+    exactly rounded normal noise, so that the whole is √(Σμᵢ²)-GDP by adaptive composition, to the bit. The release is
+    the mean of the belief and a part of its variance, to average predictions over: it is tuned for them, and no
+    interval is offered.
 
     Attributes
     ----------
@@ -121,7 +121,9 @@ class FilteredRegression(RegressionMechanism):
             )
         positive("mu", self.mu, high=LARGEST_MU)
         if self.mu < _LEAST_MU:
-            raise InvalidValue(f"looks behind so much noise tell nothing: a μ of {_LEAST_MU:g} is the least. Got {self.mu:g}")
+            raise InvalidValue(
+                f"so much noise leaves nothing to see: μ must be at least {_LEAST_MU:g}. Got {self.mu:g}"
+            )
         for name in ("prior_precision", "keep", "room"):
             positive(name, getattr(self, name))
         positive("first", self.first, high=1.0)

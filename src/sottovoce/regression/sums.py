@@ -58,8 +58,8 @@ def steps_in_one(n: int) -> float:
     """Return how many steps there are in 1 for rows and residuals of n records.
 
     Both lie within −1 and 1 and are rounded to whole steps: every partial sum of n products is then a whole number
-    below 2^53, in any order, so that a matrix product of all records is exact. A sum that is rounded on its way can move
-    by more than the one record that was replaced: where it crosses a power of two the others are rounded otherwise
+    below 2^53, in any order, so that a matrix product of all records is exact. A sum that is rounded on its way can
+    move by more than the one record that was replaced: where it crosses a power of two the others are rounded otherwise
     than before.
 
     >>> steps_in_one(1000) == steps_in_one(10**6) == 2.0**16, steps_in_one(10**9) == 2.0**11

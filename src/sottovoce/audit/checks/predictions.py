@@ -83,7 +83,7 @@ def looks_move_by_one() -> tuple[bool, str]:
 
 @check("looks carry the noise they are charged for")
 def looks_noise() -> tuple[bool, str]:
-    """The noise of a sum fills public cells, its standard deviation is reach/μ, and the μ² add up to what is charged."""
+    """Noise lies in public cells, its standard deviation is reach/μ, and all μ² add up to what is charged."""
     mechanism, problems = FilteredRegression(Design(Logistic(), 60, 1.0), 4, 0.7, looks=5), []
     zeros = Rows(4, np.zeros((4, 60)), np.zeros(4))
     heard: list[Floats] = []
