@@ -223,12 +223,10 @@ class FilteredRegression(RegressionMechanism):
 
     def worst_pair(self) -> tuple[Rows, Rows]:
         """Return two tables that are hard to keep apart: see `worst_rows`."""
-        return worst_rows(
-            self.design,
-            self.n,
-            room=max(self.room, 1.0) * max(self.shape_room, 1.0),
-            full=max(self.shape_room, 1.0) * (min(self.room, 1.0) if self.flatten else 1.0) if self.full else 0.0,
-        )
+        stretched = max(self.shape_room, 1.0)
+        # Rows of one class have a room of 1 in full looks, once their mean has told that they are of one.
+        full = 1.0 if self.flatten else stretched
+        return worst_rows(self.design, self.n, room=max(self.room, 1.0) * stretched, full=full if self.full else 0.0)
 
     def log_ratio(self, pair: tuple[Rows, Rows]) -> Callable[[Any], Any]:
         """Return the log-ratio of the noisy sums, each Gaussian given those before it."""
@@ -274,7 +272,7 @@ class FilteredRegression(RegressionMechanism):
         belief.first_look(answer, first)
         rows = UnitRows(rows.matrix @ belief.directions, self._steps)
         if self.shape_room:
-            belief.scale = belief.shape(self.shape_room)
+            belief.scale = belief.shape(belief.room(self.shape_room) if self.full else self.shape_room)
             rows = UnitRows(rows.matrix * belief.scale, self._steps)
         if self.full:
             return (yield from self._full_looks(belief, rows, one))
