@@ -190,7 +190,10 @@ def many_table(found: Found, epsilons: Sequence[float]) -> None:
 
 def time_table(name: str, epsilon: float, repeats: int) -> None:
     """Show how long a fit takes beside diffprivlib's, in one run; or say why not."""
-    note = "Processor seconds of the fastest fit, ours with noise of the secure source; diffprivlib keeps the pure ε."
+    note = (
+        "Processor seconds of the fastest fit on one thread, ours with noise of the secure source; diffprivlib keeps "
+        "the pure ε."
+    )
     try:
         (error, ours), (other, theirs) = times(name, epsilon, repeats)
     except PeerUnavailable as reason:

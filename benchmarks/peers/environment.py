@@ -54,10 +54,12 @@ def python_of(name: str) -> Path:
     return python
 
 
-def ask(name: str, question: dict[str, Any]) -> Any:
-    """Return the answer of the peer's script to a question."""
+def ask(name: str, question: dict[str, Any], *, threads: int | None = None) -> Any:
+    """Return the answer of the peer's script to a question, with at most so many threads for its linear algebra."""
     command = [str(python_of(name)), str(Path(__file__).with_name(f"{name}_peer.py"))]
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"PYTHONWARNINGS": "ignore"}
+    if threads is not None:
+        environment |= {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
     done = subprocess.run(
         command, input=json.dumps(question), capture_output=True, text=True, check=False, env=environment, cwd=ROOT
     )

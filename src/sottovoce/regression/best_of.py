@@ -2,10 +2,10 @@ r"""The best of several regressions, charged once: a random secret number of tri
 
 A try picks a candidate at random, cuts the records at random into two parts of public sizes, releases the candidate's
 regression of the first part and scores it on the second: every record there scores between 0 and 1, and their sum gets
-discrete Gaussian noise 1/μ. A record is in one part alone. In the first it meets a release that is μ-GDP, of which the
-score is post-processing; in the second it meets a sum that it moves by at most 1, μ-GDP too. So a try, regression and
-noisy score together, is μ-GDP for either cut, and hence for the random one; `BestOfProfile` says what the best of them
-costs.
+exactly rounded normal noise 1/μ. A record is in one part alone. In the first it meets a release that is μ-GDP, of which
+the score is post-processing; in the second it meets a sum that it moves by at most 1, μ-GDP too. So a try, regression
+and noisy score together, is μ-GDP for either cut, and hence for the random one; `BestOfProfile` says what the best of
+them costs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.exact_normals import exact_normals
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.mechanisms.release import POSTERIORS
 from sottovoce.privacy.best_of import BestOfProfile, Tries
@@ -33,7 +34,7 @@ from sottovoce.regression.losses import Logistic, Squared, positive
 from sottovoce.regression.posterior import RegressionMechanism
 from sottovoce.regression.predictive import posterior_predictive
 from sottovoce.regression.softmax import Softmax, softmax
-from sottovoce.regression.sums import LARGEST_MU, noisy, steps_in_one, total_mu
+from sottovoce.regression.sums import LARGEST_MU, steps_in_one
 from sottovoce.regression.tries import drawn
 from sottovoce.systems.naming import system_from
 
@@ -238,15 +239,14 @@ class BestRegression(RegressionMechanism):
         found = scores_of(self.design, value, rows, labels, self.score)
         scores = np.clip(np.nan_to_num(found, nan=0.0), 0.0, 1.0)  # a score whatever was released, and of whatever row
         steps, noise = self._score_noise
-        total = float(noisy(np.rint(scores * steps).sum(keepdims=True), noise, rng)[0])
+        total = float(exact_normals(np.rint(scores * steps).sum(), noise, rng))
         return Chosen(which, total / steps / out, value)
 
     @property
     def _score_noise(self) -> tuple[float, float]:
         """How many steps there are in 1 and the noise of a score in steps: a record moves it by 1 and its rounding."""
-        steps = steps_in_one(self.n, self.mu) ** 2
-        reach = steps + 1
-        return steps, reach / self.mu * (total_mu([self.mu], reach, 1) / self.mu)
+        steps = steps_in_one(self.n) ** 2
+        return steps, (steps + 1) / self.mu * (1 + 1e-12)
 
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return which, the score and the mean parameters of so many searches, a row each."""

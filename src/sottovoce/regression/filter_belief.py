@@ -13,6 +13,8 @@ __all__ = ["Belief", "denoised", "effective", "symmetric"]
 
 _SHORTENED = 0.2
 """The part of itself that a parameter may be off by after looks at shortened residuals."""
+_RARE = 0.3
+"""A row tells 4q(1−q) of what it tells of classes of equal parts, q the part of one; this much and less is little."""
 
 
 def symmetric(diagonal: Floats, above: Floats) -> Floats:
@@ -102,6 +104,7 @@ class Belief:
         if isinstance(family, Line):
             self.spread, self.sure = family.guess, family.guess**-2
         self.factor, self._consistent = 1.0, False
+        self.told = 1.0
         self.t = np.zeros((len(mean_row), family.width))
 
     def first_look(self, answer: Floats, mu: float) -> None:
@@ -123,6 +126,10 @@ class Belief:
         self.prior = np.einsum("ij,ij->j", self.directions, self._prior @ self.directions)
         score, spread = self._score(answer[:size], mu)
         score = self.directions.T @ score
+        # Looked at from 0 all rows together pull by q − ½ along their mean.
+        pull = float(self.mean_row @ score[:, 0]) / max(float(self.mean_row @ self.mean_row) * n, 1e-9)
+        part = 0.5 + min(max(pull / (math.sqrt(2) * min(self._weighed, 1.0)), -0.495), 0.495)
+        self.told = 4 * part * (1 - part)
         squares = np.einsum("ij,ij->i", score, score)
         length, found = family.width * float(np.sum(1 / self.prior)), self.spread * self.info
         for _ in range(30):
@@ -143,6 +150,24 @@ class Belief:
             self.bound = family.held(self.spread)
         return answer[: d * family.width].reshape(d, -1) * stretch, stretch / mu
 
+    @property
+    def _weighed(self) -> float:
+        """How long a weighed row is, beside its true length; 1 where that is not known."""
+        if not self._length:
+            return 1.0
+        return max(math.sqrt(float(np.sum(self.rows)) / self.n) / self._length, 1e-9)
+
+    def room(self, room: float) -> float:
+        """Return the room of full looks: where one class is rare rows tell less, and noise counts for more beside it.
+
+        >>> from sottovoce.regression.residuals import Classes
+        >>> belief = Belief(Classes(2), 100, np.eye(1), np.ones(1), 0.3)
+        >>> belief.told = 0.075
+        >>> belief.room(3.0), belief.room(1.2), belief.room(0.7)
+        (1.5, 1.0, 0.7)
+        """
+        return max(room * min(math.sqrt(self.told / _RARE), 1.0), min(room, 1.0))
+
     def shape(self, room: float) -> Floats:
         """Return how much each direction is stretched: the more the less of the rows lies along it, if that is known.
 
@@ -150,9 +175,8 @@ class Belief:
         are shorter than the rows are: by as much a typical row is longer than it says.
         """
         stretch = 1 / np.sqrt(self.rows + self.edge)
-        weighed = math.sqrt(float(np.sum(self.rows)) / self.n)
         typical = math.sqrt(max(float(np.sum(self.rows * stretch**2)) / self.n, 1e-300))
-        typical *= max(self._length / max(weighed, 1e-9), 1.0)
+        typical *= max(1 / self._weighed, 1.0)
         # A score of rows that are weighed less falls the more steeply.
         self.steepest = self.steepest * max(self._length, 1.0) * min(room, 1.0)
         return np.asarray(stretch / (room * typical))

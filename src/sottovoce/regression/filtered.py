@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -38,6 +38,8 @@ _CROWDED = 0.3
 _SPREAD = 0.2
 """What of the belief's variance a prediction is averaged over. Most directions hold nothing of the answer and are as
 wide as the prior: all of their width together would drown what the others say."""
+_LEAST_MU = 1e-12
+"""The least μ: what is computed from answers behind more noise would leave the doubles."""
 _NO_INTERVALS = (
     "this spread is tuned for averaging predictions over, and too narrow for an interval; ask for a regression table "
     "instead"
@@ -58,9 +60,9 @@ class FilteredRegression(RegressionMechanism):
        instead: residuals as they are, and the information at that very place, for Newton's steps.
 
     Everything a record can move is a sum of whole numbers that it moves by no more than its reach (`unit_rows`), under
-    discrete Gaussian noise, so that the whole is √(Σμᵢ²)-GDP by adaptive composition, to the bit. The release is the
-    mean of the belief and a part of its variance, to average predictions over: it is tuned for them, and no interval is
-    offered.
+    exactly rounded normal noise, so that the whole is √(Σμᵢ²)-GDP by adaptive composition, to the bit. The release is
+    the mean of the belief and a part of its variance, to average predictions over: it is tuned for them, and no
+    interval is offered.
 
     Attributes
     ----------
@@ -118,6 +120,10 @@ class FilteredRegression(RegressionMechanism):
                 f"for {self.design.loss.name} use 'refined', or a formula (curator.regress), which takes looks"
             )
         positive("mu", self.mu, high=LARGEST_MU)
+        if self.mu < _LEAST_MU:
+            raise InvalidValue(
+                f"so much noise leaves nothing to see: μ must be at least {_LEAST_MU:g}. Got {self.mu:g}"
+            )
         for name in ("prior_precision", "keep", "room"):
             positive(name, getattr(self, name))
         positive("first", self.first, high=1.0)
@@ -161,20 +167,13 @@ class FilteredRegression(RegressionMechanism):
         settings = rule.shares(n, design.dimension, largest, family)
         if prior_precision is not None:
             settings["prior_precision"] = float(prior_precision)
-        made = cls(design, n, largest, **settings)
-        # Discrete noise costs a hair more than μ.
-        return replace(made, mu=largest * min(largest / made.profile.mu, 1.0) * (1 - 1e-11))
+        return cls(design, n, largest * (1 - 1e-11), **settings)
 
     @property
     def profile(self) -> GaussianProfile:
         """What all looks cost together."""
         flat, first, one = self.mus
-        d, width = self.design.dimension, self.family.width
-        matrices, reach = (self.looks + 1, 1.1) if self.full else (1, 2.0)
-        numbers = (d + 1) + matrices * d * (d + 1) // 2 + (self.looks + 1) * (d * width + 1)
-        return GaussianProfile(
-            total_mu([flat, first, *[one] * self.looks], reach * self._steps**2, numbers), basis=Basis.BOUND
-        )
+        return GaussianProfile(total_mu([flat, first, *[one] * self.looks]), basis=Basis.BOUND)
 
     @property
     def mus(self) -> tuple[float, float, float]:
@@ -224,12 +223,10 @@ class FilteredRegression(RegressionMechanism):
 
     def worst_pair(self) -> tuple[Rows, Rows]:
         """Return two tables that are hard to keep apart: see `worst_rows`."""
-        return worst_rows(
-            self.design,
-            self.n,
-            room=max(self.room, 1.0) * max(self.shape_room, 1.0),
-            full=max(self.shape_room, 1.0) * (min(self.room, 1.0) if self.flatten else 1.0) if self.full else 0.0,
-        )
+        stretched = max(self.shape_room, 1.0)
+        # Rows of one class have a room of 1 in full looks, once their mean has told that they are of one.
+        full = 1.0 if self.flatten else stretched
+        return worst_rows(self.design, self.n, room=max(self.room, 1.0) * stretched, full=full if self.full else 0.0)
 
     def log_ratio(self, pair: tuple[Rows, Rows]) -> Callable[[Any], Any]:
         """Return the log-ratio of the noisy sums, each Gaussian given those before it."""
@@ -254,7 +251,7 @@ class FilteredRegression(RegressionMechanism):
 
     @cached_property
     def _steps(self) -> float:
-        return steps_in_one(self.n, min(mu for mu in self.mus if mu))
+        return steps_in_one(self.n)
 
     def steps(self) -> Steps:
         """Ask the sums and return the belief."""
@@ -275,7 +272,7 @@ class FilteredRegression(RegressionMechanism):
         belief.first_look(answer, first)
         rows = UnitRows(rows.matrix @ belief.directions, self._steps)
         if self.shape_room:
-            belief.scale = belief.shape(self.shape_room)
+            belief.scale = belief.shape(belief.room(self.shape_room) if self.full else self.shape_room)
             rows = UnitRows(rows.matrix * belief.scale, self._steps)
         if self.full:
             return (yield from self._full_looks(belief, rows, one))

@@ -78,7 +78,8 @@ class UnitRows:
                 return found[0], found[1]
         z = seen.X @ self.matrix
         length = self.lengths(z)
-        u = np.rint(z * (self.steps / length)[:, None])
+        u = z * (self.steps / length)[:, None]
+        np.rint(u, out=u)
         self._known = [*self._known[-1:], (seen, u, length)]  # two tables at most: those of a pair
         return u, length
 
@@ -118,8 +119,8 @@ class UnitRows:
             p = special.expit(seen.X @ (self.matrix @ centre))
             held = np.minimum(length, LONGEST)
             left = np.rint((seen.y - p) * (self.steps * held / length))
-            q = np.rint(u * np.sqrt(4 * p * (1 - p) * held / LONGEST)[:, None])
-            return np.concatenate([u.T @ left, *_parts(q)])
+            q = u * np.sqrt(4 * p * (1 - p) * held / LONGEST)[:, None]
+            return np.concatenate([u.T @ left, *_parts(np.rint(q, out=q))])
 
         return Sum(of, ((self.width, score), *self._gram_blocks(gram)), mu)
 

@@ -276,13 +276,13 @@ def _free_full_information(patch: Patch) -> None:
 
 @fault("all looks charged as one", "filtered regression", LOOK_NOISE)
 def _one_look(patch: Patch) -> None:
-    patch.setattr(filtered, "total_mu", lambda mus, reach, numbers: max(mus))
+    patch.setattr(filtered, "total_mu", lambda mus: max(mus))
 
 
 @fault("half the noise on a look", "looks", LOOK_NOISE)
 def _half_a_look(patch: Patch) -> None:
-    honest = sums.noisy
-    patch.setattr(sums, "noisy", lambda total, scale, rng: honest(total, scale / 2, rng))
+    honest = sums.exact_normals
+    patch.setattr(sums, "exact_normals", lambda total, scale, rng: honest(total, scale / 2, rng))
 
 
 @fault("rounding of rows left out of a sum's reach", "filtered regression", LOOKS)
@@ -292,7 +292,7 @@ def _free_rounding(patch: Patch) -> None:
 
 @fault("noise of a look in doubles", "looks", LOOK_NOISE)
 def _between_steps(patch: Patch) -> None:
-    patch.setattr(sums, "noisy", lambda total, scale, rng: total + scale * rng.standard_normal(total.shape))
+    patch.setattr(sums, "exact_normals", lambda total, scale, rng: total + scale * rng.standard_normal(total.shape))
 
 
 @fault("choosing between tries charged nothing", "private search", TRIES)

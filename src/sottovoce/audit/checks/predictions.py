@@ -10,6 +10,7 @@ from scipy import stats
 
 from sottovoce.audit.checks.fits import ALARM
 from sottovoce.audit.checks.result import check, verdict
+from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.best_of import TRIES, BestOfProfile, Tries
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.pure import PureProfile
@@ -82,7 +83,7 @@ def looks_move_by_one() -> tuple[bool, str]:
 
 @check("looks carry the noise they are charged for")
 def looks_noise() -> tuple[bool, str]:
-    """The noise of a sum is whole steps of standard deviation reach/μ, and the squares of all μ are those charged."""
+    """Noise lies in public cells, its standard deviation is reach/μ, and all μ² add up to what is charged."""
     mechanism, problems = FilteredRegression(Design(Logistic(), 60, 1.0), 4, 0.7, looks=5), []
     zeros = Rows(4, np.zeros((4, 60)), np.zeros(4))
     heard: list[Floats] = []
@@ -101,8 +102,11 @@ def looks_noise() -> tuple[bool, str]:
 
     ask(listening(), zeros, secure_rng(), heard)
     told = [answer * one.reach - one.of(zeros) for one, answer in zip(asked, heard, strict=True)]
-    if any(np.abs(steps - np.rint(steps)).max() > 1e-3 for steps in told):
-        problems.append("noise falls between the whole steps")
+    for one, steps in zip(asked, told, strict=True):
+        widths = np.array([2.0 ** noise_cells(reach / one.mu).exponent for reach in one.reach])
+        if np.abs(steps / widths % 1 - 0.5).max() > 1e-3:
+            problems.append("noise falls beside the middles of its cells")
+            break
     noises = np.concatenate([steps * one.mu / one.reach for one, steps in zip(asked, told, strict=True)])
     left = float(stats.chi2.cdf(float(noises @ noises), noises.size))
     if left < ALARM:
