@@ -61,7 +61,7 @@ def _read(look: Look, records: list[tuple[Any, ...]]) -> dict[str, Floats]:
 
 
 def _alone(look: Look, records: list[tuple[Any, ...]], each: dict[str, Floats]) -> bool:
-    """Say whether a look of some parts reads of all records, and of some alone, what a look of every part has of each."""
+    """Say whether a look of some parts reads of all records, and of one alone, what one of every part has of each."""
     for some in (slice(None), slice(0, 1), slice(-1, None)):
         found = look.split(look.read(list(zip(*records[some], strict=True))).total)
         if not all(np.array_equal(found[part].ravel(), each[part][some].sum(axis=0)) for part in look.parts):
