@@ -166,6 +166,7 @@ def _draw(maps: dict[Any, Floats], sizes: list[int], epsilons: list[float]) -> A
             axis.set(xscale="log", yscale="log", title=f"{label}, {data}")
             axis.title.set_fontsize(9)
             axis.grid(visible=False)
+            axis.minorticks_off()
         line[0].set_ylabel("ε")
     for axis in grid[-1]:
         axis.set_xlabel("records n")

@@ -102,7 +102,7 @@ def cover(n: int, epsilon: float, repeats: int, seed: int) -> tuple[float, float
 @experiment("coverage", "Intervals that keep their level through noise", source="ours")
 def run(setting: Setting) -> Outcome:
     """Measure the coverage in every cell and draw it."""
-    repeats = 300 if setting.quick else 4000
+    repeats = 150 if setting.quick else 4000
     rows: list[dict[str, Any]] = []
     cells = [(n, epsilon) for n in SIZES for epsilon in EPSILONS]
     for index, (n, epsilon) in enumerate(cells):
@@ -134,7 +134,7 @@ def run(setting: Setting) -> Outcome:
 
 def _clipped(setting: Setting) -> list[dict[str, Any]]:
     """Measure the coverage of clipped systems and of the commonest category."""
-    repeats = 20 if setting.quick else 1000
+    repeats = 10 if setting.quick else 1000
     sizes, epsilons = ((1000,), (0.5,)) if setting.quick else ((8, 50, 1000, 5000), (0.1, 0.5, 2.0))
     rows: list[dict[str, Any]] = []
     for n in sizes:

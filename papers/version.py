@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def modules_behind(module: str) -> set[str]:
 def _imports(module: str) -> frozenset[str]:
     path = _file(module)
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())) if path else ():
+    for node in _statements(ast.parse(path.read_bytes())) if path else ():
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -54,6 +55,14 @@ def _imports(module: str) -> frozenset[str]:
     # Importing a.b.c runs the package a.b too. The root only passes names on: it counts where it is asked for.
     parents = {".".join(name.split(".")[:k]) for name in inside | {module} for k in range(2, name.count(".") + 1)}
     return frozenset(name for name in inside | parents if _file(name))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what stands in a module, in its functions and branches too, but no expression: they import nothing."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for one in getattr(node, part, ()):
+            yield one
+            yield from _statements(one)
 
 
 def _file(module: str) -> Path | None:

@@ -63,7 +63,7 @@ def rms_error(mechanism: Any, mean: float, repeats: int, seed: int) -> float:
 @experiment("which-mechanism", "Six ways to one proportion under the same promise", source="ours")
 def run(setting: Setting) -> Outcome:
     """Measure every way under every promise and size, and draw the errors."""
-    repeats = 60 if setting.quick else 1500
+    repeats = 30 if setting.quick else 1500
     cells = [(target, n) for target in PROMISES for n in SIZES]
     rows: list[dict[str, Any]] = []
     for index, (target, n) in enumerate(cells):

@@ -114,7 +114,7 @@ def test_the_noise_aware_sampler_keeps_the_joint_law(kind: str) -> None:
 def test_the_tempered_sampler_keeps_its_joint_law() -> None:
     # At temperature T the joint law of everything is prior x likelihood^(1/T), multinomial coefficients as they are:
     # records given the rest have probabilities θ^w / Σθ^w, and (θ, z) has weight Π_cells (Σθ^w)^m beside its prior.
-    rng, runs, w, floor, pool = seeded_rng(13), 5000, 0.4, 0.1, 120_000
+    rng, runs, w, floor, pool = seeded_rng(13), 3000, 0.4, 0.1, 72_000
     model = HiddenMarkovModel(GRID, (Field("a", (0, 1)),), states=2, emission_prior=0.9)
     mech = TemperedHiddenMarkov(model, n=41, temperature=1 / w, sweeps=1, floor=floor)
     totals = np.array([[6, 0, 12], [4, 8, 11]])

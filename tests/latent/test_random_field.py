@@ -156,7 +156,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     field = MarkovRandomField(FLAGS[:3], [("a", "b"), ("b", "c")])
     rng, held = seeded_rng(11), []
     mech = field.noisy_counts(400, PureDP(0.8))
-    for _ in range(10):
+    for _ in range(6):  # 36 intervals; of counts taken at their word six in ten hold, Pr[Bin(36, 0.6) > 30] < 1e-3
         truth = RandomFieldPosterior(field.fields, field.cliques, rng.normal(size=(1, 5)))
         posterior = field.fit(mech.release(truth.synthetic(400, rng), rng).value, rng=rng)
         low, high = np.quantile(posterior.coefficients, [0.025, 0.975], axis=0)

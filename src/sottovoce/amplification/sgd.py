@@ -313,12 +313,14 @@ class NoisyProjectedSGD(RegressionMechanism):
         W, device_X, device_y = jnp.tile(jnp.asarray(begin), (chains, 1)), jnp.asarray(X), jnp.asarray(y)
         held_in = self.held_in
         source = CoupledNormals(rng) if is_secure(rng) else rng
-        # A power of two: runs of many lengths share a few compiled programs.
         steps = order.size - 1
         block = max(1, min(1 << max(steps - 1, 0).bit_length(), _BLOCK // (chains * d)))
+        # Room for 32, 1024, … steps: runs of many lengths share a few compiled programs.
+        room = max(block, min(32 ** -(-(block - 1).bit_length() // 5), _BLOCK // (chains * d)))
         for first in range(0, steps, block):
-            here = np.resize(order[first : min(first + block, steps)], block)
-            noise = jnp.asarray(source.standard_normal((block, chains, d)))
+            here = np.resize(order[first : min(first + block, steps)], room)
+            noise = np.zeros((room, chains, d))
+            noise[:block] = source.standard_normal((block, chains, d))
             count = min(block, steps - first)
             W = _run_block(self.design.loss, held_in, device_X, device_y, numbers, jnp.asarray(here), noise, count, W)
         last = _jit_drift(self.design.loss, device_X[order[-1]], device_y[order[-1]], numbers, W)

@@ -141,7 +141,8 @@ def _moves(reading: Reading) -> tuple[bool, str]:
     records = typical_records(reading)
     tried = [*records, *with_odd_cells(records[0])]
     problems, pairs, share = [], 0, 0.0
-    for n, rest in itertools.product((1, 2, 5), records[:: max(1, len(records) - 1)]):
+    others = [(1, records[0]), *itertools.product((2, 5), records[:: max(1, len(records) - 1)])]
+    for n, rest in others:
         seen = [_seen(reading, [record, *[rest] * (n - 1)]) for record in tried]
         pairs += len(seen) ** 2
         if isinstance(seen[0], Statistics):  # what is seen alike is compared once

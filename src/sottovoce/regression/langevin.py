@@ -210,10 +210,12 @@ def _resident(
     W, dtype = start, start.dtype
     if n_steps == 0:
         return W
-    # A power of two: chains of many lengths share a few compiled programs.
     block = max(1, min(1 << (n_steps - 1).bit_length(), _BLOCK // start.size))
+    # Room for 32, 1024, … steps: chains of many lengths share a few compiled programs.
+    room = max(block, min(32 ** -(-(block - 1).bit_length() // 5), _BLOCK // start.size))
     for first in range(0, n_steps, block):
-        noise = np.asarray(rng.standard_normal((block, *start.shape)), dtype)
+        noise = np.zeros((room, *start.shape), dtype)  # anew: what was sent may still be read
+        noise[:block] = rng.standard_normal((block, *start.shape))
         W = _run_block(design.loss, rows.X, rows.y, dict(numbers), start, W, noise, min(block, n_steps - first))
         if progress:
             W.block_until_ready()

@@ -15,6 +15,7 @@ from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
+from sottovoce.readings.look import as_columns
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.formula import Formula
 
@@ -50,15 +51,22 @@ def _looks(family: str) -> Iterator[Look]:
 
 
 def _read(look: Look, records: list[tuple[Any, ...]]) -> dict[str, Floats]:
-    """Return each part of a look at each record alone, a matrix with all its entries."""
-    each = [look.split(look.read([[cell] for cell in record]).total) for record in records]
-    return {part: np.array([one[part].ravel() for one in each]) for part in look.parts}
+    """Return each part of a look at each record, a matrix with all its entries."""
+    columns = as_columns(look, list(zip(*records, strict=True)))
+    rows, _ = look.encoding.rows(columns[:-1], len(records))
+    w, roots = look.contributions(rows, look.model.outcome(columns[-1]))
+    squares = {"information": roots, "meat": [w]}
+    each = {part: sum(np.einsum("ri,rj->rij", u, u) for u in squares[part]) for part in squares}
+    return {"score": w} | {part: np.reshape(found, (len(records), -1)) for part, found in each.items()}
 
 
 def _alone(look: Look, records: list[tuple[Any, ...]], each: dict[str, Floats]) -> bool:
-    """Say whether a look of some parts reads of all records what a look of every part read of them one by one."""
-    found = look.split(look.read(list(zip(*records, strict=True))).total)
-    return all(np.array_equal(found[part].ravel(), each[part].sum(axis=0)) for part in look.parts)
+    """Say whether a look of some parts reads of all records, and of one alone, what one of every part has of each."""
+    for some in (slice(None), slice(0, 1), slice(-1, None)):
+        found = look.split(look.read(list(zip(*records[some], strict=True))).total)
+        if not all(np.array_equal(found[part].ravel(), each[part][some].sum(axis=0)) for part in look.parts):
+            return False
+    return True
 
 
 @check("no record moves a look farther than its noise is made for")
