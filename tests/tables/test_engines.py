@@ -130,11 +130,16 @@ SPANS = ((-3.0, 3.0), (0.1, 0.3), (1e9, 1e9 + 1, 1e9 + 0.25), (-1e100, 1e100), (
 
 
 def test_class_moments_are_those_of_memory_to_the_last_bit(engine_table: Table, messy: pa.Table) -> None:
-    reading = ClassMoments(("south", "north"), ((False, True), (0, 2, 3)), (1, 0, 2), SPANS * 3)
-    names = ["c", "flag", "k", *["x"] * len(SPANS), *["f"] * len(SPANS), *["wide"] * len(SPANS)]
+    numbers = [(name, span) for name in ("x", "f", "wide") for span in SPANS]
+    if engine_table._connection.name == "pyspark":  # plans for seconds: each span once, and each column
+        numbers = [*numbers[:3], numbers[8], numbers[14]]
+    reading = ClassMoments(
+        ("south", "north"), ((False, True), (0, 2, 3)), (1, 0, 2), tuple(span for _, span in numbers)
+    )
+    names = ["c", "flag", "k", *(name for name, _ in numbers)]
     statistics = engine_table.read(reading, names)
     assert statistics == reading.read([messy[name].to_pylist() for name in names])
-    of_x = slice(0, len(SPANS))
+    of_x = slice(0, [name for name, _ in numbers].count("x"))
     for (low, high, missing), found in zip(reading.bounds[of_x], reading.split(statistics.total)[1][of_x], strict=True):
         sums = [[0, 0], [0, 0]]
         for label, value in zip(messy["c"].to_pylist(), messy["x"].to_pylist(), strict=True):
