@@ -35,6 +35,7 @@ from support.postgres import postgres_server, postgres_url
 __all__ = ["postgres_server", "postgres_url"]
 
 sys.dont_write_bytecode = False  # as above, for this process
+gc.disable()  # until all is imported and collected
 
 # What is tried is the same in every run, and a busy machine is no failure; SOTTOVOCE_REAL_NOISE=1 tries new things.
 hypothesis.settings.register_profile(
@@ -109,6 +110,7 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector pass over the tests and their imports, which stay to the end, millions of objects."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup() -> None:

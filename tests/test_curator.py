@@ -2,8 +2,6 @@ import dataclasses
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import sottovoce
 from sottovoce.curator import Answer, Curator, Draft
 from sottovoce.facts import Facts, Flag
 from sottovoce.ledger import EntryPending, Ledger, Reservation, State
@@ -33,6 +30,7 @@ from sottovoce.privacy.promises import PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.systems import BetaBernoulli
+from support.nursery import told_by
 
 N = 100
 BUDGET = RenyiDP(order=2, epsilon=1.0)
@@ -321,7 +319,6 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
-import ibis.backends.duckdb, opendp.measurements, pandas, pyarrow.dataset  # once for all children
 from sottovoce.curator import Answer, Curator, Draft
 from sottovoce.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
@@ -367,10 +364,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = write_patients(tmp_path_factory.mktemp("killed"))
     for stage in STAGES:
         Curator(data, f"{data}-{stage}.ledger", BUDGET).close()
-    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
-    command = [sys.executable, "-c", DIE, str(data), repr(MECHANISM.data_weight), *STAGES]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert run.stdout.split() == [str(-signal.SIGKILL)] * len(STAGES), run.stderr
+    told = told_by(DIE, data, repr(MECHANISM.data_weight), *STAGES)
+    assert told.split() == [str(-signal.SIGKILL)] * len(STAGES), told
     return data
 
 

@@ -19,6 +19,8 @@ SHORT = {
     "sottovoce.latent.hidden_markov._MOST_SWEEPS": 20,
     "sottovoce.latent.moment_posterior._LEAST": 80,
     "sottovoce.latent.moment_posterior._MOST": 80,
+    "sottovoce.latent.random_field._LEAST": 8,
+    "sottovoce.latent.random_field._MOST": 8,
     "sottovoce.latent.latent_classes._LEAST": 25,
     "sottovoce.latent.latent_classes._MOST": 25,
 }

@@ -28,6 +28,7 @@ from sottovoce.mechanisms.choices import build_mechanism
 from sottovoce.privacy.promises import RenyiDP, parse_promise
 from sottovoce.server.config import Config, read_config
 from sottovoce.systems.naming import SYSTEMS
+from support.nursery import told_by
 from support.offices import bearer, served, token_for
 from tests.cli.test_cli import run
 
@@ -113,8 +114,7 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 DIE = """
 import json, os, signal, sys
-import ibis.backends.duckdb, ibis.backends.postgres, opendp.measurements, pandas, pyarrow.dataset  # once for all
-import sottovoce.amplification.sgd, sottovoce.latent, sottovoce.regression, sottovoce.tables
+import ibis.backends.postgres, sottovoce.amplification.sgd, sottovoce.latent, sottovoce.regression, sottovoce.tables
 from sottovoce.curator import Curator
 from sottovoce.ledger import Ledger
 from sottovoce.mechanisms.mechanism import Mechanism
@@ -164,7 +164,7 @@ def test_a_process_killed_with_its_answer_in_hand_has_spent_and_told_nothing(
     for name, mechanism in made.items():
         Curator(source, places[name], BUDGET).close()
         asked += [str(places[name]), json.dumps(mechanism.to_dict())]
-    assert elsewhere(DIE, source, *asked).split() == [str(-signal.SIGKILL)] * len(made)
+    assert told_by(DIE, source, *asked).split() == [str(-signal.SIGKILL)] * len(made)
     for name, mechanism in made.items():
         with Curator(source, places[name]) as curator:
             (entry,) = curator.pending()
@@ -241,6 +241,8 @@ def test_each_is_asked_over_http_by_a_part_of_the_budget_and_a_retry_is_free(
         *([] if "://" in source else ["SGD"]),
     ):
         assert all(part in shown for part in word.split())  # a cell of the table may break between words
+    if "://" in source:
+        return  # the ledger is a file like the one that was read elsewhere, with fewer kinds of answers in it
     for (release, profile, mechanism), entry, answer in zip(
         json.loads(elsewhere(READ, office.ledger)), entries, told, strict=True
     ):

@@ -44,8 +44,9 @@ def python_of(name: str) -> Path:
     if stamp.exists() and stamp.read_text() == wanted:
         return python
     print(f"making an environment for {name} in {folder.relative_to(ROOT)} ...", file=sys.stderr)
-    venv.create(folder, with_pip=True, clear=True)
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", "-q", "install", *PINS[name]]
+    venv.create(folder, clear=True)  # our own pip fills it: one of its own takes seconds to make
+    command = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "-q"]
+    command += ["install", *PINS[name]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -18,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-import sottovoce
 from sottovoce.ledger import Ledger
 from sottovoce.server.errors import CallerLeft, ServerStopping, TooManyRequests
 from sottovoce.server.lines import Line, breathe, while_there
 from support.crowd import free_port
+from support.nursery import born
 from support.offices import SMOKERS, bearer, served, token_for, write_office
 
 PATIENCE = 60.0
@@ -247,7 +243,6 @@ def test_told_to_stop_it_ends_within_its_grace(tmp_path: Path, hung: str) -> Non
     config = write_office(tmp_path, server=f"port = {port}\ngrace = {grace}")
     where = {"a plan": ("service", "choice_of"), "an answer": ("datasets._Remembered", "read")}[hung]
     script = STUCK.format(module=where[0], name=where[1]).replace("import datasets._Remembered", "import datasets")
-    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
     log, outcome = tmp_path / "log", list[httpx.Response | Exception]()
     headers, verb = bearer(token_for(config)), "plan" if hung == "a plan" else "ask"
 
@@ -265,20 +260,20 @@ def test_told_to_stop_it_ends_within_its_grace(tmp_path: Path, hung: str) -> Non
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
 
-    with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", script, config.path], stdout=out, stderr=out, env=environment)
-        try:
-            until(b"startup complete")
-            thread = threading.Thread(target=send)
-            thread.start()
-            until(b"stuck")
-            told = time.monotonic()
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=grace + 5)  # the work itself would take ten minutes
-            took = time.monotonic() - told
-            thread.join(PATIENCE)
-        finally:
-            process.kill()
+    log.touch()
+    process = born(script, config.path, out=log)
+    try:
+        until(b"startup complete")
+        thread = threading.Thread(target=send)
+        thread.start()
+        until(b"stuck")
+        told = time.monotonic()
+        process.terminate()
+        process.wait(timeout=grace + 5)  # the work itself would take ten minutes
+        took = time.monotonic() - told
+        thread.join(PATIENCE)
+    finally:
+        process.kill()
     if hung == "a plan":
         assert isinstance(outcome[0], httpx.Response) and outcome[0].status_code == 503
         assert outcome[0].json()["type"] == "urn:sottovoce:server-stopping"

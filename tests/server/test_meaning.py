@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from typing import Any
-
 import httpx
 import pytest
 
@@ -13,9 +9,7 @@ import sottovoce as sv
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.server.cards import verify_card
 from sottovoce.server.config import Config
-from support.offices import SMOKERS, bearer, served, token_for
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from support.offices import SMOKERS, bearer, token_for
 
 
 @pytest.fixture(scope="module")
@@ -68,58 +62,3 @@ def test_the_card_names_everyone_and_is_signed(
     assert mine["purpose"] == "The board"
     assert str(office.path.parent) not in page.text and "Smith" not in page.text
     assert client.get(place, headers=bearer(token_for(office, "bob"))).status_code == 403
-
-
-@pytest.fixture
-def page(own_office: Config) -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with served(own_office) as client, playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        found = browser.new_context(base_url=str(client.base_url)).new_page()
-        found.set_default_timeout(60_000)
-        found.errors = []
-        found.on("pageerror", lambda error: found.errors.append(str(error)))
-        found.on("console", lambda said: found.errors.append(said.text) if "Security" in said.text else None)
-        found.goto("/")
-        found.get_by_label("Token", exact=True).fill(token_for(own_office, "ada", "read", "plan", "ask", "admin"))
-        found.get_by_role("button", name="Log in").click()
-        found.get_by_role("heading", name="Data sets").wait_for()
-        yield found
-        assert found.errors == []
-        browser.close()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-def test_two_sliders_move_each_other_and_the_card_is_styled(page: Any) -> None:
-    page.get_by_role("link", name="Accuracy and risk").first.click()
-    page.get_by_label("The question").fill("proportion of smoker by ward")
-    page.get_by_role("button", name="Show").click()
-    page.get_by_role("heading", name="proportion of smoker by ward").wait_for()
-
-    def said() -> tuple[float, float, float]:
-        words = [page.locator(f"#{name}-said").inner_text() for name in ("accuracy", "risk", "share")]
-        return float(words[0]), float(words[1]), float(words[2].split()[0])
-
-    accuracy, risk = page.locator("#accuracy"), page.locator("#risk")
-    seen = []
-    for place in ("0", "500", "900", "1000"):
-        accuracy.fill(place)
-        seen.append((*said(), float(risk.input_value())))
-    widths, risks, shares, places = zip(*seen, strict=True)
-    assert list(widths) == sorted(widths, reverse=True) and widths[0] > 2 * widths[-1]
-    assert list(risks) == sorted(risks) and list(places) == sorted(places) and places[-1] == 1000
-    assert list(shares) == sorted(shares) and shares[-1] == 100
-    risk.fill("0")
-    assert float(accuracy.input_value()) == 0 and said()[2] == pytest.approx(0.1)
-    dot = page.locator("#dot-risk")
-    left = float(dot.get_attribute("cx"))
-    risk.fill("800")
-    assert float(dot.get_attribute("cx")) > left
-    page.goto("/data/patients/balance?question=nonsense")
-    assert "a question reads like" in page.get_by_role("alert").inner_text()
-    page.goto("/data/patients/card")
-    assert page.locator("h1").inner_text() == "Patients"
-    assert page.evaluate("getComputedStyle(document.querySelector('section')).borderRadius") == "10px"
-    page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"

@@ -7,19 +7,17 @@ import hashlib
 import secrets
 import sqlite3
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
-import sottovoce
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.server import tokens as module
 from sottovoce.server.config import Config
 from sottovoce.server.errors import NotAuthenticated
 from sottovoce.server.tokens import Tokens
+from support.nursery import told_by
 from support.offices import SMOKERS, ask, bearer, served, token_for, write_office
 
 READ = ("/api/v1/datasets", "/api/v1/datasets/patients", "/api/v1/datasets/patients/remaining")
@@ -154,8 +152,7 @@ class TestOverHttp:
         text = token_for(office, "ada")
         assert client.get(READ[0], headers=bearer(text)).status_code == 200
         script = f"from sottovoce.server.tokens import Tokens; Tokens({office.tokens!r}).revoke({text.split('_')[1]!r})"
-        environment = {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1]), "PATH": ""}
-        subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+        told_by(script)
         assert client.get(READ[0], headers=bearer(text)).status_code == 401
         assert ask(client, bearer(text)).status_code == 401
 

@@ -21,6 +21,7 @@ import sottovoce
 from sottovoce.ledger import Ledger, State
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.server.config import Config
+from support.nursery import Born, born
 
 __all__ = ["Outcome", "RunningServer", "crowd", "free_port", "running"]
 
@@ -42,7 +43,7 @@ def free_port() -> int:
 class RunningServer:
     """A server in a process of its own."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Born
     port: int
 
 
@@ -57,9 +58,11 @@ def running(
         try:
             for i in range(count):
                 port = free_port()
-                command = [sys.executable, "-c", script, str(config.path), str(port)]
-                if cores:
-                    command = ["taskset", "-c", ",".join(map(str, sorted(cores[i]))), *command]
+                if not cores:
+                    servers.append(RunningServer(born(script, config.path, port, out=Path(log.name)), port))
+                    continue
+                command = ["taskset", "-c", ",".join(map(str, sorted(cores[i])))]
+                command += [sys.executable, "-c", script, str(config.path), str(port)]
                 process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
                 servers.append(RunningServer(process, port))
             for server in servers:

@@ -6,16 +6,15 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import sottovoce
 from sottovoce.ledger import Budget, Ledger, State
+from support.nursery import born
 
 __all__ = ["Outcome", "stampede"]
 
@@ -53,26 +52,28 @@ def stampede(url: str, *, processes: int, attempts: int, kills: int, seed: int) 
     """Let the spenders loose, kill `kills` of them at random moments with SIGKILL, and wait for the rest."""
     rng, start = random.Random(seed), time.monotonic()
     doomed = {worker: rng.randrange(1, max(2, attempts // 2)) for worker in rng.sample(range(processes), kills)}
-    command = [sys.executable, Path(__file__).with_name("spenders.py"), url, processes, attempts]
-    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
     answered, ends, lines = [], [], Counter[tuple[str, str]]()
     pids: dict[str, int] = {}
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, env=environment) as spenders:
-        for line in spenders.stdout or ():
-            worker, word, number = line.split()
-            lines[worker, word] += 1
-            match word:
-                case "started":
-                    pids[worker] = int(number)
-                case "answered":
-                    answered.append(int(number))
-                case "ended":
-                    ends.append(int(number))
-            if lines[worker, "answered"] + lines[worker, "refused"] == doomed.get(int(worker)):
-                doomed.pop(int(worker))
-                delay = 0.003 * rng.random()  # somewhere inside the next transactions
-                threading.Timer(delay, _kill, (pids[worker],)).start()
-    assert spenders.returncode == 0
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder, "said")
+        os.mkfifo(said)
+        spenders = born(Path(__file__).with_name("spenders.py").read_text(), url, processes, attempts, out=said)
+        with said.open() as words:
+            for line in words:
+                worker, word, number = line.split()
+                lines[worker, word] += 1
+                match word:
+                    case "started":
+                        pids[worker] = int(number)
+                    case "answered":
+                        answered.append(int(number))
+                    case "ended":
+                        ends.append(int(number))
+                if lines[worker, "answered"] + lines[worker, "refused"] == doomed.get(int(worker)):
+                    doomed.pop(int(worker))
+                    delay = 0.003 * rng.random()  # somewhere inside the next transactions
+                    threading.Timer(delay, _kill, (pids[worker],)).start()
+    assert spenders.wait() == 0
     assert set(ends) <= {0, -signal.SIGKILL}
     refused = sum(count for (_, word), count in lines.items() if word == "refused")
     return Outcome(answered, refused, ends.count(-signal.SIGKILL), time.monotonic() - start)

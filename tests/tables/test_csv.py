@@ -93,11 +93,10 @@ def test_random_bytes_are_records(seed: int, tmp_path: Path, monkeypatch: pytest
     alphabet = alphabet.replace(b"\n", b"")
     lines = [bytes(rng.choices(alphabet, k=rng.randint(0, 60))) for _ in range(50)]
     counts = []
-    for odd in (b"1,44,ward 1", *(bytes(rng.choices(alphabet, k=30)) for _ in range(3))):
+    for odd in (b"1,44,ward 1", *(bytes(rng.choices(alphabet, k=30)) for _ in range(2))):
         lines[seed] = odd
-        path = write(tmp_path / "x.csv", lines)
-        assert public(path) == (dict.fromkeys(["id", "age", "ward"], "string"), 50)
-        with open_table(path) as table:
+        with open_table(write(tmp_path / "x.csv", lines)) as table:
+            assert (table.schema, table.count()) == (dict.fromkeys(["id", "age", "ward"], "string"), 50)
             counts.append(table.read(ClippedSum(0, 1), where="age > 1 or ward = 'x' or not id < 3").total[0])
             table.read(BallSum(2, 1.0), ["id", "age"])
             table.read(CrossCounts((("1", "é"), (0, 1)), ((0, 1),), (0, -1)), ["ward", "id"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -127,24 +126,29 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
     assert statistics.total.tolist() == np.concatenate([table.ravel() for table in expected]).tolist()
 
 
-SPANS = [(-3.0, 3.0), (0.1, 0.3), (1e9, 1e9 + 1, 1e9 + 0.25), (-1e100, 1e100), (0.0, 1e-100)]
+SPANS = ((-3.0, 3.0), (0.1, 0.3), (1e9, 1e9 + 1, 1e9 + 0.25), (-1e100, 1e100), (0.0, 1e-100))
 
 
-@pytest.mark.parametrize("bounds", SPANS, ids=str)
-def test_class_moments_are_those_of_memory_to_the_last_bit(engine_table: Table, messy: pa.Table, bounds: Any) -> None:
-    reading = ClassMoments(("south", "north"), ((False, True), (0, 2, 3)), (1, 0, 2), (bounds, bounds, bounds))
-    names = ["c", "flag", "k", "x", "f", "wide"]
+def test_class_moments_are_those_of_memory_to_the_last_bit(engine_table: Table, messy: pa.Table) -> None:
+    numbers = [(name, span) for name in ("x", "f", "wide") for span in SPANS]
+    if engine_table._connection.name == "pyspark":  # plans for seconds: each span once, and each column
+        numbers = [*numbers[:3], numbers[8], numbers[14]]
+    reading = ClassMoments(
+        ("south", "north"), ((False, True), (0, 2, 3)), (1, 0, 2), tuple(span for _, span in numbers)
+    )
+    names = ["c", "flag", "k", *(name for name, _ in numbers)]
     statistics = engine_table.read(reading, names)
     assert statistics == reading.read([messy[name].to_pylist() for name in names])
-    low, high, missing = reading.bounds[0]
-    sums = [[0, 0], [0, 0]]
-    for label, value in zip(messy["c"].to_pylist(), messy["x"].to_pylist(), strict=True):
-        x = missing if value is None or math.isnan(value) else min(max(value, low), high)
-        t = round((2 * ((x - low) / (high - low)) - 1) * 2**20)
-        row = sums[0 if label == "south" else 1]
-        row[0] += t
-        row[1] += round(Fraction(t * t, 2**20) + Fraction(1, 10**9)) - 2**19  # a half goes up
-    assert reading.split(statistics.total)[1][0].tolist() == sums
+    of_x = slice(0, [name for name, _ in numbers].count("x"))
+    for (low, high, missing), found in zip(reading.bounds[of_x], reading.split(statistics.total)[1][of_x], strict=True):
+        sums = [[0, 0], [0, 0]]
+        for label, value in zip(messy["c"].to_pylist(), messy["x"].to_pylist(), strict=True):
+            x = missing if value is None or math.isnan(value) else min(max(value, low), high)
+            t = round((2 * ((x - low) / (high - low)) - 1) * 2**20)
+            row = sums[0 if label == "south" else 1]
+            row[0] += t
+            row[1] += round(Fraction(t * t, 2**20) + Fraction(1, 10**9)) - 2**19  # a half goes up
+        assert found.tolist() == sums
 
 
 def test_every_record_has_a_class_so_that_none_is_left_out(engine_table: Table) -> None:

@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.optimize
-import scipy.signal  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.curator import Answer, Draft, Paid, Priced
 from sottovoce.facts import dummy_csv

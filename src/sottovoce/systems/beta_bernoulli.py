@@ -71,7 +71,7 @@ class BetaBernoulli(Conjugate):
 
     def new_record(self) -> Any:
         """Return what a new record is: 0 or 1."""
-        from sottovoce.systems.predictive import yes_or_no  # noqa: PLC0415 - brings all of scipy.stats
+        from sottovoce.systems.predictive import yes_or_no  # noqa: PLC0415 - few ask for it
 
         return yes_or_no()
 

@@ -90,7 +90,7 @@ class DirichletCategorical(Conjugate):
 
     def new_record(self) -> Any:
         """Return what a new record is: one of the categories."""
-        from sottovoce.systems.predictive import categorical  # noqa: PLC0415 - brings all of scipy.stats
+        from sottovoce.systems.predictive import categorical  # noqa: PLC0415 - few ask for it
 
         return categorical(self.reading.categories)
 

@@ -62,7 +62,7 @@ class GammaExponential(GammaRate):
 
     def new_record(self) -> Any:
         """Return what a new record is: a time."""
-        from sottovoce.systems.predictive import exponential  # noqa: PLC0415 - brings all of scipy.stats
+        from sottovoce.systems.predictive import exponential  # noqa: PLC0415 - few ask for it
 
         return exponential()
 

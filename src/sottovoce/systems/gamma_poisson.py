@@ -66,7 +66,7 @@ class GammaPoisson(GammaRate):
 
     def new_record(self) -> Any:
         """Return what a new record is: a count."""
-        from sottovoce.systems.predictive import poisson  # noqa: PLC0415 - brings all of scipy.stats
+        from sottovoce.systems.predictive import poisson  # noqa: PLC0415 - few ask for it
 
         return poisson()
 

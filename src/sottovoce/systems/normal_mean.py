@@ -113,7 +113,7 @@ class NormalMean(Conjugate):
 
     def new_record(self) -> Any:
         """Return what a new record is: a number, or a vector."""
-        from sottovoce.systems.predictive import normal, vector  # noqa: PLC0415 - brings all of scipy.stats
+        from sottovoce.systems.predictive import normal, vector  # noqa: PLC0415 - few ask for it
 
         sigma = float(np.sqrt(self.variance))
         return normal(sigma) if self.bounds is not None else vector(sigma)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from sottovoce.facts.condition import Condition
 from sottovoce.privacy.errors import InvalidValue
@@ -98,7 +98,9 @@ class _Poisson(_OnTheLine):
         return _poisson(theta, first, last), theta * _poisson(theta, first - 1, last - 1)
 
     def quantile(self, theta: Floats, level: float) -> Floats:
-        return np.asarray(stats.poisson.ppf(level, theta))
+        found = np.ceil(special.pdtrik(level, theta))
+        below = np.maximum(found - 1, 0.0)  # where a rounding carried it over a whole number
+        return np.where(special.pdtr(below, theta) >= level, below, found)
 
     def draw(self, theta: Floats, rng: np.random.Generator) -> Floats:
         return rng.poisson(np.minimum(theta, 1e15)).astype(np.float64)

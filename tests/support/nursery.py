@@ -1,0 +1,68 @@
+"""Processes of their own that are there at once: forked from one that has imported the rooms and done nothing else.
+
+For tests whose subject is another process, or its death, and not its imports: those take seconds each.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sottovoce
+
+__all__ = ["Born", "born", "told_by"]
+
+_SOURCE = str(Path(sottovoce.__file__).parents[1])
+_ROOMS = ["ibis.backends.duckdb", "opendp.measurements", "pandas", "pyarrow.dataset", "sottovoce.server.running"]
+_NURSERY = multiprocessing.get_context("forkserver")
+_NURSERY.set_forkserver_preload(_ROOMS)
+
+
+class Born:
+    """A process, with the face of `subprocess.Popen`."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+        self.kill, self.terminate = process.kill, process.terminate
+
+    def poll(self) -> int | None:
+        """Return how it ended; None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float = 120) -> int:
+        """Wait for its end, and return how it ended."""
+        self._process.join(timeout)
+        assert self._process.exitcode is not None, "it is still running"
+        return self._process.exitcode
+
+
+def born(script: str, *arguments: object, out: Path) -> Born:
+    """Run a program in a new process, whose words of either kind go to a file."""
+    process = _NURSERY.Process(target=_live, args=(script, [str(one) for one in arguments], str(out)), daemon=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", _SOURCE)  # for the nursery itself, which starts with its first child
+        process.start()
+    return Born(process)
+
+
+def told_by(script: str, *arguments: object) -> str:
+    """Run a program to its good end, and return what it said."""
+    with tempfile.NamedTemporaryFile() as file:
+        ended = born(script, *arguments, out=Path(file.name)).wait()
+        said = file.read().decode()
+    assert ended == 0, said
+    return said
+
+
+def _live(script: str, arguments: list[str], out: str) -> None:
+    words = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(words, 1)
+    os.dup2(words, 2)
+    sys.argv = ["-c", *arguments]
+    exec(compile(script, "<a program of the nursery>", "exec"), {"__name__": "__main__"})
