@@ -77,26 +77,31 @@ class Answer:
     release: Release
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Priced:
-    """A question that makes sense, with its price: nothing is spent, and it can be asked as often as it is paid for."""
+    """A question that makes sense, with its price: nothing is spent, and it can be asked as often as it is paid for.
+
+    `make` reads the records and returns so many independent releases; where `together`, many take hardly longer than
+    one.
+    """
 
     charge: Charge
-    make: Callable[[], Release] = field(repr=False)
+    make: Callable[[int], list[Release]] = field(repr=False)
+    together: bool = False
 
     def granted(self, by_ledger: Reservation | Entry) -> Paid | Answer:
         """Return what is paid for, or the answer of an entry that was recorded before."""
         if isinstance(by_ledger, Entry):
             return Answer(by_ledger.id, _stored(by_ledger))
-        return Paid(by_ledger, self.make)
+        return Paid(by_ledger, self)
 
 
 @dataclass(frozen=True)
 class Paid:
-    """A question that is paid for and not answered: no record was read for it yet, and `make` will read them."""
+    """A question that is paid for and not answered: no record was read for it yet."""
 
     reservation: Reservation
-    make: Callable[[], Release] = field(repr=False)
+    priced: Priced = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -486,18 +491,17 @@ class Curator(PaidVerbs, RowsOfPersons):
         asked = told | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
         charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
 
-        def make() -> Release:
+        def make(count: int) -> list[Release]:
             looks = _TableLooks(self, column, {"where": where, "missing": missing})
+            source = secure_rng() if rng is None else rng
             with _on_the_grid(self._time_grid):
-                release = mechanism.release(
-                    looks, secure_rng() if rng is None else rng, draws=draws, accept_unproven=accept_unproven
-                )
-            if release.reproducible:
+                made = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
+            if any(release.reproducible for release in made):
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            release = replace(release, profile=cost)
-            return release if then is None else then(release)
+            charged = [replace(release, profile=cost) for release in made]
+            return charged if then is None else [then(release) for release in charged]
 
-        return Priced(charge, make)
+        return Priced(charge, make, mechanism.together)
 
     def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> Change:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
@@ -577,8 +581,17 @@ class Curator(PaidVerbs, RowsOfPersons):
 
     def make(self, paid: Paid) -> Draft:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
-        paid.reservation.touch()
-        return Draft(paid.reservation, paid.make())
+        return self.make_all([paid])[0]
+
+    def make_all(self, paid: Sequence[Paid]) -> list[Draft]:
+        """Make a release for each who paid for the very same question, as `make`: the records are read once for all."""
+        priced = paid[0].priced
+        if any(one.priced is not priced for one in paid):
+            raise InvalidValue("what is made together must have been paid for as one question")
+        for one in paid:
+            one.reservation.touch()
+        releases = priced.make(len(paid))
+        return [Draft(one.reservation, release) for one, release in zip(paid, releases, strict=True)]
 
     def record(self, draft: Draft) -> Answer:
         """Record a release, durably; from here on it may be seen."""

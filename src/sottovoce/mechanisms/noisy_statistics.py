@@ -126,6 +126,11 @@ class NoisyStatistics(Mechanism):
         return self.reading.blocks(self.n)
 
     @property
+    def together(self) -> bool:
+        """Whether many releases at once take hardly longer than one: of a single number, whose posteriors are kept."""
+        return self.reading.size == 1 and not isinstance(self.system, NoisySystem)
+
+    @property
     def scales(self) -> tuple[float, ...]:
         """The scale of each block's noise."""
         return self.scale if isinstance(self.scale, tuple) else (self.scale,)
@@ -238,6 +243,11 @@ class NoisyStatistics(Mechanism):
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
         del draws
         return self.posterior_from(self.noisy_totals(statistics, rng)[0], rng)
+
+    def _values(self, seen: Statistics, rng: np.random.Generator, draws: int, count: int) -> list[Any]:
+        if count == 1:
+            return [self._value(seen, rng, draws)]
+        return [self.posterior_from(noisy, rng) for noisy in self.noisy_totals(seen, rng, count)]
 
     def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
         """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""
