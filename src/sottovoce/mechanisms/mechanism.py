@@ -207,24 +207,6 @@ class Mechanism(ABC):
         accept_unproven
             Release even if the profile holds only when a Markov chain has converged.
         """
-        return self.releases(records, 1, rng, draws=draws, accept_unproven=accept_unproven)[0]
-
-    def releases(
-        self,
-        records: Any,
-        count: int,
-        rng: np.random.Generator | None = None,
-        *,
-        draws: int = 1,
-        accept_unproven: bool = False,
-    ) -> list[Release]:
-        """Return so many independent releases, each as `release` makes it and each at full cost; records are read once.
-
-        >>> from sottovoce.mechanisms import NoisyStatistics
-        >>> three = NoisyStatistics.example().releases([0, 0, 1, 2, 2], 3)
-        >>> len(three), three[0].profile == three[2].profile
-        (3, True)
-        """
         cost = self.cost(draws)
         if cost.basis is Basis.CONVERGENCE and not accept_unproven:
             raise UnprovenPrivacy(
@@ -233,13 +215,20 @@ class Mechanism(ABC):
             )
         seen = self.see(records)
         rng = secure_rng() if rng is None else rng
-        values = self._values(seen, rng, draws, count)
-        told = {"parameter": self.parameter, "reproducible": not is_secure(rng)}
-        return [Release(value, cost, self.to_dict(), **told) for value in values]
+        value = self._value(seen, rng, draws)
+        return Release(value, cost, self.to_dict(), self.parameter, reproducible=not is_secure(rng))
 
-    def _values(self, seen: Any, rng: np.random.Generator, draws: int, count: int) -> list[Any]:
-        """Return the values of so many independent releases."""
-        return [self._value(seen, rng, draws) for _ in range(count)]
+    def releases(
+        self, records: Any, count: int, rng: np.random.Generator | None = None, **options: Any
+    ) -> list[Release]:
+        """Return so many independent releases, each as `release` makes it and each at full cost.
+
+        >>> from sottovoce.mechanisms import NoisyStatistics
+        >>> three = NoisyStatistics.example().releases([0, 0, 1, 2, 2], 3)
+        >>> len(three), three[0].profile == three[2].profile
+        (3, True)
+        """
+        return [self.release(records, rng, **options) for _ in range(count)]
 
     def see(self, records: Any) -> Any:
         """Return what the reading makes of the records, of the right n, or raise `InvalidData`."""
