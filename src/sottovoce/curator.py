@@ -27,7 +27,7 @@ from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
 from sottovoce.ledger.chain import Written, canonical, digest
 from sottovoce.ledger.changes import committed, committing
 from sottovoce.ledger.charging import Charge
-from sottovoce.ledger.grouping import Change
+from sottovoce.ledger.grouping import Change, Keyed
 from sottovoce.ledger.store import read_url
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
@@ -507,7 +507,7 @@ class Curator(PaidVerbs, RowsOfPersons):
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
         self._check_unchanged()
         reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
-        return lambda transaction: priced.granted(reserve(transaction))
+        return Keyed(key, lambda transaction: priced.granted(reserve(transaction)))
 
     def fit(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sottovoce.privacy.errors import LedgerCorrupt
@@ -14,8 +13,7 @@ from sottovoce.privacy.plain import canonical
 __all__ = ["EMPTY", "Event", "Head", "Written", "canonical", "canonical_object", "digest", "next_event", "unsealed"]
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Where a chain ends: how many events it has and the hash of the last one.
 
     Written down outside the ledger, it lets `Ledger.verify` prove that nothing up to it was changed or lost.

@@ -18,7 +18,7 @@ from sottovoce.ledger.charging import Charge, answered, charged
 from sottovoce.ledger.grouping import Change
 from sottovoce.ledger.records import Budget, Entry, Reservation, State
 from sottovoce.ledger.schema import now
-from sottovoce.ledger.store import Transaction
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 
 __all__ = ["committed", "committing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
