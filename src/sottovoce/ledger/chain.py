@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -88,18 +89,30 @@ def canonical_object(values: Mapping[str, Any]) -> str:
     >>> canonical_object({"b": Written('{"c":1}'), "a": None})
     '{"a":null,"b":{"c":1}}'
     """
-    return f"{{{','.join([f'{_quoted(name)}:{_text(value)}' for name, value in sorted(values.items())])}}}"
+    pieces = []
+    for name, before in _layout(tuple(values)):
+        value = values[name]
+        kind = type(value)
+        if kind is str:
+            text = _quoted(value)
+        elif kind is Written:
+            text = value.text
+        elif kind is int:
+            text = int.__repr__(value)
+        elif value is None:
+            text = "null"
+        else:
+            text = canonical(value)
+        pieces.append(before)
+        pieces.append(text)
+    pieces.append("}" if pieces else "{}")
+    return "".join(pieces)
 
 
-def _text(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return _quoted(value)
-    if value is None:
-        return "null"
-    if kind is int:
-        return int.__repr__(value)
-    return value.text if kind is Written else canonical(value)
+@functools.lru_cache(maxsize=256)
+def _layout(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return names in order, each with all that stands before its value: most objects are of a few kinds."""
+    return [(name, f"{',' if i else '{'}{_quoted(name)}:") for i, name in enumerate(sorted(names))]
 
 
 def unsealed(head: Head, event: Event) -> dict[str, Any]:

@@ -6,7 +6,6 @@ refuses.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -90,7 +89,7 @@ def committed(reservation: Reservation, content: Mapping[str, Any], value: str |
         budget=asked.budget.id,
         dataset=asked.budget.dataset,
         state=State.COMMITTED,
-        profile_state=json.loads(asked.profile_text),
+        profile_state=asked.profile_state,
         request=asked.request,
         cost=asked.cost,
         basis=asked.profile.basis,
