@@ -10,7 +10,8 @@ import pytest
 
 from sottovoce.ledger import Ledger, Reservation, queries
 from sottovoce.ledger.anchor import Anchor
-from sottovoce.ledger.store import Store, Transaction
+from sottovoce.ledger.store import Store
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import BudgetExceeded, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP

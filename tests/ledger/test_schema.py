@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from sottovoce.ledger import Budget, Ledger, schema
-from sottovoce.ledger.store import Transaction
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 

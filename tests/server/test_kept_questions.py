@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
-from sottovoce.server import service as service_module
+from sottovoce.server import paying
 from sottovoce.server.config import Config
 from sottovoce.server.errors import NotFound
 from sottovoce.server.questions import Question
@@ -111,7 +111,7 @@ def test_what_makes_no_sense_is_refused_each_time_and_not_kept(
 def test_no_more_are_kept_than_there_is_room_for(
     service: Service, built: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_module, "_REMEMBERED", 1)
+    monkeypatch.setattr(paying, "_REMEMBERED", 1)
     answer(service)
     for _ in range(2):
         answer(service, query="1 - theta")

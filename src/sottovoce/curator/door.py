@@ -21,7 +21,7 @@ from sottovoce.facts import Facts
 from sottovoce.ledger import Budget, Reservation
 from sottovoce.ledger.chain import Written
 from sottovoce.ledger.changes import committed, committing
-from sottovoce.ledger.grouping import Change
+from sottovoce.ledger.grouping import Change, Keyed
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
@@ -164,23 +164,23 @@ class Door(Purse):
         asked = told | {"mechanism": mechanism.to_dict()} | question  # nobody talks over what is asked
         charge = self._ledger.charge(budget, cost, asked, accept_unproven=accept_unproven)
 
-        def make() -> Release:
+        def make(count: int) -> list[Release]:
             looks = TableLooks(functools.partial(self._read, column=column, where=where, missing=missing))
             source = secure_rng() if rng is None else rng
             with on_the_grid(self._time_grid):
-                release = mechanism.release(looks, source, draws=draws, accept_unproven=accept_unproven)
-            if release.reproducible:
+                made = mechanism.releases(looks, count, source, draws=draws, accept_unproven=accept_unproven)
+            if any(release.reproducible for release in made):
                 raise UnprovenPrivacy("the mechanism used seeded randomness; its release is not let out")
-            release = replace(release, profile=cost)
-            return release if then is None else then(release)
+            charged = [replace(release, profile=cost) for release in made]
+            return charged if then is None else [then(release) for release in charged]
 
-        return Priced(charge, make)
+        return Priced(charge, make, mechanism.together)
 
     def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> Change:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
         self._source.check_unchanged(self.dataset)
         reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
-        return lambda transaction: priced.granted(reserve(transaction))
+        return Keyed(key, lambda transaction: priced.granted(reserve(transaction)))
 
     def _missing(self, column: str | Sequence[str] | None) -> Any:
         """Return what the facts say that a missing value of a column counts as."""
@@ -200,8 +200,17 @@ class Door(Purse):
 
     def make(self, paid: Paid) -> Draft:
         """Read the records and make a release that was paid for; whoever calls this sees to `give_up` if it fails."""
-        paid.reservation.touch()
-        return Draft(paid.reservation, paid.make())
+        return self.make_all([paid])[0]
+
+    def make_all(self, paid: Sequence[Paid]) -> list[Draft]:
+        """Make a release for each who paid for the very same question, as `make`: the records are read once for all."""
+        priced = paid[0].priced
+        if any(one.priced is not priced for one in paid):
+            raise InvalidValue("what is made together must have been paid for as one question")
+        for one in paid:
+            one.reservation.touch()
+        releases = priced.make(len(paid))
+        return [Draft(one.reservation, release) for one, release in zip(paid, releases, strict=True)]
 
     def record(self, draft: Draft) -> Answer:
         """Record a release, durably; from here on it may be seen."""

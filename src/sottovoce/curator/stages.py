@@ -21,26 +21,31 @@ class Answer:
     release: Release
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Priced:
-    """A question that makes sense, with its price: nothing is spent, and it can be asked as often as it is paid for."""
+    """A question that makes sense, with its price: nothing is spent, and it can be asked as often as it is paid for.
+
+    `make` reads the records and returns so many independent releases; where `together`, many take hardly longer than
+    one.
+    """
 
     charge: Charge
-    make: Callable[[], Release] = field(repr=False)
+    make: Callable[[int], list[Release]] = field(repr=False)
+    together: bool = False
 
     def granted(self, by_ledger: Reservation | Entry) -> Paid | Answer:
         """Return what is paid for, or the answer of an entry that was recorded before."""
         if isinstance(by_ledger, Entry):
             return Answer(by_ledger.id, _stored(by_ledger))
-        return Paid(by_ledger, self.make)
+        return Paid(by_ledger, self)
 
 
 @dataclass(frozen=True)
 class Paid:
-    """A question that is paid for and not answered: no record was read for it yet, and `make` will read them."""
+    """A question that is paid for and not answered: no record was read for it yet."""
 
     reservation: Reservation
-    make: Callable[[], Release] = field(repr=False)
+    priced: Priced = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sottovoce.privacy.errors import LedgerCorrupt
@@ -14,8 +14,7 @@ from sottovoce.privacy.plain import canonical
 __all__ = ["EMPTY", "Event", "Head", "Written", "canonical", "canonical_object", "digest", "next_event", "unsealed"]
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Where a chain ends: how many events it has and the hash of the last one.
 
     Written down outside the ledger, it lets `Ledger.verify` prove that nothing up to it was changed or lost.
@@ -90,18 +89,30 @@ def canonical_object(values: Mapping[str, Any]) -> str:
     >>> canonical_object({"b": Written('{"c":1}'), "a": None})
     '{"a":null,"b":{"c":1}}'
     """
-    return f"{{{','.join([f'{_quoted(name)}:{_text(value)}' for name, value in sorted(values.items())])}}}"
+    pieces = []
+    for name, before in _layout(tuple(values)):
+        value = values[name]
+        kind = type(value)
+        if kind is str:
+            text = _quoted(value)
+        elif kind is Written:
+            text = value.text
+        elif kind is int:
+            text = int.__repr__(value)
+        elif value is None:
+            text = "null"
+        else:
+            text = canonical(value)
+        pieces.append(before)
+        pieces.append(text)
+    pieces.append("}" if pieces else "{}")
+    return "".join(pieces)
 
 
-def _text(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return _quoted(value)
-    if value is None:
-        return "null"
-    if kind is int:
-        return int.__repr__(value)
-    return value.text if kind is Written else canonical(value)
+@functools.lru_cache(maxsize=256)
+def _layout(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return names in order, each with all that stands before its value: most objects are of a few kinds."""
+    return [(name, f"{',' if i else '{'}{_quoted(name)}:") for i, name in enumerate(sorted(names))]
 
 
 def unsealed(head: Head, event: Event) -> dict[str, Any]:

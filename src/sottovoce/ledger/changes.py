@@ -6,7 +6,6 @@ refuses.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -18,7 +17,7 @@ from sottovoce.ledger.charging import Charge, answered, charged
 from sottovoce.ledger.grouping import Change
 from sottovoce.ledger.records import Budget, Entry, Reservation, State
 from sottovoce.ledger.schema import now
-from sottovoce.ledger.store import Transaction
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 
 __all__ = ["committed", "committing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
@@ -90,7 +89,7 @@ def committed(reservation: Reservation, content: Mapping[str, Any], value: str |
         budget=asked.budget.id,
         dataset=asked.budget.dataset,
         state=State.COMMITTED,
-        profile_state=json.loads(asked.profile_text),
+        profile_state=asked.profile_state,
         request=asked.request,
         cost=asked.cost,
         basis=asked.profile.basis,

@@ -6,6 +6,7 @@ Sums are exact, so that no order of entries lets their total past the limit.
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,6 +51,12 @@ class Charge:
     profile_text: str
     cost: float
     whole_cost: float | None
+
+    @functools.cached_property
+    def profile_state(self) -> Mapping[str, Any]:
+        """The profile in plain values, as an entry has it."""
+        state: Mapping[str, Any] = json.loads(self.profile_text)
+        return state
 
     @classmethod
     def of(cls, budget: Budget, whole: Budget | None, profile: Profile, request: Mapping[str, Any]) -> Charge:

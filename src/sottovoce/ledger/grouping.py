@@ -13,15 +13,26 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
-from sottovoce.ledger.store import Transaction, is_drivers
+from sottovoce.ledger.transaction import Transaction, is_drivers
 from sottovoce.privacy.errors import LedgerUnavailable
 
-__all__ = ["Change", "Group"]
+__all__ = ["Change", "Group", "Keyed"]
 
 Change = Callable[[Transaction], Any]
 """What is to be done within a transaction that may hold other changes too."""
+
+
+class Keyed(NamedTuple):
+    """A change under an idempotency key: the keys of a group are looked up together."""
+
+    key: str | None
+    change: Change
+
+    def __call__(self, transaction: Transaction) -> Any:
+        """Make the change."""
+        return self.change(transaction)
 
 
 class _Job:
@@ -67,7 +78,7 @@ class Group:
         self._process = os.getpid()
         self._turn = threading.Lock()
         self._waiting: list[_Party] = []
-        self._writes = False
+        self._writer: _Party | None = None
 
     def run(self, change: Change) -> Any:
         """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
@@ -94,32 +105,55 @@ class Group:
         if self._process != os.getpid():
             self._start()  # a child shares nothing with the threads of its parent
         party = _Party(jobs)
-        with self._turn:
-            self._waiting.append(party)
-            first, self._writes = not self._writes, True
-        if not first:
-            self._wait(party)
-        if not party.done:
-            self._write_for_all()
+        try:
+            with self._turn:
+                self._waiting.append(party)
+                if self._writer is None:
+                    self._writer = party
+                first = self._writer is party
+            if not first:
+                self._wait(party)
+            if not party.done:
+                self._write_for_all()
+        finally:
+            self._leave(party)
 
     def _wait(self, party: _Party) -> None:
         if party.gate.acquire(timeout=self._timeout):
             return
         with self._turn:
-            if party in self._waiting and not party.gate.acquire(blocking=False):
-                self._waiting.remove(party)
+            if party in self._waiting and self._writer is not party:
                 raise self._unavailable("other threads are writing to it")
-            if party in self._waiting:  # it was told to write at this very moment
+            if self._writer is party:  # it was told to write at this very moment
+                party.gate.acquire(blocking=False)
                 return
         party.gate.acquire()  # it is being written down just now
+
+    def _leave(self, party: _Party) -> None:
+        """Take a thread out of the line, however it ended; one that was to write lets the next one do so."""
+        with self._turn:
+            if party in self._waiting:
+                self._waiting.remove(party)
+            if self._writer is party:
+                self._writer = self._waiting[0] if self._waiting else None
+                if self._writer is not None:
+                    self._writer.gate.release()
 
     def _unavailable(self, why: str) -> LedgerUnavailable:
         return LedgerUnavailable(f"the ledger {self._name} cannot be used: {why}")
 
     def _write_for_all(self) -> None:
-        with self._turn:
-            parties, self._waiting = self._waiting, []
-        jobs = [job for party in parties for job in party.jobs]
+        parties: list[_Party] = []
+        try:
+            with self._turn:
+                parties, self._waiting = self._waiting, []
+            self._write([job for party in parties for job in party.jobs])
+        finally:
+            for party in parties:
+                party.done = True
+                party.gate.release()
+
+    def _write(self, jobs: list[_Job]) -> None:
         try:
             with self._writing() as transaction:
                 if len(jobs) == 1:
@@ -132,14 +166,6 @@ class Group:
             for job in jobs[1:]:
                 job.error = _copied(error)
             jobs[0].error = error
-        finally:
-            with self._turn:
-                self._writes = bool(self._waiting)
-                if self._waiting:
-                    self._waiting[0].gate.release()
-            for party in parties:
-                party.done = True
-                party.gate.release()
 
 
 def _copied(error: Exception) -> Exception:
@@ -152,15 +178,11 @@ def _copied(error: Exception) -> Exception:
 
 def _change_each(transaction: Transaction, jobs: list[_Job]) -> None:
     transaction.lock_head()  # before the first savepoint: what is locked after one is let go when it is undone
+    transaction.look_up(key for job in jobs if (key := getattr(job.change, "key", None)) is not None)
     for job in jobs:
-        head = transaction.head
-        transaction.run("SAVEPOINT change")
         try:
-            job.value = job.change(transaction)
+            job.value = transaction.attempt(job.change)
         except Exception as error:
-            if is_drivers(error):  # the connection is in doubt, and with it all that went before
+            if is_drivers(error):
                 raise
             job.error = error
-            transaction.run("ROLLBACK TO SAVEPOINT change")
-            transaction.undo(head)
-        transaction.run("RELEASE SAVEPOINT change")

@@ -16,11 +16,12 @@ from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import EMPTY, Head, canonical
 from sottovoce.ledger.charging import Charge, what_is_left
 from sottovoce.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
-from sottovoce.ledger.grouping import Change, Group
+from sottovoce.ledger.grouping import Change, Group, Keyed
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.records import Budget, Entry, Reservation, State, check_n
 from sottovoce.ledger.replay import Replay
-from sottovoce.ledger.store import Kept, Store, Transaction, read_url
+from sottovoce.ledger.store import Store, read_url
+from sottovoce.ledger.transaction import Kept, Transaction
 from sottovoce.ledger.verification import linked, replay_all, replay_since
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
@@ -288,7 +289,7 @@ class Ledger:
         if key is not None:
             _check_name("an idempotency key", key)
         self._check_known(asked.budget)
-        return changes.reserving(asked, who=who, key=key, again=self._told_again)
+        return Keyed(key, changes.reserving(asked, who=who, key=key, again=self._told_again))
 
     def commit(self, reservation: Reservation, release: Mapping[str, Any], *, keep: bool = True) -> None:
         """Record a release, durably, before anyone sees it; with `keep=False` only its hash."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sottovoce.ledger.chain import EMPTY, Event, Head, digest, unsealed
 from sottovoce.ledger.records import Budget, Entry, Reservation, closed_entry, opened_budget, reserved_entry
-from sottovoce.ledger.store import Transaction
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 
 __all__ = [
@@ -56,8 +56,8 @@ def noted(transaction: Transaction, name: str) -> Head:
 def spent(transaction: Transaction, budget: int) -> Fraction:
     """Return exactly what was spent of a budget: each change of it carries the new total."""
     total = transaction.totals.get(budget)
-    if total is None:
-        row = transaction.row(_SPENT, budget)
+    if total is None:  # so nothing that is appended here has changed it
+        row = transaction.look(_SPENT, budget)
         total = transaction.totals[budget] = _total(budget, None if row is None else row[0])
     return total
 
@@ -91,7 +91,11 @@ def _total(budget: int, total: str | None) -> Fraction:
 
 def lock_entry(transaction: Transaction, entry: int) -> int:
     """Lock the head and return the budget of an entry that is still pending."""
-    budget, closed = transaction.lock_head(f"({_BUDGET})", f"({_CLOSED})", values=(entry, entry))
+    transaction.lock_head()
+    if (known := transaction.open.get(entry)) is not None:
+        return known
+    ask = transaction.row if transaction.mentions(entry) else transaction.look
+    budget, closed = ask(f"SELECT ({_BUDGET}), ({_CLOSED})", entry, entry)
     if budget is None:
         raise InvalidValue(f"the ledger has no entry {entry}")
     if closed is not None:
@@ -110,6 +114,8 @@ def refunded(transaction: Transaction, reservation: Reservation, budget: int) ->
 
 def earlier_entry(transaction: Transaction, budget: Budget, key: str) -> Entry | None:
     """Return the entry that bears an idempotency key and still counts, if there is one."""
+    if key in transaction.unused:
+        return None
     query = "WHERE key = ? AND budget = ? AND kind = 'reserve' ORDER BY sequence DESC LIMIT 1"
     event = transaction.event(query, key, budget.id)
     entry = None if event is None else _entry(transaction, event, budget)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from sottovoce.ledger.chain import EMPTY, canonical, digest
-from sottovoce.ledger.store import Transaction
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
 __all__ = ["APPLICATION", "UPGRADES", "VERSION", "create", "layout", "now", "read_version", "upgrade"]

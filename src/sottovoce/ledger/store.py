@@ -1,50 +1,31 @@
 """The store: a SQLite file or a PostgreSQL database, its transactions, and its troubles in our words.
 
-SQLAlchemy gives the addresses, the dialects, the tables' definitions and the connections; the few statements
+SQLAlchemy gives the addresses, the dialects, the tables' definitions and PostgreSQL's connections; the few statements
 of a transaction go straight to the driver: on a fast disk, building them would take longer than the fsync.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sqlite3
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool
 
-from sottovoce.ledger.chain import EMPTY, Event, Head, next_event
+from sottovoce.ledger.transaction import Kept, Transaction, leaves_it_sound
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 
-__all__ = ["Kept", "Store", "Transaction", "is_drivers", "read_url"]
-
-_COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
-_INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
-_NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
+__all__ = ["Store", "read_url"]
 
 _Place = tuple[int, int]
 """The device and the inode of a file: what stays the same when its names change."""
 _SUFFIXES = ("-wal", "-shm")
-_OUTSIDE = {  # what keeps a sound ledger from being used; every other SQLite error means that it is not sound
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_AUTH,
-}
 
 
 def read_url(url: str | os.PathLike[str]) -> sa.URL:
@@ -69,106 +50,14 @@ def read_url(url: str | os.PathLike[str]) -> sa.URL:
     return address
 
 
-class Kept:
-    """What the last transaction of this process left: where the chain ended, and what was spent of budgets by then.
+class _Connection:
+    """A driver's connection with its one cursor, and the log and its index as they were when it was opened."""
 
-    It counts for as long as the chain ends there: whoever else writes moves the head.
-    """
+    __slots__ = ("beside", "cursor", "discard", "raw")
 
-    def __init__(self) -> None:
-        self.head, self.totals = EMPTY, dict[int, Fraction]()
-
-
-class Transaction:
-    """One transaction on the driver's own cursor.
-
-    `head` is where the chain ends, once it has been read or locked, and `start` where it ended then. What is appended
-    moves `head` at once and the row that holds it when the transaction ends. `totals` is what was spent of budgets up
-    to `head`, as far as it is known; what `kept` knows from an earlier transaction counts where nothing was written
-    since.
-    """
-
-    def __init__(self, cursor: Any, dialect: sa.Dialect, kept: Kept | None = None) -> None:
-        self.dialect = dialect
-        self.sqlite = dialect.name == "sqlite"
-        self.head = self.start = EMPTY
-        self.totals: dict[int, Fraction] = {}
-        self._kept = Kept() if kept is None else kept
-        self._cursor = cursor
-        self._locked = False
-
-    def run(self, statement: str, *values: object) -> Any:
-        """Run a statement; each `?` stands for a value."""
-        return self._cursor.execute(statement if self.sqlite else _with_percents(statement), values)
-
-    def row(self, statement: str, *values: object) -> Any:
-        """Return the first row a statement finds; None where it finds none."""
-        return self.run(statement, *values).fetchone()
-
-    def lock_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:
-        """Keep the head from every other writer until the transaction ends; then as `read_head`."""
-        if self._locked:  # by an earlier change of this transaction, which knows the head better than the row
-            return list(self.row(f"SELECT {', '.join(more)}", *values)) if more else []
-        if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
-            self.run("SELECT 1 FROM sottovoce_head FOR UPDATE")
-        found = self.read_head(*more, values=values)
-        if self._kept.head == self.head:
-            self.totals = self._kept.totals
-        self._kept.head, self._kept.totals, self._locked = EMPTY, {}, True  # until what changes now is durable
-        return found
-
-    def read_head(self, *more: str, values: tuple[object, ...] = ()) -> list[Any]:
-        """Read the head into `head`, and return what `more` asks, in the same statement."""
-        columns = ", ".join(("count", "hash", *more))
-        count, digest, *found = self.row(f"SELECT {columns} FROM sottovoce_head", *values) or (None, None)
-        if not isinstance(count, int) or not isinstance(digest, str):
-            raise LedgerCorrupt("the ledger's head is missing or damaged")
-        self.head = self.start = Head(count, digest)
-        return found
-
-    def append(self, kind: str, content: dict[str, Any], **columns: Any) -> Event:
-        """Write the event that follows the head, and move the head."""
-        event = next_event(self.head, kind, content, **columns)
-        if event.budget is not None and event.spent is not None:
-            self.totals.pop(event.budget, None)
-        self.run(_INSERT, *event)
-        self.head = Head(event.sequence, event.hash)
-        return event
-
-    def append_total(self, kind: str, content: dict[str, Any], budget: int, total: Fraction, **columns: Any) -> None:
-        """Write the event that follows the head, and with which so much is spent of a budget."""
-        self.append(kind, content, budget=budget, spent=str(total), **columns)
-        self.totals[budget] = total
-
-    def undo(self, head: Head) -> None:
-        """Be where the chain ended before a savepoint that was undone."""
-        self.head, self.totals = head, {}
-
-    def keep(self) -> None:
-        """Keep what is known of totals for the next transaction, now that this one is durable."""
-        self._kept.head, self._kept.totals = self.head, self.totals
-
-    def finish(self) -> None:
-        """Write where the chain ends now."""
-        if self.head != self.start:
-            self.run("UPDATE sottovoce_head SET count = ?, hash = ?", self.head.count, self.head.hash)
-
-    def event(self, which: str, *values: object) -> Event | None:
-        """Return one event, chosen by the rest of a query."""
-        row = self.row(f"{_SELECT} {which}", *values)
-        return None if row is None else Event(*row)
-
-    def batches(self, after: int) -> Iterator[list[Event]]:
-        """Return every event after one, in order, some thousands at a time: memory does not grow with their number."""
-        last = after or -(2**63)  # a forged event before the first is an event too
-        while rows := self.run(_NEXT, last).fetchall():
-            yield [Event(*row) for row in rows]
-            last = rows[-1][0]
-
-
-@functools.cache
-def _with_percents(statement: str) -> str:
-    return statement.replace("?", "%s")
+    def __init__(self, raw: Any, beside: list[_Place | None], discard: Callable[[], Any]) -> None:
+        self.raw, self.beside, self.discard = raw, beside, discard
+        self.cursor = raw.cursor()
 
 
 class Store:
@@ -186,15 +75,16 @@ class Store:
         self._timeout = timeout
         self._process = os.getpid()
         # A pool as plain as can be: SQLAlchemy's own takes as long as a third of a durable transaction.
-        self._idle: list[Any] = []
+        self._idle: list[_Connection] = []
         if self.path is not None:
-            self._engine = sa.create_engine("sqlite://", creator=self._sqlite, poolclass=NullPool)
+            self._dialect: sa.Dialect = sqlite.dialect()
             return
         try:
             arguments = {"connect_timeout": max(2, int(timeout))}
             self._engine = sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
         except ImportError:
             raise InvalidValue("a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'") from None
+        self._dialect = self._engine.dialect
         sa.event.listen(self._engine, "connect", self._prepare_postgres)
 
     def _sqlite(self) -> sqlite3.Connection:
@@ -228,15 +118,14 @@ class Store:
         connection = None
         try:
             connection = self._take()
-            cursor = connection.cursor()
             if begin := self._begin(write=write):
-                cursor.execute(begin)
+                connection.cursor.execute(begin)
             self._check_files(connection, logs=not write)
-            transaction = Transaction(cursor, self._engine.dialect, kept)
+            transaction = Transaction(connection.cursor, self._dialect, kept)
             yield transaction
             if write:
                 transaction.finish()
-            cursor.execute("COMMIT")
+            connection.cursor.execute("COMMIT")
             if write:  # what was written just now must be what the next one to open the path finds
                 self._check_files(connection)
         except BaseException as error:
@@ -248,14 +137,14 @@ class Store:
         else:
             self._idle.append(connection)
 
-    def _give_up(self, connection: Any, *, sound: bool) -> None:
+    def _give_up(self, connection: _Connection, *, sound: bool) -> None:
         """Undo a transaction. After any error but ours the connection is in doubt and never used again."""
         if sound:
             with contextlib.suppress(Exception):
-                connection.cursor().execute("ROLLBACK")
+                connection.cursor.execute("ROLLBACK")
                 self._idle.append(connection)
                 return
-        connection.invalidate()
+        connection.discard()
 
     def _leave_parent(self) -> None:
         if self._process != os.getpid():
@@ -263,20 +152,21 @@ class Store:
             _INHERITED.extend(self._idle)
             self._idle, self._process = [], os.getpid()
 
-    def _take(self) -> Any:
+    def _take(self) -> _Connection:
         try:
             return self._idle.pop()
         except IndexError:
-            connection = self._engine.raw_connection()
-            if self.path is not None:
-                connection.info["beside"] = self._beside()
-                self._file = self._file or _place(_look(self._given))
-            return connection
+            if self.path is None:
+                pooled = self._engine.raw_connection()
+                return _Connection(pooled, [], pooled.invalidate)
+            raw = self._sqlite()
+            self._file = self._file or _place(_look(self._given))
+            return _Connection(raw, self._beside(), raw.close)
 
     def _beside(self) -> list[_Place | None]:
         return [_place(_look(log)) for log in self._logs]
 
-    def _check_files(self, connection: Any, *, logs: bool = True) -> None:
+    def _check_files(self, connection: _Connection, *, logs: bool = True) -> None:
         """Refuse to go on where the ledger's path leads to another file than the one that is open.
 
         An open file outlives its name: what is spent in a file that was removed or replaced is seen by nobody else.
@@ -301,11 +191,11 @@ class Store:
                 "what is spent under one is not seen under another. Remove all names but one"
             )
 
-    def _swap(self, connection: Any, found: os.stat_result | None, *, logs: bool) -> str | None:
+    def _swap(self, connection: _Connection, found: os.stat_result | None, *, logs: bool) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
         if (place := _place(found)) != self._file:
             return f"the ledger {self.name} was {'removed' if place is None else 'replaced by another file'}"
-        if not logs or (beside := self._beside()) == (known := connection.info["beside"]):
+        if not logs or (beside := self._beside()) == (known := connection.beside):
             return None
         suffix, log = next((s, now) for s, now, old in zip(_SUFFIXES, beside, known, strict=True) if now != old)
         return f"the file {suffix} of the ledger {self.name} was {'removed' if log is None else 'replaced'}"
@@ -319,7 +209,7 @@ class Store:
         """Return a driver's error as one clear line; None for an error that is not the driver's."""
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         said = str(cause).strip().partition("\n")[0]
-        match _leaves_it_sound(cause):
+        match leaves_it_sound(cause):
             case True:
                 return LedgerUnavailable(f"the ledger {self.name} cannot be used: {said}")
             case False:
@@ -329,7 +219,7 @@ class Store:
     def close(self) -> None:
         """Let every connection go."""
         while self._process == os.getpid() and self._idle:
-            self._idle.pop().close()
+            self._idle.pop().raw.close()
 
 
 def _look(path: str) -> os.stat_result | None:
@@ -345,20 +235,3 @@ def _place(found: os.stat_result | None) -> _Place | None:
 
 _INHERITED: list[Any] = []
 """Connections of a parent process, kept from the garbage collector."""
-
-
-def is_drivers(error: BaseException) -> bool:
-    """Say whether an error is the database's or its driver's own, after which a connection is in doubt."""
-    return isinstance(error, sa.exc.DBAPIError) or _leaves_it_sound(error) is not None
-
-
-def _leaves_it_sound(error: BaseException | None) -> bool | None:
-    if isinstance(error, UnicodeError):
-        return False  # damaged names, which SQLite puts into its own messages
-    if isinstance(error, sqlite3.Error):
-        # An error without a code is Python's own: text that is no text, a number too large.
-        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _OUTSIDE
-    if type(error).__module__.partition(".")[0] == "psycopg":
-        # 42: a table or column is missing. XX: the server's own files are damaged. 22, 23: contradictions.
-        return str(getattr(error, "sqlstate", None))[:2] not in ("42", "XX", "22", "23")
-    return None

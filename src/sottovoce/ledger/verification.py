@@ -8,7 +8,7 @@ from typing import Any
 from sottovoce.ledger import queries, schema
 from sottovoce.ledger.chain import EMPTY, Head, unsealed
 from sottovoce.ledger.replay import Replay
-from sottovoce.ledger.store import Transaction
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import LedgerCorrupt
 
 __all__ = ["linked", "replay_all", "replay_since"]

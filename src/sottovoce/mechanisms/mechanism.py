@@ -116,6 +116,11 @@ class Mechanism(ABC):
         return found if getattr(facts, "person", None) is None else found.of_person()
 
     @property
+    def together(self) -> bool:
+        """Whether many releases at once take hardly longer than one: a server then makes them together."""
+        return False
+
+    @property
     def known_n(self) -> int:
         """The number of records, for what cannot do without it."""
         if self.n is None:
@@ -212,6 +217,18 @@ class Mechanism(ABC):
         rng = secure_rng() if rng is None else rng
         value = self._value(seen, rng, draws)
         return Release(value, cost, self.to_dict(), self.parameter, reproducible=not is_secure(rng))
+
+    def releases(
+        self, records: Any, count: int, rng: np.random.Generator | None = None, **options: Any
+    ) -> list[Release]:
+        """Return so many independent releases, each as `release` makes it and each at full cost.
+
+        >>> from sottovoce.mechanisms import NoisyStatistics
+        >>> three = NoisyStatistics.example().releases([0, 0, 1, 2, 2], 3)
+        >>> len(three), three[0].profile == three[2].profile
+        (3, True)
+        """
+        return [self.release(records, rng, **options) for _ in range(count)]
 
     def see(self, records: Any) -> Any:
         """Return what the reading makes of the records, of the right n, or raise `InvalidData`."""

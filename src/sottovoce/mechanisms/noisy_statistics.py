@@ -17,6 +17,7 @@ from sottovoce.mechanisms.mechanism import Mechanism, check_system
 from sottovoce.mechanisms.noise_aware import latent_total
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
+from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
@@ -26,7 +27,7 @@ from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
 from sottovoce.privacy.pure import PureProfile
-from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
 from sottovoce.readings.base import Movement
@@ -83,7 +84,7 @@ class NoisyStatistics(Mechanism):
     Examples
     --------
     >>> from sottovoce.privacy.promises import PureDP
-    >>> from sottovoce.privacy.randomness import secure_rng, seeded_rng
+    >>> from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
     >>> from sottovoce.systems import BetaBernoulli
     >>> mech = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n=100, target=PureDP(0.5))
     >>> mech.noise, round(mech.scale, 9)
@@ -124,6 +125,11 @@ class NoisyStatistics(Mechanism):
     def blocks(self) -> tuple[Block, ...]:
         """The parts of the statistics that carry noise of their own scale."""
         return self.reading.blocks(self.n)
+
+    @property
+    def together(self) -> bool:
+        """Whether many releases at once take hardly longer than one: of a single number, whose posteriors are kept."""
+        return self.reading.size == 1 and not isinstance(self.system, NoisySystem)
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -238,6 +244,17 @@ class NoisyStatistics(Mechanism):
     def _value(self, statistics: Statistics, rng: np.random.Generator, draws: int) -> Any:
         del draws
         return self.posterior_from(self.noisy_totals(statistics, rng)[0], rng)
+
+    def releases(
+        self, records: Any, count: int, rng: np.random.Generator | None = None, **options: Any
+    ) -> list[Release]:
+        """Return so many independent releases; of a single number, the records are read once and all noise is drawn."""
+        if count == 1 or not self.together:
+            return super().releases(records, count, rng, **options)
+        rng = secure_rng() if rng is None else rng
+        told = self.cost(), self.to_dict(), self.parameter, not is_secure(rng)
+        totals = self.noisy_totals(self.see(records), rng, count)
+        return [Release(self.posterior_from(total, rng), *told) for total in totals]
 
     def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
         """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""

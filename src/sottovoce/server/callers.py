@@ -29,5 +29,5 @@ def caller_of(token: Token | None, config: Config) -> Caller:
     analyst = None if token is None else config.analysts.get(token.analyst)
     if token is None or not token.valid or analyst is None:
         raise NotAuthenticated("the token is missing, unknown, expired or revoked")
-    reach = set(config.datasets) if "admin" in token.scopes else set(analyst.budgets)
-    return Caller(analyst.name, token.id, token.scopes, frozenset(reach & (token.datasets or reach)))
+    reach = frozenset(config.datasets if "admin" in token.scopes else analyst.budgets)
+    return Caller(analyst.name, token.id, token.scopes, reach & (token.datasets or reach))

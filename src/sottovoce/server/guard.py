@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 
 from starlette.responses import Response
@@ -36,6 +36,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+_METHOD = re.compile(r"[A-Z]{1,10}")
 _PATIENCE = 20.0
 """Seconds in which a request's body must have come."""
 
@@ -59,14 +60,16 @@ class Guard:
         self._app, self._limits, self._metrics, self._behind_proxy = app, limits, metrics, behind_proxy
         self._addresses, self._failures = Bucket(limits.address_requests_per_minute), failures
         headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if tls else {})
+        self._identities = _identities()
         self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        self._names = {name for name, _ in self._headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, identity, status = time.monotonic(), secrets.token_hex(8), 0
+        start, identity, status = time.monotonic(), next(self._identities), 0
         scope.setdefault("state", {})["request"] = identity
 
         async def sending(message: Message) -> None:
@@ -75,8 +78,8 @@ class Guard:
                 status = message["status"]
                 given = list(message["headers"])
                 present = {name.lower() for name, _ in given}
-                given += [header for header in self._headers if header[0] not in present]
-                message["headers"] = [*given, (b"x-request-id", identity.encode())]
+                ours = self._headers if present.isdisjoint(self._names) else self._missing(present)
+                message["headers"] = [*given, *ours, (b"x-request-id", identity.encode())]
             await send(message)
 
         try:
@@ -92,6 +95,9 @@ class Guard:
                 await fault(scope, receive, sending)
         finally:
             self._note(scope, identity, status, time.monotonic() - start)
+
+    def _missing(self, present: set[bytes]) -> list[tuple[bytes, bytes]]:
+        return [header for header in self._headers if header[0] not in present]
 
     async def _admitted(self, scope: Scope, receive: Receive) -> Response | Receive:
         """Return the refusal of a request, or a way to receive its body, which has come whole and is small."""
@@ -128,7 +134,7 @@ class Guard:
     def _note(self, scope: Scope, identity: str, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "none")
         caller = scope.get("state", {}).get("caller")
-        method = scope["method"] if re.fullmatch(r"[A-Z]{1,10}", scope["method"]) else "other"
+        method = scope["method"] if _METHOD.fullmatch(scope["method"]) else "other"
         self._metrics.count("requests", route=route, method=method, status=str(status))
         log_request(
             request=identity,
@@ -140,6 +146,14 @@ class Guard:
             token=None if caller is None else caller.token,
             address=scope["client"][0] if scope.get("client") else None,
         )
+
+
+def _identities() -> Iterator[str]:
+    """Return names for requests, from randomness taken for many at once."""
+    while True:
+        lot = secrets.token_hex(8 * 256)
+        for start in range(0, len(lot), 16):
+            yield lot[start : start + 16]
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sottovoce.curator import Curator
 from sottovoce.ledger import Budget, Entry
+from sottovoce.ledger.chain import canonical
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.server.config import DatasetConfig
 
-__all__ = ["Asking", "Order"]
+__all__ = ["Asking", "Order", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,16 @@ class Asking(Protocol):
 
     def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
         """Return what is said of the answer beside the release, a function of the release alone."""
+
+
+def text_of(question: Asking) -> str | None:
+    """Return a question as one text, made once; None where it holds more than plain values."""
+    text: str | None = vars(question).get(_TEXT)
+    if text is None:
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            text = canonical(vars(question))
+            object.__setattr__(question, _TEXT, text)
+    return text
+
+
+_TEXT = "_as_text"

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from sottovoce.ledger import Budget, Entry
-from sottovoce.ledger.chain import canonical, digest
+from sottovoce.ledger.chain import canonical, canonical_object, digest
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import shown
 
@@ -50,8 +50,8 @@ class Signer:
         self.fingerprint = _fingerprint(key.public_key())
 
     def sign(self, statement: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a statement with its signature and the fingerprint of the key that made it."""
-        text = canonical(statement)
+        """Return a statement, some of whose values may be `Written`, with its signature and its key's fingerprint."""
+        text = canonical_object(statement)
         signature = base64.b64encode(self._key.sign(text.encode())).decode()
         return {"signed": text, "signature": signature, "key": self.fingerprint}
 

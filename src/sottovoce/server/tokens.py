@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import hmac
 import os
@@ -246,7 +247,9 @@ class Tokens:
         return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
 
 
+@functools.lru_cache(maxsize=1024)
 def _token(row: Any) -> Token:
+    """Return the token that a row says, which is read anew each time."""
     return Token(
         id=row.id,
         analyst=row.analyst,

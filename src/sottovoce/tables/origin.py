@@ -48,7 +48,7 @@ class Origin:
         """
         if not self.is_files:
             return {}
-        found = [Path(part).stat() for part in self.parts]
+        found = [os.stat(part) for part in self.parts]  # noqa: PTH116 - asked with every question, and twice as fast
         return {"size": sum(file.st_size for file in found), "modified": max(file.st_mtime_ns for file in found)}
 
 

@@ -123,7 +123,7 @@ def _one_pool(patch: Patch) -> None:
 
     def opened(self: Service, config: Any) -> None:
         honest(self, config)
-        POOL[:] = [self._readers]
+        POOL[:] = [self._makers.pool]
 
     patch.setattr(Service, "__init__", opened)
     patch.setattr("sottovoce.server.lines.Line.run", run)

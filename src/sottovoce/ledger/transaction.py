@@ -1,0 +1,269 @@
+"""A transaction: the few statements of one, straight on the driver's cursor, with as few of them as will do.
+
+Events are appended in memory and written together, just before something is asked of the database that they may change
+and when the transaction ends. What this process wrote last, and nobody else wrote after, is not asked for again.
+"""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import sqlalchemy as sa
+
+from sottovoce.ledger.chain import EMPTY, Event, Head, next_event
+from sottovoce.privacy.errors import LedgerCorrupt
+
+__all__ = ["Kept", "Transaction", "is_drivers", "leaves_it_sound"]
+
+_COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
+_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
+_NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
+_CLOSE = ("commit", "void", "recover")
+_MOST = 64
+"""How many rows, or keys, one statement takes."""
+
+
+class Kept:
+    """What the last transaction of this process left: where the chain ended, what was spent of budgets by then, and
+    which entries, with their budgets, it had reserved and not closed.
+
+    It counts for as long as the chain ends there: whoever else writes moves the head.
+    """
+
+    def __init__(self) -> None:
+        self.keep(EMPTY, {}, {})
+
+    def keep(self, head: Head, totals: dict[int, Fraction], open_: dict[int, int]) -> None:
+        """Replace what is known."""
+        self.head, self.totals, self.open = head, totals, open_
+
+
+class Transaction:
+    """One transaction on the driver's own cursor.
+
+    `head` is where the chain ends, once it has been read or locked, and `start` where it ended then. What is appended
+    moves `head` at once, and the rows when they are written. `totals` is what was spent of budgets up to `head`, and
+    `open` the budgets of entries that are pending, as far as they are known; what `kept` knows from an earlier
+    transaction counts where nothing was written since. `unused` are keys that no event bears.
+    """
+
+    def __init__(self, cursor: Any, dialect: sa.Dialect, kept: Kept | None = None) -> None:
+        self.dialect = dialect
+        self.sqlite = dialect.name == "sqlite"
+        self.head = self.start = EMPTY
+        self.totals: dict[int, Fraction] = {}
+        self.open: dict[int, int] = {}
+        self.unused: set[str] = set()
+        self._kept = Kept() if kept is None else kept
+        self._cursor = cursor
+        self._locked = False
+        self._events: list[Event] = []
+        self._about: set[int | None] = set()  # the entries that they are about
+        self._tried: int | None = None  # how many of them came before the change that is being tried
+        self._saved = False
+
+    # Asking.
+
+    def run(self, statement: str, *values: object) -> Any:
+        """Run a statement; each `?` stands for a value. All that was appended is written first."""
+        if self._events:
+            self._write_down()
+        if self._tried is not None and not statement.startswith("SELECT"):
+            self._save()
+        return self._execute(statement, values)
+
+    def row(self, statement: str, *values: object) -> Any:
+        """Return the first row a statement finds; None where it finds none."""
+        return self.run(statement, *values).fetchone()
+
+    def look(self, statement: str, *values: object) -> Any:
+        """Return the first row a question finds that nothing appended here has changed."""
+        return self._execute(statement, values).fetchone()
+
+    def event(self, which: str, *values: object) -> Event | None:
+        """Return one event, chosen by the rest of a query."""
+        row = self.row(f"{_SELECT} {which}", *values)
+        return None if row is None else Event(*row)
+
+    def batches(self, after: int) -> Iterator[list[Event]]:
+        """Return every event after one, in order, some thousands at a time: memory does not grow with their number."""
+        last = after or -(2**63)  # a forged event before the first is an event too
+        while rows := self.run(_NEXT, last).fetchall():
+            yield [Event(*row) for row in rows]
+            last = rows[-1][0]
+
+    def look_up(self, keys: Iterable[str]) -> None:
+        """Find out at once which of some keys no event bears."""
+        wanted = list(dict.fromkeys(keys))
+        for chunk in _chunks(wanted):
+            found = self._execute(_keys(len(chunk)), chunk).fetchall()
+            self.unused.update(set(chunk).difference(key for (key,) in found))
+
+    def _execute(self, statement: str, values: Any) -> Any:
+        return self._cursor.execute(statement if self.sqlite else _with_percents(statement), values)
+
+    # The head.
+
+    def lock_head(self) -> None:
+        """Read the head into `head`, and keep it from every other writer until the transaction ends."""
+        if self._locked:  # by an earlier change of this transaction, which knows the head better than the row
+            return
+        if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
+            self._execute("SELECT 1 FROM sottovoce_head FOR UPDATE", ())
+        self.read_head()
+        if self._kept.head == self.head:
+            self.totals, self.open = self._kept.totals, self._kept.open
+        self._kept.keep(EMPTY, {}, {})  # until what changes now is durable
+        self._locked = True
+
+    def read_head(self) -> None:
+        """Read the head into `head`."""
+        count, digest = self.row("SELECT count, hash FROM sottovoce_head") or (None, None)
+        if not isinstance(count, int) or not isinstance(digest, str):
+            raise LedgerCorrupt("the ledger's head is missing or damaged")
+        self.head = self.start = Head(count, digest)
+
+    # Writing.
+
+    def append(self, kind: str, content: dict[str, Any], **columns: Any) -> Event:
+        """Append the event that follows the head, and move the head."""
+        event = next_event(self.head, kind, content, **columns)
+        if event.budget is not None and event.spent is not None:
+            self.totals.pop(event.budget, None)
+        if kind == "reserve" and event.budget is not None:
+            self.open[event.sequence] = event.budget
+        elif kind in _CLOSE:
+            self.open.pop(event.entry or 0, None)
+        if event.key is not None:
+            self.unused.discard(event.key)
+        self._events.append(event)
+        self._about.add(event.entry)
+        self.head = Head(event.sequence, event.hash)
+        return event
+
+    def append_total(self, kind: str, content: dict[str, Any], budget: int, total: Fraction, **columns: Any) -> None:
+        """Append the event that follows the head, and with which so much is spent of a budget."""
+        self.append(kind, content, budget=budget, spent=str(total), **columns)
+        self.totals[budget] = total
+
+    def mentions(self, entry: int) -> bool:
+        """Say whether something that is appended and not written is about an entry."""
+        return entry in self._about
+
+    def attempt(self, change: Callable[[Transaction], Any]) -> Any:
+        """Return what one of several changes returns; one that raises leaves no trace, unless the driver failed."""
+        head, totals = self.head, dict(self.totals)
+        self._tried, self._saved = len(self._events), False
+        try:
+            value = change(self)
+        except Exception as error:
+            if not is_drivers(error):  # else the connection is in doubt, and with it all that went before
+                self._undo(head, totals)
+            raise
+        finally:
+            self._tried = None
+        if self._saved:
+            self._execute("RELEASE SAVEPOINT change", ())
+        return value
+
+    def _undo(self, head: Head, totals: dict[int, Fraction]) -> None:
+        del self._events[self._tried :]
+        if self._saved:
+            self._execute("ROLLBACK TO SAVEPOINT change", ())
+            self._execute("RELEASE SAVEPOINT change", ())
+        if self.head != head:
+            self.head, self.totals = head, totals
+            self.open = {entry: budget for entry, budget in self.open.items() if entry <= head.count}
+
+    def finish(self) -> None:
+        """Write what was appended, and where the chain ends now."""
+        if self._events:
+            self._write_down()
+        if self.head != self.start:
+            self._execute("UPDATE sottovoce_head SET count = ?, hash = ?", self.head)
+
+    def keep(self) -> None:
+        """Keep what is known for the next transaction, now that this one is durable."""
+        self._kept.keep(self.head, self.totals, self.open)
+
+    def _write_down(self) -> None:
+        before = len(self._events) if self._tried is None else self._tried
+        events, self._events = self._events, []
+        self._about.clear()
+        self._insert(events[:before])
+        if self._tried is not None:
+            self._tried = 0
+            if events[before:]:
+                self._save()
+        self._insert(events[before:])
+
+    def _save(self) -> None:
+        if not self._saved:
+            self._execute("SAVEPOINT change", ())
+            self._saved = True
+
+    def _insert(self, events: list[Event]) -> None:
+        for chunk in _chunks(events):
+            self._execute(_rows(len(chunk)), [value for event in chunk for value in event])
+
+
+def _chunks(values: list[Any]) -> Iterator[list[Any]]:
+    """Return values in lots whose sizes are powers of two: few statements to prepare, and few to run."""
+    start = 0
+    while rest := len(values) - start:
+        size = min(_MOST, 1 << (rest.bit_length() - 1))
+        yield values[start : start + size]
+        start += size
+
+
+@functools.cache
+def _rows(count: int) -> str:
+    return f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}"
+
+
+@functools.cache
+def _keys(count: int) -> str:
+    return f"SELECT DISTINCT key FROM sottovoce_events WHERE key IN ({', '.join('?' * count)})"
+
+
+@functools.cache
+def _with_percents(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+_OUTSIDE = {  # what keeps a sound ledger from being used; every other SQLite error means that it is not sound
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_AUTH,
+}
+
+
+def is_drivers(error: BaseException) -> bool:
+    """Say whether an error is the database's or its driver's own, after which a connection is in doubt."""
+    return isinstance(error, sa.exc.DBAPIError) or leaves_it_sound(error) is not None
+
+
+def leaves_it_sound(error: BaseException | None) -> bool | None:
+    """Say whether a driver's error leaves the ledger sound; None for an error that is not the driver's."""
+    if isinstance(error, UnicodeError):
+        return False  # damaged names, which SQLite puts into its own messages
+    if isinstance(error, sqlite3.Error):
+        # An error without a code is Python's own: text that is no text, a number too large.
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _OUTSIDE
+    if type(error).__module__.partition(".")[0] == "psycopg":
+        # 42: a table or column is missing. XX: the server's own files are damaged. 22, 23: contradictions.
+        return str(getattr(error, "sqlstate", None))[:2] not in ("42", "XX", "22", "23")
+    return None
