@@ -69,6 +69,29 @@ def test_cells_last_and_in_place_is_the_same_table() -> None:
     assert none(np.zeros((1, 2, 1)), none.fixed(np.zeros((1, 1, 0)))).shape == (1, 2, 0)
 
 
+def test_compiled_moves_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same random numbers give the same moves, with cells that were not seen, an empty state and a third column."""
+    pytest.importorskip("jax")
+    rng = seeded_rng(4)
+    tables = tuple(rng.integers(-5, 90, (40, size)) for size in (2, 3))
+    latent = LatentCounts(tables, (IntegerNoise("laplace", 2.0), IntegerNoise("gaussian", 4.0)))
+    grid = ChainGrid(Field("region", tuple(range(5))), Field("month", tuple(range(9))))
+    model = HiddenMarkovModel(grid, (Field("a", (0, 1)), Field("b", (0, 1, 2))), states=6)
+    seen = np.arange(45).reshape(5, 9) % 9 != 4
+    begin, found = (model.prior.start(3, grid.shape, rng), latent.start(3)), []
+    for many in (10**9, 1):
+        monkeypatch.setattr("sottovoce.latent.latent_counts._MANY", many)
+        (state, sizes), same = begin, seeded_rng(9)
+        for _ in range(3):
+            state, sizes = noisy_sweep(model.prior, state, sizes, latent, seen, same)
+        found.append((state, sizes))
+    (plain, plain_sizes), (fast, fast_sizes) = found
+    np.testing.assert_array_equal(fast.states, plain.states)
+    np.testing.assert_allclose(fast_sizes.logs, plain_sizes.logs, rtol=1e-9)
+    for theta, other in zip(fast.emissions, plain.emissions, strict=True):
+        np.testing.assert_allclose(theta, other, rtol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_a_tiny_model_agrees_with_every_state_and_count_enumerated(kind: str) -> None:
     """Two steps, two states, two categories: probabilities and sizes summed out in closed form, the rest enumerated."""

@@ -1,4 +1,4 @@
-"""The likelihoods of all noisy counts of many cells, evaluated again and again without a new array each time.
+"""The likelihoods of all noisy counts of many cells, evaluated again and again: in place, or in a compiled program.
 
 All of this is post-processing of a release: it costs no privacy, and none rests on it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,10 @@ class CellLikelihood:
     True
     """
 
-    offset: Floats
-    first: Floats
-    inverse: Floats
-    pieces: Floats
+    offset: Any
+    first: Any
+    inverse: Any
+    pieces: Any
 
     @classmethod
     def of(cls, noisy: Sequence[Integers], noises: Sequence[IntegerNoise]) -> CellLikelihood:
@@ -58,12 +58,14 @@ class CellLikelihood:
 
         return cls(turned(table.offset), turned(table.first), turned(table.inverse), table.pieces)
 
-    def fixed(self, part: Floats) -> Floats:
+    def fixed(self, part: Any) -> Any:
         """Return what the part of log-means that stays comes to, (..., column, cell), for `self(moving, fixed)`."""
-        return np.asarray((part - self.first) * self.inverse)
+        return (part - self.first) * self.inverse
 
-    def __call__(self, moving: Floats, fixed: Floats) -> Floats:
+    def __call__(self, moving: Any, fixed: Any) -> Any:
         """Return the log-likelihoods of all noisy counts, (..., column, cell), which last until the next call."""
+        if not isinstance(self.pieces, np.ndarray):
+            return self._traced(moving, fixed)
         u, node, out, piece = self._room(np.broadcast(moving, fixed).shape)
         np.multiply(moving, self.inverse, out=u)
         u += fixed
@@ -82,6 +84,30 @@ class CellLikelihood:
             out += node
         return out
 
+    def _traced(self, moving: Any, fixed: Any) -> Any:
+        """Return the same within a compiled program."""
+        import jax.numpy as jnp  # noqa: PLC0415 - an extra
+
+        u = moving * self.inverse + fixed
+        node = jnp.clip(jnp.floor(u), -1, NODES - 1)
+        u = u - node
+        piece = (node + self.offset).astype(jnp.int32)
+        first, second, third, last = (row.at[piece].get(mode="promise_in_bounds") for row in self.pieces)
+        return ((last * u + third) * u + second) * u + first
+
+    @cached_property
+    def placed(self) -> CellLikelihood:
+        """The same for compiled programs: where they run, and as long as the next power of two, so that few differ."""
+        import jax  # noqa: PLC0415 - an extra
+
+        _register()
+        width = self.pieces.shape[1]
+        pieces = np.pad(self.pieces, ((0, 0), (0, (1 << width.bit_length()) - width)))
+        with jax.enable_x64(True):
+            mine = CellLikelihood(self.offset, self.first, self.inverse, pieces)
+            placed: CellLikelihood = jax.device_put(mine, jax.local_devices(backend="cpu")[0])
+            return placed
+
     def _room(self, shape: tuple[int, ...]) -> tuple[Floats, Floats, Floats, Integers]:
         """Return arrays to work in."""
         if shape not in self._rooms:
@@ -91,3 +117,11 @@ class CellLikelihood:
     @cached_property
     def _rooms(self) -> dict[tuple[int, ...], tuple[Floats, Floats, Floats, Integers]]:
         return {}
+
+
+@cache
+def _register() -> None:
+    """Let compiled programs take these likelihoods as arguments."""
+    import jax  # noqa: PLC0415 - an extra
+
+    jax.tree_util.register_dataclass(CellLikelihood, ["offset", "first", "inverse", "pieces"], [])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.latent.programs import NUMPY, Engine, compiled, has_jax
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["compiled_paths", "forward_filter", "sample_paths"]
+__all__ = ["forward_filter", "sample_paths"]
 
 Integers = NDArray[np.int64]
 
@@ -43,21 +41,26 @@ def forward_filter(log_emission: Floats, initial: Floats, transition: Floats) ->
     >>> round(float(np.exp(forward_filter(coin, start, change)[1][0, 0])), 4)
     0.376
     """
-    emission = np.moveaxis(log_emission, 2, 0)
+    filtered, log_likelihood = _filtered(NUMPY, log_emission, initial, transition)
+    return filtered, log_likelihood
+
+
+def _filtered(engine: Engine, log_emission: Any, initial: Any, transition: Any) -> Any:
+    """Return what `forward_filter` does."""
+    xp, scan = engine
+    emission = xp.moveaxis(log_emission, 2, 0)
     top = emission.max(axis=-1, keepdims=True)
-    weight = np.exp(emission - top)
-    log_likelihood = top.sum(axis=(0, -1))
-    filtered = np.empty_like(weight)
-    norms = np.empty(weight.shape[:-1])
-    predicted = np.broadcast_to(initial[:, None, :], weight.shape[1:])
-    for t, seen in enumerate(weight):
+
+    def forwards(predicted: Any, seen: Any) -> Any:
         # The likeliest state of a step has weight one, so the floor keeps the sum above zero.
-        now = np.maximum(predicted, _TINY) * seen
-        norms[t] = now.sum(axis=-1)
-        now /= norms[t][..., None]
-        filtered[t] = now
-        predicted = now @ transition
-    return filtered, log_likelihood + np.log(norms).sum(axis=0)
+        now = xp.maximum(predicted, _TINY) * seen
+        norm = now.sum(axis=-1, keepdims=True)
+        now = now / norm
+        return now @ transition, (now, norm)
+
+    first = xp.broadcast_to(initial[:, None, :], emission.shape[1:])
+    _, (filtered, norms) = scan(forwards, first, xp.exp(emission - top))
+    return filtered, (top + xp.log(norms)).sum(axis=(0, -1))
 
 
 def sample_paths(
@@ -77,63 +80,29 @@ def sample_paths(
     """
     runs, chains, steps, _ = log_emission.shape
     uniform = rng.random((steps, runs, chains, 1))
-    if steps >= _LONG and log_emission.size >= _MANY and (compiled := compiled_paths()) is not None:
-        return compiled(log_emission, initial, transition, uniform)
-    filtered, log_likelihood = forward_filter(log_emission, initial, transition)
-    backwards = np.ascontiguousarray(np.swapaxes(transition, 1, 2))  # (run, to, from)
-    run = np.arange(runs)[:, None]
-    paths = np.empty((steps, runs, chains), dtype=np.int64)
-    weight = filtered[-1]
-    for t in range(steps - 1, -1, -1):
-        if t < steps - 1:
-            weight = filtered[t] * backwards[run, paths[t + 1]]
-        below = np.cumsum(weight, axis=-1)
-        paths[t] = (below[..., :-1] < uniform[t] * below[..., -1:]).sum(axis=-1)
-    return np.moveaxis(paths, 0, 2), log_likelihood
+    given = log_emission, initial, transition, uniform
+    compile_it = has_jax() and steps >= _LONG and log_emission.size >= _MANY
+    paths, log_likelihood = compiled(_paths)(*given) if compile_it else _paths(NUMPY, *given)
+    return np.asarray(paths, dtype=np.int64), log_likelihood
 
 
-@cache
-def compiled_paths() -> Callable[..., tuple[Integers, Floats]] | None:
-    """Return `sample_paths` as one compiled program, given its uniform numbers (step, run, chain, 1); None without JAX.
+def _paths(engine: Engine, log_emission: Any, initial: Any, transition: Any, uniform: Any) -> Any:
+    """Return what `sample_paths` does, given its uniform numbers (step, run, chain, 1)."""
+    xp, scan = engine
+    filtered, log_likelihood = _filtered(engine, log_emission, initial, transition)
+    backwards = xp.swapaxes(transition, 1, 2)  # (run, to, from)
+    each = xp.arange(len(initial))[:, None]
 
-    The same steps in the same precision, six times as fast for a few chains: what takes time is to ask for each step.
-    """
-    if find_spec("jax") is None:
-        return None
-    import jax  # noqa: PLC0415 - an extra
-    import jax.numpy as jnp  # noqa: PLC0415
+    def pick(weight: Any, level: Any) -> Any:
+        below = xp.cumsum(weight, axis=-1)
+        return (below[..., :-1] < level * below[..., -1:]).sum(axis=-1)
 
-    def pick(weight: Any, uniform: Any) -> Any:
-        below = jnp.cumsum(weight, axis=-1)
-        return (below[..., :-1] < uniform * below[..., -1:]).sum(axis=-1)
+    def back(after: Any, at: Any) -> Any:
+        state = pick(at[0] * backwards[each, after], at[1])
+        return state, state
 
-    @jax.jit
-    def program(log_emission: Any, initial: Any, transition: Any, uniform: Any) -> Any:
-        emission = jnp.moveaxis(log_emission, 2, 0)
-        top = emission.max(axis=-1, keepdims=True)
-        run = jnp.arange(log_emission.shape[0])[:, None]
-        backwards = jnp.swapaxes(transition, 1, 2)
-
-        def forwards(predicted: Any, seen: Any) -> Any:
-            now = jnp.maximum(predicted, _TINY) * seen
-            norm = now.sum(axis=-1)
-            now = now / norm[..., None]
-            return now @ transition, (now, jnp.log(norm))
-
-        def back(after: Any, at: Any) -> Any:
-            state = pick(at[0] * backwards[run, after], at[1])
-            return state, state
-
-        first = jnp.broadcast_to(initial[:, None, :], emission.shape[1:])
-        _, (filtered, norms) = jax.lax.scan(forwards, first, jnp.exp(emission - top))
-        last = pick(filtered[-1], uniform[-1])
-        _, rest = jax.lax.scan(back, last, (filtered[:-1], uniform[:-1]), reverse=True)
-        paths = jnp.moveaxis(jnp.concatenate([rest, last[None]]), 0, 2)
-        return paths, top.sum(axis=(0, -1)) + norms.sum(axis=0)
-
-    def run(*arguments: Floats) -> tuple[Integers, Floats]:
-        with jax.enable_x64(True):
-            paths, logs = program(*arguments)
-            return np.asarray(paths, dtype=np.int64), np.asarray(logs)
-
-    return run
+    last = pick(filtered[-1], uniform[-1])
+    if len(uniform) == 1:
+        return last[..., None], log_likelihood
+    _, rest = scan(back, last, (filtered[:-1], uniform[:-1]), reverse=True)
+    return xp.moveaxis(xp.concatenate([rest, last[None]]), 0, 2), log_likelihood

@@ -5,15 +5,17 @@ All of this is post-processing of a release: it costs no privacy, and none rests
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.latent.cell_likelihood import CellLikelihood
+from sottovoce.latent.programs import NUMPY, Engine, compiled, has_jax
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -23,6 +25,8 @@ __all__ = ["CellSizes", "LatentCounts"]
 Integers = NDArray[np.int64]
 
 _SHAPES = tuple(2.0 ** (k / 2) for k in range(21))
+_MANY = 1 << 14
+"""Noisy counts, of all runs, from which compiled moves are worth their compiling."""
 _LEAST = -690.0
 """The least logarithm of a probability: its exponential is a number above zero."""
 
@@ -116,9 +120,14 @@ class LatentCounts:
 
     def by_state(self, logs: Floats, log_theta: Floats) -> Floats:
         """Return the log-likelihood of every cell in every state, (run, cell, state); θ is (run, state, column)."""
-        fixed = self.likelihood.fixed(logs[:, None])
-        sums = [self.likelihood(theta[..., None], fixed).sum(axis=-2) for theta in np.moveaxis(log_theta, 1, 0)]
-        return np.stack(sums, axis=-1)
+        return np.asarray(self._run(_by_state, logs, log_theta))
+
+    def _run(self, program: Callable[..., Any], first: Floats, *arrays: Any) -> Any:
+        """Run a program of the likelihood and of arrays, one part a run of the sampler."""
+        columns, cells = self.likelihood.first.shape[-2:]
+        if has_jax() and len(first) * columns * cells >= _MANY:
+            return compiled(program)(self.likelihood.placed, first, *arrays)
+        return program(NUMPY, self.likelihood, first, *arrays)
 
     def move_probabilities(
         self,
@@ -146,35 +155,13 @@ class LatentCounts:
             The Dirichlet prior's parameter of each column.
         """
         log_theta = self._fresh(log_theta, states, alpha, rng)
-        size, fixed = np.exp(sizes.logs)[..., None], self.likelihood.fixed(sizes.logs[:, None])
-        member = _members(states, log_theta.shape[1])
-        squares = member @ size**2
-        usual = squares / np.maximum(member @ size, 1e-300)
-
-        def by_state(log_theta: Floats) -> Floats:
-            """Return the log-likelihood of every column, summed over the cells of each state."""
-            each = self.likelihood(np.swapaxes(log_theta, 1, 2) @ member, fixed)
-            return np.asarray(member @ np.swapaxes(each, 1, 2))
-
-        now = by_state(log_theta)
-        for left, right in self._pairs(rounds, rng):
-            first, second = log_theta[..., left], log_theta[..., right]
-            both = np.logaddexp(first, second)
-            noise, share = (self.variances[left] + self.variances[right]) / 2, np.exp(both)
-            news = 2 * share * share * squares / (noise + usual * share / 2)
-            odds, log_jacobian = _step_odds(first - second, 1 / np.sqrt(news + 4), rng)
-            new_first, new_second = both - np.logaddexp(0, -odds), both - np.logaddexp(0, odds)
-            proposed = log_theta.copy()
-            proposed[..., left], proposed[..., right] = new_first, new_second
-            then = by_state(proposed)
-            gain = then - now
-            gain = gain[..., left] + gain[..., right] + log_jacobian
-            gain += (alpha[left] - 1) * (new_first - first) + (alpha[right] - 1) * (new_second - second)
-            kept = (-rng.standard_exponential(gain.shape) <= gain) & (np.minimum(new_first, new_second) > _LEAST)
-            taken = np.zeros(log_theta.shape, dtype=bool)
-            taken[..., left] = taken[..., right] = kept
-            log_theta, now = np.where(taken, proposed, log_theta), np.where(taken, then, now)
-        return log_theta
+        pairs = self._pairs(rounds, rng)
+        shape = (*log_theta.shape[:2], pairs[0].shape[1])
+        more = (rng.standard_normal, rng.random, rng.standard_exponential)
+        chances = [[rng.uniform(-0.5, 2.0, shape), *(draw(shape) for draw in more)] for _ in range(rounds)]
+        draws = tuple(np.stack(parts) for parts in zip(*chances, strict=True))
+        moved = self._run(_moved_probabilities, log_theta, states, sizes.logs, alpha, self.variances, (*pairs, *draws))
+        return np.asarray(moved)
 
     def _fresh(self, log_theta: Floats, states: Integers, alpha: Floats, rng: np.random.Generator) -> Floats:
         """Return θ with the states that no cell is in drawn from the prior."""
@@ -189,12 +176,18 @@ class LatentCounts:
         log_theta[empty] = new
         return log_theta
 
-    def _pairs(self, rounds: int, rng: np.random.Generator) -> Iterator[tuple[Integers, Integers]]:
-        """Draw disjoint pairs of columns, each within one table, for every round."""
+    def _pairs(self, rounds: int, rng: np.random.Generator) -> tuple[Integers, Integers, Integers]:
+        """Draw disjoint pairs of columns, each within one table, for every round: their first and second columns.
+
+        And where each column finds itself among the first, the second, and all columns as they were.
+        """
         table, left, right = self._halves
-        for keys in rng.random((rounds, table.size)):
-            order = np.lexsort((keys, table))  # the columns of every table, shuffled
-            yield order[left], order[right]
+        order = np.argsort(table + rng.random((rounds, table.size)), axis=1)  # the columns of every table, shuffled
+        first, second, count = order[:, left], order[:, right], left.size
+        place = np.tile(2 * count + np.arange(table.size), (rounds, 1))
+        np.put_along_axis(place, first, np.arange(count)[None], axis=1)
+        np.put_along_axis(place, second, count + np.arange(count)[None], axis=1)
+        return first, second, place
 
     @cached_property
     def _halves(self) -> tuple[Integers, Integers, Integers]:
@@ -231,27 +224,17 @@ class LatentCounts:
         runs, cells = sizes.logs.shape
         if not cells:
             return sizes
-        logs, member = sizes.logs, _members(states, log_theta.shape[1])
-        fixed = self.likelihood.fixed(np.swapaxes(log_theta, 1, 2) @ member)
-
-        def by_cell(logs: Floats) -> Floats:
-            return np.asarray(self.likelihood(logs[:, None], fixed).sum(axis=1))
-
-        now = by_cell(logs) if now is None else now
+        logs = sizes.logs
         # Tries on many scales about what the law and a usual cell's noisy counts leave open.
-        scale = 2.0 ** rng.uniform(-1.5, 2.0, logs.shape) / np.sqrt(self._news + sizes.shape[:, None])
+        scale = np.exp2(rng.uniform(-1.5, 2.0, logs.shape)) / np.sqrt(self._news + sizes.shape[:, None])
         tried = logs + scale * rng.standard_normal(logs.shape)
-        then = by_cell(tried)
-        gain = then - now + sizes.shape[:, None] * (tried - logs)
-        gain -= sizes.rate[:, None] * (np.exp(tried) - np.exp(logs))
-        kept = -rng.standard_exponential(gain.shape) <= gain
-        logs, now = np.where(kept, tried, logs), np.where(kept, then, now)
+        chance = rng.standard_exponential(logs.shape)
         factor = 2.0 ** rng.uniform(-2.0, 1.5, runs) / np.sqrt(self._news * cells + 1) * rng.standard_normal(runs)
-        then = by_cell(logs + factor[:, None])
-        gain = (then - now).sum(axis=1) - self.prior[0] * factor
-        gain -= self.prior[1] * sizes.rate * np.expm1(-factor)
-        factor = np.where(-rng.standard_exponential(runs) <= gain, factor, 0.0)
-        logs = logs + factor[:, None]
+        # What the law of sizes, and then its rate, say of the two moves, and how unlikely ones are let pass.
+        law = sizes.shape[:, None] * (tried - logs) - sizes.rate[:, None] * (np.exp(tried) - np.exp(logs))
+        rate = -self.prior[0] * factor - self.prior[1] * sizes.rate * np.expm1(-factor)
+        passing = rate + rng.standard_exponential(runs)
+        logs = np.asarray(self._run(_moved_sizes, logs, log_theta, states, now, tried, law + chance, factor, passing))
         return CellSizes(logs, *self._draw_law(logs, rng))
 
     @cached_property
@@ -275,28 +258,109 @@ class LatentCounts:
         return shape, rng.standard_gamma(first + cells * shape) / total
 
 
-def _members(states: Integers, count: int) -> Floats:
+def _by_state(engine: Engine, likelihood: CellLikelihood, logs: Any, log_theta: Any) -> Any:
+    xp, scan = engine
+    fixed, ones = likelihood.fixed(logs[:, None]), xp.ones(log_theta.shape[-1])
+    by_theta = xp.moveaxis(log_theta, 1, 0)[..., None]
+    _, sums = scan(lambda _, theta: (None, ones @ likelihood(theta, fixed)), None, by_theta)
+    return xp.moveaxis(sums, 0, -1)
+
+
+def _moved_sizes(
+    engine: Engine,
+    likelihood: CellLikelihood,
+    logs: Any,
+    log_theta: Any,
+    states: Any,
+    now: Any,
+    tried: Any,
+    allowed: Any,
+    factor: Any,
+    passing: Any,
+) -> Any:
+    """Return sizes after a move of each and one of all, kept where the likelihood loses no more than is let pass."""
+    xp = engine.xp
+    fixed, ones = likelihood.fixed(_own(xp, log_theta, states)), xp.ones(log_theta.shape[-1])
+
+    def by_cell(logs: Any) -> Any:
+        return ones @ likelihood(logs[:, None], fixed)
+
+    now = by_cell(logs) if now is None else now
+    then = by_cell(tried)
+    kept = now - then <= allowed
+    logs, now = xp.where(kept, tried, logs), xp.where(kept, then, now)
+    lost = (now - by_cell(logs + factor[:, None])).sum(axis=1)
+    return logs + xp.where(lost <= passing, factor, 0.0)[:, None]
+
+
+def _moved_probabilities(
+    engine: Engine,
+    likelihood: CellLikelihood,
+    log_theta: Any,
+    states: Any,
+    logs: Any,
+    alpha: Any,
+    variances: Any,
+    rounds: tuple[Any, ...],
+) -> Any:
+    xp, scan = engine
+    size, fixed = xp.exp(logs)[..., None], likelihood.fixed(logs[:, None])
+    member = _members(xp, states, log_theta.shape[1])
+    squares = member @ size**2
+    usual = squares / xp.maximum(member @ size, 1e-300)
+
+    def by_state(log_theta: Any) -> Any:
+        """Return the log-likelihood of every column, summed over the cells of each state."""
+        each = likelihood(xp.swapaxes(log_theta, 1, 2) @ member, fixed)
+        return xp.swapaxes(each @ xp.swapaxes(member, 1, 2), 1, 2)
+
+    def step(carry: Any, given: Any) -> Any:
+        log_theta, now = carry
+        left, right, place, scale, normal, coin, chance = given
+        first, second = log_theta[..., left], log_theta[..., right]
+        both = xp.logaddexp(first, second)
+        noise, share = (variances[left] + variances[right]) / 2, xp.exp(both)
+        news = 2 * share * share * squares / (noise + usual * share / 2)
+        odds, log_jacobian = _step_odds(xp, first - second, 1 / xp.sqrt(news + 4), 2.0**scale * normal, coin)
+        new_first, new_second = both - xp.logaddexp(0.0, -odds), both - xp.logaddexp(0.0, odds)
+        proposed = xp.concatenate([new_first, new_second, log_theta], axis=-1)[..., place]
+        then = by_state(proposed)
+        gain = then - now
+        gain = gain[..., left] + gain[..., right] + log_jacobian
+        gain = gain + (alpha[left] - 1) * (new_first - first) + (alpha[right] - 1) * (new_second - second)
+        kept = (-chance <= gain) & (xp.minimum(new_first, new_second) > _LEAST)
+        taken = xp.concatenate([kept, kept, xp.zeros(log_theta.shape, dtype=bool)], axis=-1)[..., place]
+        return (xp.where(taken, proposed, log_theta), xp.where(taken, then, now)), None
+
+    return scan(step, (log_theta, by_state(log_theta)), rounds)[0][0]
+
+
+def _members(xp: Any, states: Any, count: int) -> Any:
     """Return 1 where a cell is in a state, (run, state, cell): by it, sums over cells and their own θ are products."""
-    return np.asarray(states[:, None] == np.arange(count)[:, None], dtype=np.float64)
+    return xp.asarray(states[:, None] == xp.arange(count)[:, None], dtype=xp.float64)
 
 
-def _step_odds(odds: Floats, reach: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _own(xp: Any, log_theta: Any, states: Any) -> Any:
+    """Return θ of each cell's state, (run, column, cell)."""
+    return xp.swapaxes(log_theta, 1, 2) @ _members(xp, states, log_theta.shape[1])
+
+
+def _step_odds(xp: Any, odds: Any, reach: Any, step: Any, coin: Any) -> tuple[Any, Any]:
     """Return new log-odds of shares, and the log-ratio of the shares' densities that the kind of step asks for.
 
     Three in four steps are taken in the share itself, on scales about its reach; the others in its log-odds.
     """
-    step = 2.0 ** rng.uniform(-0.5, 2.0, odds.shape) * rng.standard_normal(odds.shape)
-    share = special.expit(odds) + np.minimum(reach, 0.5) * step
+    share = xp.exp(-xp.logaddexp(0.0, -odds)) + xp.minimum(reach, 0.5) * step
     inside = (share > 0) & (share < 1)
-    share = np.where(inside, share, 0.5)
-    by_odds = rng.random(odds.shape) < 0.25
-    new = np.where(by_odds, odds + step, np.log(share) - np.log1p(-share))
+    share = xp.where(inside, share, 0.5)
+    by_odds = coin < 0.25
+    new = xp.where(by_odds, odds + step, xp.log(share) - xp.log1p(-share))
     # In log-odds a share p has the density p (1 - p) beside its own.
-    jacobian = np.where(by_odds, _log_spread(new) - _log_spread(odds), np.where(inside, 0.0, -np.inf))
+    jacobian = xp.where(by_odds, _log_spread(xp, new) - _log_spread(xp, odds), xp.where(inside, 0.0, -xp.inf))
     return new, jacobian
 
 
-def _log_spread(odds: Floats) -> Floats:
+def _log_spread(xp: Any, odds: Any) -> Any:
     """Return log p(1 - p) of a share p with these log-odds."""
-    size = np.abs(odds)
-    return np.asarray(-size - 2 * np.log1p(np.exp(-size)))
+    size = xp.abs(odds)
+    return -size - 2 * xp.log1p(xp.exp(-size))
