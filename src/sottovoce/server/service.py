@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
-import scipy.optimize
-
 from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Entry, Ledger, State
 from sottovoce.mechanisms import Release
