@@ -17,8 +17,9 @@ from sottovoce.latent.count_tables import CountTables
 from sottovoce.latent.fields import Bounded, Field
 from sottovoce.latent.moment_posterior import moment_posterior
 from sottovoce.latent.naive_bayes import NaiveBayesModel
+from sottovoce.mechanisms.block_noise import noise_profile
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.noisy_statistics import NoisyStatistics, noise_profile
+from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng

@@ -132,7 +132,7 @@ def test_the_divergence_of_a_noisy_histogram_agrees_with_draws_of_the_whole():
 
 @pytest.mark.parametrize("cells", [2**22, 64], ids=["exact", "coarse and moved"])
 def test_latent_counts_move_however_loud_the_noise(monkeypatch, cells):
-    monkeypatch.setattr("sottovoce.mechanisms.noisy_histogram._CELLS", cells)
+    monkeypatch.setattr("sottovoce.mechanisms.latent_histogram._CELLS", cells)
     alpha, n = np.full(4, 0.25), 40
     value = NoisyStatistics(DirichletCategorical(alpha), n, "laplace", 400.0).posterior_from([90, -70, 30, 900.0])
     counts = np.array([c for c in itertools.product(range(n + 1), repeat=3) if sum(c) <= n])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from sottovoce.mechanisms.block_noise import noise_profile
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.noisy_statistics import noise_profile
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.lattice import lattice_mu

@@ -15,7 +15,6 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings.columns import as_codes, as_numbers
-from sottovoce.readings.families import PoissonFamily
 
 if TYPE_CHECKING:
     from sottovoce.answers.regression import Regression
@@ -33,7 +32,7 @@ def predict(answer: Regression, frame: Any, level: float, draws: int = _DRAWS) -
 
     wanted = checked_level(level)
     ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
-    middle = np.median if isinstance(answer.question.model, PoissonFamily) else np.mean
+    middle = np.median if answer.question.model.boundless else np.mean
     table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
     note: dict[str, Any] = {"held": held} if any(held) else {}
     if found.ndim == 2:

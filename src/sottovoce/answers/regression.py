@@ -18,7 +18,6 @@ from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.plain import json_object
 from sottovoce.privacy.profile import Profile
-from sottovoce.readings.families import LinearFamily
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.coefficients import Coefficients
@@ -153,11 +152,8 @@ class Regression:
         entry = "" if self.entry is None else f", entry {self.entry}"
         which = f"positive where {self.question.modelled} is likelier; " if self.question.modelled else ""
         which += f"each beside {self.question.reference}; " if self.question.reference else ""
-        cut = self.posterior.cut
-        if cut is not None and isinstance(self.question.model, LinearFamily):
-            which += f"residuals cut at ±{cut:.3g}, which shifts the intercept if they are skewed; "
-        elif cut is not None:
-            which += f"counts cut at {cut:g}, which shifts coefficients if rates vary unlike a gamma law; "
+        if self.posterior.cut is not None:
+            which += self.question.model.cutting.format(self.posterior.cut)
         return f"{which}{self.level:.0%} intervals, privacy noise included{paid}{entry}"
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.block_noise import KINDS, adds_up, check_kind, least_scales, noise_profile, shares_of
 from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.forecast import Forecast, mean_width
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
@@ -18,19 +18,13 @@ from sottovoce.mechanisms.noise_aware import latent_total
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.mechanisms.release import Release
-from sottovoce.privacy.composition import compose
 from sottovoce.privacy.concentrated import ZeroConcentratedProfile
-from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
-from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Profile
-from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
-from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
-from sottovoce.readings.base import Movement
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.system import ClippedSystem
@@ -45,7 +39,6 @@ _IMAGINED = 8
 """Imagined releases of a vector that a forecast averages over."""
 _REMEMBERED = 256
 """Of how many noisy totals the posterior is kept."""
-_KINDS: tuple[NoiseKind, ...] = ("laplace", "gaussian")
 
 
 @runtime_checkable
@@ -107,7 +100,7 @@ class NoisyStatistics(Mechanism):
         super().__post_init__()
         if not isinstance(self.system, NoisySystem):
             check_system(self.system)
-        if not isinstance(self.noise, str) or self.noise not in _KINDS:
+        if not isinstance(self.noise, str) or self.noise not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {self.noise!r}")
         scales = np.atleast_1d(as_floats("scale", self.scale, 0.0))
         count = len(self.blocks)
@@ -116,7 +109,7 @@ class NoisyStatistics(Mechanism):
         spread = np.broadcast_to(scales, count).tolist()
         object.__setattr__(self, "scale", spread[0] if count == 1 else tuple(spread))
         for block, scale in zip(self.blocks, spread, strict=True):
-            _check_kind(self.noise, block.movement)
+            check_kind(self.noise, block.movement)
             if scale / block.movement.grid > _MOST_STEPS:
                 raise InvalidValue(f"scale must be at most 2**50 steps of {block.movement.grid:g}. Got {scale!r}")
         self.noises  # noqa: B018 - a scale that cannot be is refused here
@@ -192,13 +185,13 @@ class NoisyStatistics(Mechanism):
             What a budget charges for a profile: with it, the kind that has less noise at an equal price is taken.
         """
         blocks = system.reading.blocks(cls.checked_n(n))
-        parts = _shares(len(blocks), getattr(system, "block_names", ()), shares)
+        parts = shares_of(len(blocks), getattr(system, "block_names", ()), shares)
         if noise is not None:
-            return cls(system, n, noise, _least_scales(noise, blocks, parts, target))
+            return cls(system, n, noise, least_scales(noise, blocks, parts, target))
         found: list[Self] = []
         reasons: list[Exception] = []
-        for kind in _KINDS:
-            if kind == "laplace" and not all(_adds_up(block.movement) for block in blocks):
+        for kind in KINDS:
+            if kind == "laplace" and not all(adds_up(block.movement) for block in blocks):
                 continue
             try:
                 found.append(cls.calibrate(system, n, target, kind, shares))
@@ -393,87 +386,7 @@ def _evenly(noise: IntegerNoise, size: int, times: int, rng: np.random.Generator
     return np.array([rng.permutation(values) for _ in range(size)]).T
 
 
-def noise_profile(noises: Sequence[IntegerNoise], blocks: Sequence[Block], relation: Relation = REPLACE_ONE) -> Profile:
-    """Return the profile of noise on blocks of statistics, all of which one record may move: exact on counts."""
-    parts = [_one_noise(noise, block.movement) for noise, block in zip(noises, blocks, strict=True)]
-    profiles, counts = zip(*parts, strict=True)
-    return compose([profile.about(relation) for profile in profiles], list(counts))
-
-
-def _one_noise(noise: IntegerNoise, movement: Movement) -> tuple[Profile, int]:
-    """Return the profile of a noise on so many coordinates that move alike, and how many those are."""
-    if noise.kind == "laplace":
-        if movement.cells:
-            return DiscreteLaplaceProfile(noise.scale, movement.width), movement.cells
-        return PureProfile(float(movement.total or 0) / noise.scale), 1
-    if movement.cells in (1, 2) and noise.scale <= DiscreteGaussianProfile.most:
-        return DiscreteGaussianProfile(noise.scale, movement.width, movement.cells), 1
-    return ZeroConcentratedProfile(movement.squares / (2 * noise.scale**2)), 1
-
-
-def _adds_up(movement: Movement) -> bool:
-    """Say whether the sum of all moves is bounded, which Laplace noise needs."""
-    return bool(movement.cells) or movement.total is not None
-
-
-def _check_kind(noise: NoiseKind, movement: Movement) -> None:
-    if noise == "laplace" and not _adds_up(movement):
-        raise InvalidValue("Laplace noise on vectors costs √d more than need be; use noise='gaussian'")
-
-
-def _moved(noise: NoiseKind, movement: Movement) -> float:
-    """Return how far one record moves a block, in its own unit: half of L1, or L2 over √2; for a table, one."""
-    if noise == "gaussian":
-        return float(movement.grid * np.sqrt(movement.squares / 2))
-    return movement.grid * (movement.cells * movement.width if movement.cells else float(movement.total or 0)) / 2
-
-
 def _loudness(mechanism: NoisyStatistics) -> float:
     """Return the noise of all blocks, each beside what one record moves."""
     pairs = zip(mechanism.noises, mechanism.blocks, strict=True)
     return sum(noise.variance / block.movement.squares for noise, block in pairs)
-
-
-def _shares(count: int, names: Sequence[str], shares: Mapping[str, float] | Sequence[float] | None) -> Floats:
-    if shares is None:
-        return np.full(count, 1 / count)
-    if isinstance(shares, Mapping):
-        if set(shares) != set(names) or len(set(names)) < count:
-            raise InvalidValue(f"shares must name each of {', '.join(names)} once. Got {', '.join(map(str, shares))}")
-        shares = [shares[name] for name in names]
-    parts = np.atleast_1d(as_floats("shares", list(shares), 0.0))
-    if parts.shape != (count,) or not np.all((parts > 0) & np.isfinite(parts)):
-        raise InvalidValue(f"shares must be {count} positive numbers. Got {list(shares)}")
-    return np.asarray(parts / parts.sum())
-
-
-def _least_scales(noise: NoiseKind, blocks: Sequence[Block], shares: Floats, target: Promise) -> list[float]:
-    """Return the least scales in the proportion of the shares that keep the promise, looking at 1/scale."""
-    if noise not in _KINDS:
-        raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {noise!r}")
-    for block in blocks:
-        _check_kind(noise, block.movement)
-    weights = shares if noise == "laplace" else np.sqrt(shares)
-    sizes = [_moved(noise, block.movement) for block in blocks]
-
-    def scales(inverse: float) -> list[float]:
-        return [float(size / (inverse * w)) for size, w in zip(sizes, weights, strict=True)]
-
-    def profile(inverse: float) -> Profile:
-        pairs = zip(scales(inverse), blocks, strict=True)
-        return noise_profile([IntegerNoise(noise, scale / b.movement.grid) for scale, b in pairs], blocks)
-
-    high = most = 100.0
-    composed = len(blocks) > 1 or blocks[0].movement.cells > 1
-    if (composed or noise == "gaussian") and isinstance(target, ApproxDP) and target.delta > 0:
-        # A quick bound says where to look: to sum or compose noises far from the answer's would take long.
-        def quick(inverse: float) -> Profile:
-            return ZeroConcentratedProfile(profile(inverse).zcdp())
-
-        high = min(high, 4 * largest_keeping(quick, target, high=high, name="1/scale"))
-        if noise == "laplace":
-            high = max(high, largest_keeping(lambda c: PureProfile(2 * c), target, high=most, name="1/scale"))
-    found = largest_keeping(profile, target, high=high, name="1/scale")
-    return scales(
-        found if found < high or high == most else largest_keeping(profile, target, high=most, name="1/scale")
-    )

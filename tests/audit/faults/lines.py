@@ -9,6 +9,7 @@ from sottovoce.amplification import convex_sets, densities
 from sottovoce.amplification.minibatch import MinibatchSGD
 from sottovoce.metric import approximate
 from sottovoce.regression import gibbs_rules, nearness, potential
+from sottovoce.systems import BetaBernoulli
 
 MINIBATCHES, NEAR = "minibatches cost their curve", "near neighbours cost what is claimed"
 GIBBS, CHAINS = "Gibbs posteriors cost what is claimed", "a chain is as near as it says"
@@ -29,8 +30,8 @@ def _all_records(patch: Patch) -> None:
 
 @fault("near shares hidden among records that are not there", "near neighbours", NEAR)
 def _crowd(patch: Patch) -> None:
-    honest = approximate._near_shares
-    patch.setattr(approximate, "_near_shares", lambda system, n, *rest: honest(system, 100 * n, *rest))
+    honest = BetaBernoulli._near_profile
+    patch.setattr(BetaBernoulli, "_near_profile", lambda self, n, *rest: honest(self, 100 * n, *rest))
 
 
 @fault("a distance taken for its half", "near neighbours", NEAR)

@@ -26,14 +26,14 @@ def _one_cell(patch: Patch) -> None:
 
 @fault("√ missing in the sensitivity of counts", "noisy sums", "noisy statistics claim no less than they cost")
 def _root_of_width(patch: Patch) -> None:
-    from sottovoce.mechanisms import noisy_statistics
+    from sottovoce.mechanisms import block_noise
     from sottovoce.privacy.discrete_gaussian import DiscreteGaussianProfile
 
     def profile(scale, width, cells):
         return DiscreteGaussianProfile(scale, round(width**0.5), cells)
 
     profile.most = DiscreteGaussianProfile.most
-    patch.setattr(noisy_statistics, "DiscreteGaussianProfile", profile)
+    patch.setattr(block_noise, "DiscreteGaussianProfile", profile)
 
 
 @fault("noise scale halved", "integer noise", GENERATORS, RELEASES, HISTOGRAM)
@@ -91,10 +91,11 @@ def _scaled(patch: Patch) -> None:
 
 @fault("only the first of many tables charged", "count tables", "count tables claim no less than they cost")
 def _first_table(patch: Patch) -> None:
-    from sottovoce.mechanisms import noisy_statistics
+    from sottovoce.mechanisms import block_noise, noisy_statistics
 
-    honest = noisy_statistics.noise_profile
-    patch.setattr(noisy_statistics, "noise_profile", lambda noises, blocks: honest(noises[:1], blocks[:1]))
+    honest = block_noise.noise_profile
+    for room in (block_noise, noisy_statistics):
+        patch.setattr(room, "noise_profile", lambda noises, blocks: honest(noises[:1], blocks[:1]))
 
 
 @fault(

@@ -76,7 +76,7 @@ def _underflow(patch: Patch) -> None:
 
 @fault("only one order of a pair looked at", "exact pairs", TAILS)
 def _one_order(patch: Patch) -> None:
-    from sottovoce.privacy import pairs
+    from sottovoce.privacy import gamma_pairs as pairs
 
     honest = pairs._gamma_log_delta
     patch.setattr(

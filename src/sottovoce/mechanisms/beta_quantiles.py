@@ -1,0 +1,92 @@
+"""Quantiles of mixtures of Beta laws whose parameters follow each other, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["quantiles"]
+
+_TINY = 1e-300
+_FEW = 16
+"""Laws of a mixture that a search for a quantile begins with."""
+
+
+def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[float]) -> list[Floats]:
+    r"""Return quantiles of each row's mixture of the laws Beta(a, total - a), a = first, first + 1, ….
+
+    One incomplete beta function a row and step: those of its neighbours follow by adding, for
+    I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a. Newton's steps inside a bracket; below the middle
+    they are those of log F in log x, which a power law near zero makes exact.
+    """
+    last = weights.shape[1] - 1 - (weights[:, ::-1] > 0).argmax(axis=1)
+    columns = np.arange(weights.shape[1])
+    a = first[:, None] + np.minimum(columns, last[:, None])
+    b = total - a
+    norms = special.betaln(a, b)
+    inside = columns < last[:, None]
+    normal = _as_normals(weights, a / total, total)
+
+    def evaluate(x: Floats, rows: Any) -> tuple[Floats, Floats]:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
+            heights = a[rows] * np.log(x)[:, None] + (b[rows] - 1) * np.log1p(-x)[:, None] - norms[rows]
+            dense = np.exp(heights)  # x times the density
+        steps = np.where(inside[rows], dense / a[rows], 0.0)
+        end = a[rows, -1]
+        below = special.betainc(end, total - end, x)[:, None] + np.cumsum(steps[:, ::-1], axis=1)[:, ::-1]
+        return (weights[rows] * below).sum(axis=1), (weights[rows] * dense).sum(axis=1)  # F(x), x·f(x)
+
+    def quantile(q: float) -> Floats:
+        x = np.clip(_normal_quantile(*normal, q), _TINY, 1 - 1e-16)
+        low, high = np.zeros(len(first)), np.ones(len(first))
+        todo = np.arange(len(first))
+        for _ in range(200):
+            at = x[todo]
+            below, slope = evaluate(at, todo)
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
+                gap = below * np.log(below / q) if q < 0.5 else below - q
+                fresh = at * np.exp(-gap / slope) if q < 0.5 else at * (1 - gap / slope)
+            low[todo] = np.where(below > q, low[todo], at)
+            high[todo] = np.where(below > q, at, high[todo])
+            middle = (
+                np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo]) if q < 0.5 else (low[todo] + high[todo]) / 2
+            )
+            there = np.abs(fresh - at) <= 1e-10 * fresh  # the last digit may lie on the bracket's other side
+            fresh = np.where(there | ((fresh > low[todo]) & (fresh < high[todo])), fresh, middle)
+            fresh = np.clip(fresh, _TINY, 1 - 1e-16)
+            x[todo] = fresh
+            todo = todo[np.abs(fresh - at) > 1e-10 * fresh]
+            if not todo.size:
+                break
+        return np.where(x < 1 - 2e-16, x, 1.0)
+
+    return [quantile(q) for q in levels]
+
+
+def _as_normals(weights: Floats, centres: Floats, total: float) -> tuple[Floats, Floats, Floats]:
+    """Return weights, means and deviations of a few normal laws a row that are about its mixture of Beta laws."""
+    spreads = centres * (1 - centres) / (total + 1)
+    starts = np.arange(0, weights.shape[1], -(-weights.shape[1] // _FEW))
+    several = np.add.reduceat(weights, starts, axis=1)
+    safe = np.maximum(several, _TINY)
+    means = np.add.reduceat(weights * centres, starts, axis=1) / safe
+    squares = np.add.reduceat(weights * (spreads + centres**2), starts, axis=1) / safe
+    return several, means, np.sqrt(np.maximum(squares - means**2, 1e-30))
+
+
+def _normal_quantile(weights: Floats, means: Floats, deviations: Floats, q: float) -> Floats:
+    """Return a quantile of each row's mixture of normal laws: cheap, and close enough to begin with."""
+    mean = (weights * means).sum(axis=1)
+    spread = np.sqrt(np.maximum((weights * (deviations**2 + means**2)).sum(axis=1) - mean**2, 0.0))
+    # Cantelli's inequality: no law has its quantile farther from its mean.
+    low, high = np.maximum(mean - spread * np.sqrt(1 / q - 1), 0.0), np.minimum(mean + spread / np.sqrt(1 / q - 1), 1.0)
+    for _ in range(8):
+        x = (low + high) / 2
+        above = (weights * special.ndtr((x[:, None] - means) / deviations)).sum(axis=1) > q
+        low, high = np.where(above, low, x), np.where(above, x, high)
+    return np.asarray((low + high) / 2)

@@ -1,0 +1,121 @@
+"""Worst neighbouring pairs of Gamma posteriors: of one rate, or of one shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, log1pmx, log_gamma_gap, log_gamma_step, mixed, slip
+from sottovoce.privacy.pair_curves import PLAIN, ThresholdPairs, log_tail, slack
+from sottovoce.privacy.tail_integrals import Curved, GammaTail, Gap, Linear, log_integral
+
+__all__ = ["GammaRatePairs", "GammaShapePairs", "rate_renyi"]
+
+
+@dataclass(frozen=True)
+class GammaShapePairs(ThresholdPairs):
+    """Gamma(shape + step) against Gamma(shape), of one rate, both ways."""
+
+    family: ClassVar[str] = "gamma-shape"
+    shape: float
+    step: float
+
+    def __post_init__(self) -> None:
+        self._check_positive("shape", "step")
+
+    @property
+    def _extent(self) -> tuple[float, ...]:
+        return self.step, self.shape
+
+    @property
+    def pole(self) -> float:
+        """1 + shape / step."""
+        return 1 + self.shape / self.step
+
+    def _renyi(self, order: Floats) -> Floats:
+        a, w = self.shape, self.step
+        return np.maximum(log_gamma_gap(a, w, order), log_gamma_gap(a + w, -w, order))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        a, w = self.shape, self.step
+        step = log_gamma_step(a, w)
+        lifted = epsilon * (1 - 1e-15) - slack(np.asarray(a), w, step)
+        x = np.minimum((lifted + step) / w, 700.0)  # upwards: L = w·log θ - step; beyond, nothing is left
+        y = (step - lifted) / w  # downwards: L = step - w·log θ
+        gap = Linear(np.full((epsilon.size, 1), w))
+        up = _gamma_log_delta(a + w, a, x, x, epsilon, 1.0, gap)
+        down = _gamma_log_delta(a, a + w, y, y, epsilon, -1.0, gap)
+        return np.maximum(up, down)
+
+
+@dataclass(frozen=True)
+class GammaRatePairs(ThresholdPairs):
+    """Gamma(shape, rate low) against Gamma(shape, rate high), both ways."""
+
+    family: ClassVar[str] = "gamma-rate"
+    shape: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        self._check_positive("shape", "low", "high")
+        if self.low >= self.high:
+            raise InvalidValue(f"low must be < high. Got {self.low} and {self.high}")
+
+    @property
+    def _extent(self) -> tuple[float, ...]:
+        return (self.high - self.low) / self.low, self.shape
+
+    @property
+    def pole(self) -> float:
+        """1 + low / (high - low)."""
+        return 1 + self.low / (self.high - self.low)
+
+    def _renyi(self, order: Floats) -> Floats:
+        one, other = (rate_renyi(self.shape, *rates, order) for rates in ((self.low, self.high), (self.high, self.low)))
+        return np.maximum(one, other)
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        k, span = self.shape, self.high - self.low
+        ratio = k * float(np.log1p(span / self.low))
+        lifted = epsilon - 1e-15 * (epsilon + ratio)
+        low, high = np.log(self.low / span), np.log(self.high / span)
+        up = lifted + ratio  # upwards, P has the low rate: L = span·θ - ratio
+        best = _gamma_log_delta(k, k, low + np.log(up), high + np.log(up), epsilon, 1.0, Curved(up[:, None], 1.0))
+        reach = lifted < ratio  # downwards L = ratio - span·θ never passes ratio
+        if reach.any():
+            left = (ratio - lifted)[reach]
+            gap = Curved(left[:, None], -1.0)
+            down = _gamma_log_delta(k, k, high + np.log(left), low + np.log(left), epsilon[reach], -1.0, gap)
+            best[reach] = np.maximum(best[reach], down)
+        return best
+
+
+def rate_renyi(shape: float, p: float, q: float, order: Floats) -> Floats:
+    """Return the Rényi divergence of Gamma(shape, rate p) from Gamma(shape, rate q)."""
+    step = q - p
+    x = np.asarray(step / p)
+    left = mixed(np.asarray(p), np.asarray(step), order, slip(q, -p, step)) / p
+    y = (1 - order) * x
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.where(y < -0.5, np.log(left) - y, log1pmx(y)) / (order - 1)
+    return np.where(left > 0, -shape * (np.where(order == 1, 0.0, first) + log1pmx(x)), np.inf)
+
+
+def _gamma_log_delta(k: float, j: float, x: Floats, y: Floats, epsilon: Floats, sign: float, gap: Gap) -> Floats:
+    """Return log δ(ε) of P against Q, which are Gamma(k) beyond the threshold log θ = x and Gamma(j) beyond y."""
+    trusted = (max(k, j) <= PLAIN) & (np.maximum(np.abs(x), np.abs(y)) < 600.0)
+    beyond = special.gammaincc if sign > 0 else special.gammainc
+    with np.errstate(divide="ignore", over="ignore"):
+        log_p, log_q = np.log(beyond(k, np.exp(x))), np.log(beyond(j, np.exp(y)))
+
+    def integral(at: NDArray[np.bool_]) -> Floats:
+        edge = x[at][:, None]
+        return log_integral(GammaTail.of(np.full(edge.shape, k), edge, sign), gap.take(at))
+
+    return log_tail(log_p, log_q, epsilon, trusted & (log_p > -50.0), integral)

@@ -1,0 +1,132 @@
+"""The family of counts, cut where noise and what is cut off weigh least."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from sottovoce.facts.columns import Column, Count
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
+from sottovoce.readings.family import FARTHEST, Family
+
+__all__ = ["MOST_COUNTED", "PoissonFamily"]
+
+MOST_COUNTED = 120
+"""Counts are looked at up to this one at most."""
+_LEAST_EXTRA, _MOST_EXTRA = 2.0**-10, 50.0
+"""A smaller α is none: 1 + αμ would keep no digit of μ, and where log(1 + αμ)/α is 0 no bound would hold."""
+
+
+@dataclass(frozen=True)
+class PoissonFamily(Family):
+    r"""y is a count of mean μ = eᵗ, of which min(y, K) is looked at: its mean given t is known, so nothing is biased.
+
+    Where rates vary between records of the same t, as a gamma law of mean 1 and variance α does, counts follow a
+    negative binomial law; α = 0 is Poisson's. With s = μ/(1 + αμ) and e = (1 + αμ)^(−1/α), e^(−μ) where α is 0,
+
+    .. math:: P(y = j) = e s^j \prod_{i<j} \frac{1 + \alpha i}{i + 1}, \qquad
+              \frac{d}{dt} E\min(y, K) = e s \sum_{j<K} s^j \prod_{i<j} \frac{1 + \alpha (i + 1)}{i + 1}
+    """
+
+    word: ClassVar[str] = "poisson"
+    wants: ClassVar[str] = "a count"
+    ratio: ClassVar[str | None] = "rate ratio"
+    cutting: ClassVar[str] = "counts cut at {:g}, which shifts coefficients if rates vary unlike a gamma law; "
+    boundless: ClassVar[bool] = True
+    stretch: ClassVar[float] = 2.0
+    cap: int = 0
+    """K; a third of the column's public `high` where 0."""
+    extra: float = 0.0
+    """α; 0 where it is too small to matter."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.extra <= _MOST_EXTRA:
+            raise InvalidValue(f"extra must lie from 0 to {_MOST_EXTRA:g}. Got {self.extra!r}")
+        if self.extra < _LEAST_EXTRA:
+            object.__setattr__(self, "extra", 0.0)
+
+    @classmethod
+    def of(cls, response: Column, cap: float, extra: float) -> Self:
+        """Return the family of a response, counts cut at `cap`."""
+        return cls(response, int(cap), float(extra))
+
+    def takes(self) -> bool:
+        """Say whether it is a count."""
+        return isinstance(self.response, Count)
+
+    @property
+    def most(self) -> int:
+        """K."""
+        high = int(self.response.high)  # type: ignore[attr-defined]
+        return min(high, MOST_COUNTED, self.cap or max(1, -(-high // 3)))
+
+    @property
+    def powers(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The coefficients of Σ(K − j)·P(y = j)/e and of the slope's sum, the highest power of s first."""
+        mass, slope = self._mass(0), self._mass(1)
+        return tuple(reversed([(self.most - j) * part for j, part in enumerate(mass)])), tuple(reversed(slope))
+
+    def _mass(self, off: int) -> list[float]:
+        each = [(1 + self.extra * (i + off)) / (i + 1) for i in range(self.most - 1)]
+        return list(itertools.accumulate(each, operator.mul, initial=1.0))
+
+    @property
+    def farthest(self) -> float:
+        """Beyond this t hardly any count lies below K, and t is cut."""
+        return math.log(4.0 * self.most + 8.0) + (3.0 if self.extra else 0.0)
+
+    def _places(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return s and e."""
+        mu = np.exp(np.clip(t, -FARTHEST, self.farthest))
+        if not self.extra:
+            return mu, np.exp(-mu)
+        return mu / (1 + self.extra * mu), np.exp(-np.log(1 + self.extra * mu) / self.extra)
+
+    def uncut(self, values: Floats) -> Floats:
+        """Return the count, cut at what the column's facts allow and at what is looked at of any count."""
+        most = min(int(self.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
+        return np.floor(np.clip(super().outcome(values), 0.0, most))
+
+    def outcome(self, values: Floats) -> Floats:
+        """Return the count, cut at K."""
+        return np.minimum(self.uncut(values), self.most)
+
+    def mean(self, t: Floats) -> Floats:
+        """Return the mean of min(y, K)."""
+        s, e = self._places(t)
+        return np.asarray(self.most - e * np.polyval(self.powers[0], s))
+
+    def expected(self, t: Floats) -> Floats:
+        """Return eᵗ, or the public bound of a count where that is less."""
+        return np.minimum(np.exp(np.clip(t, -700.0, 700.0)), float(self.response.high))  # type: ignore[attr-defined]
+
+    def slope(self, t: Floats) -> Floats:
+        """Return the derivative of the mean of min(y, K)."""
+        s, e = self._places(t)
+        return np.asarray(s * e * np.polyval(self.powers[1], s))
+
+    def variance(self, t: Floats) -> Floats:
+        """Return the variance of min(y, K): of what it lies below K."""
+        s, e = self._places(t)
+        below, squares = ((self.most - np.arange(self.most)) ** power for power in (1, 2))
+        mass = np.array(self._mass(0))
+        first, second = (e * np.polyval((part * mass)[::-1], s) for part in (below, squares))
+        return np.asarray(np.maximum(second - first**2, 0.0))
+
+    @property
+    def steepest(self) -> float:
+        """The largest slope, on a grid and what lies between; K at most."""
+        t = np.linspace(math.log(self.most) - 6.0, self.farthest, 2001)
+        return min(float(self.slope(t).max()) * 1.001, float(self.most))
+
+    def bound(self, reach: float) -> float:
+        """Return how far a count up to K and its mean can lie apart."""
+        low, high = self.mean(np.array([-reach, reach]))
+        return float(max(self.most - low, high)) * (1 + 1e-12)
