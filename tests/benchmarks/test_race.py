@@ -6,6 +6,7 @@ from benchmarks.racing import sets
 from benchmarks.racing.family import FAMILY
 from benchmarks.racing.measure import jobs, line_jobs, measure
 from benchmarks.racing.rivals import CLASSIFIERS
+from scipy import stats
 
 from benchmarks import race
 
@@ -49,12 +50,13 @@ def test_our_rule_is_one_for_all_and_chosen_without_the_set():
     assert found["classes", "held", 1.0]["ours"] == [(list(FAMILY).index(rules[""]),) * 2]
 
 
-def test_a_paired_difference_is_told_of_only_where_ours_is_worse():
-    theirs = {"x": np.zeros(8), "y": np.zeros(8)}
-    ours = {"x": 0.1 + 0.01 * np.arange(8), "y": -0.1 - 0.01 * np.arange(8)}
-    assert list(race.worse_on(ours, theirs)) == ["x"]
-    (told,) = race.losses_to(ours, theirs, "rival", 1.0)
-    assert told.startswith("x at ε = 1 (rival, by 0.1350, p = ")
+def test_a_difference_counts_where_ours_is_worse_and_is_corrected_for_all_comparisons():
+    rise = 0.01 * np.arange(8)
+    gap, p = race.worse_by(0.1 + rise, np.zeros(20))
+    assert gap == pytest.approx(0.135)
+    assert p == pytest.approx(stats.ttest_rel(0.1 + rise, np.zeros(8)).pvalue)
+    assert race.worse_by(-0.1 - rise, np.zeros(8))[1] == race.worse_by(np.zeros(8), np.zeros(8))[1] == 1.0
+    assert race.corrected([0.02, 0.9, 0.01, 0.019]) == pytest.approx([0.057, 0.9, 0.04, 0.057])
 
 
 @pytest.mark.parametrize("name", [*sets.HELD, "housing"])

@@ -54,8 +54,8 @@ class Rule:
         r = nμ/d^{3/2} is 1 or more the rows are shaped by what rises above the noise of the information. From 10 on
         there are twice as many looks, and from 60 on three times as many, three quarters instead of half of which leave
         no bias. Where it is `full` or more, noise is nothing beside what shortening residuals and weighing rows does to
-        the answer: two classes are given eight full looks, and the room of their rows grows with r. Twelve looks do for
-        a line.
+        the answer: two classes are given eight full looks, and the room of their rows grows with r, if
+        neither of them is rare. Twelve looks do for a line.
         """
         line, told = isinstance(family, Line), n * mu / math.sqrt(dimension)
         known = told / dimension
