@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["compiled_paths", "forward_filter", "sample_paths"]
+__all__ = ["OFTEN", "compiled_paths", "forward_filter", "sample_paths"]
 
 Integers = NDArray[np.int64]
 
 _TINY = 1e-300
 _LONG, _MANY = 24, 4096
 """Steps, and numbers in all, from which a compiled filter is worth its compiling."""
+OFTEN = 150
+"""Sweeps from which it is: compiling takes as long."""
 
 
 def forward_filter(log_emission: Floats, initial: Floats, transition: Floats) -> tuple[Floats, Floats]:
@@ -61,11 +63,12 @@ def forward_filter(log_emission: Floats, initial: Floats, transition: Floats) ->
 
 
 def sample_paths(
-    log_emission: Floats, initial: Floats, transition: Floats, rng: np.random.Generator
+    log_emission: Floats, initial: Floats, transition: Floats, rng: np.random.Generator, *, often: bool = True
 ) -> tuple[Integers, Floats]:
     """Draw the states of every chain from their joint conditional law; return them with log p(x) of every chain.
 
-    The filter runs forwards, then each state is drawn given the one after it.
+    The filter runs forwards, then each state is drawn given the one after it. Where that is asked `often`, for arrays
+    of the same shapes, it is compiled.
 
     Examples
     --------
@@ -77,7 +80,7 @@ def sample_paths(
     """
     runs, chains, steps, _ = log_emission.shape
     uniform = rng.random((steps, runs, chains, 1))
-    if steps >= _LONG and log_emission.size >= _MANY and (compiled := compiled_paths()) is not None:
+    if often and steps >= _LONG and log_emission.size >= _MANY and (compiled := compiled_paths()) is not None:
         return compiled(log_emission, initial, transition, uniform)
     filtered, log_likelihood = forward_filter(log_emission, initial, transition)
     backwards = np.ascontiguousarray(np.swapaxes(transition, 1, 2))  # (run, to, from)
