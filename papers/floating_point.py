@@ -38,7 +38,7 @@ _N = 4
 @experiment("floating-point", "The low-bits attack on naive releases, and on ours", source="Mironov 2012, and ours")
 def run(setting: Setting) -> Outcome:
     """Draw how many naive releases prove their data set, and the ε that an audit of low bits finds."""
-    size = 20_000 if setting.quick else 200_000
+    size = 8000 if setting.quick else 200_000
     proofs = {scale: shares(scale, size, setting.seed) for scale in SCALES}
     attacks = _attacks()
     setting.advance(1 / (1 + len(attacks)))

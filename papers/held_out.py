@@ -157,7 +157,7 @@ def _measure(
     name: str, panels: tuple[Panel, ...], setting: Setting
 ) -> tuple[Floats, dict[str, Losses], tuple[Path, ...]]:
     epsilons = np.geomspace(1e-4, 1e2, 13 if setting.quick else 25)
-    runs = 2000 if setting.quick else 10_000
+    runs = 1000 if setting.quick else 10_000
     found = {}
     for k, panel in enumerate(panels):
         found[panel.title] = losses(panel, epsilons, runs, setting.seed + k)

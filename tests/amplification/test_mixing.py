@@ -77,9 +77,9 @@ def random_rows(rng, *shape):
     return rows / rows.sum(-1, keepdims=True)
 
 
-def test_every_bound_holds_for_ten_thousand_mechanisms_and_kernels():
+def test_every_bound_holds_for_thousands_of_mechanisms_and_kernels():
     rng = seeded_rng(1)
-    cases, k = 10_000, 4
+    cases, k = 2500, 4  # a bound that is wrong for one pair in a thousand is missed once in twelve runs
     p, q, K = random_rows(rng, cases, k), random_rows(rng, cases, k), random_rows(rng, cases, k, k)
     some = rng.random((cases, k, k)) < 0.1
     K = np.where(some & (np.arange(k)[:, None] != np.arange(k)), 0.0, K)

@@ -124,7 +124,7 @@ def test_intervals_cover_as_often_as_they_say():
         truth = weights @ CHAIN.matrix
         counts = rng.multinomial(3000, mixture_of_outputs(mechanism, weights))
         seen = dict(zip("xyz", counts.tolist(), strict=True))
-        low, high = posterior_categories(mechanism, seen, draws=800, rng=rng).interval(0.9)[0]
+        low, high = posterior_categories(mechanism, seen, draws=400, rng=rng).interval(0.9)[0]
         bayes += low <= truth[0] <= high
         low, high = estimate_categories(mechanism, seen).interval(0.9)[0]
         plain += low <= truth[0] <= high

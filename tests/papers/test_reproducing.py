@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -21,16 +21,17 @@ ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "figures" / "glm-error.csv"
 
 
-def test_the_command_lists_runs_and_refuses_in_one_line(tmp_path, capsys):
+def test_the_command_lists_runs_and_refuses_in_one_line(tmp_path, capsys, monkeypatch):
     reproduce(["list"], as_json=True)
     assert "conversions" in [e["name"] for e in json.loads(capsys.readouterr().out)]
     reproduce(["conversions"], quick=True, output=tmp_path, jobs=1, as_json=True)
     outcome = json.loads(capsys.readouterr().out)["conversions"]
     assert all(f["holds"] for f in outcome["findings"])
     assert all(Path(f).exists() for f in outcome["files"])
-    command = [sys.executable, "-m", "papers", "nothing"]
-    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    monkeypatch.setattr(sys, "argv", ["papers", "nothing"])
+    with pytest.raises(SystemExit) as refused:
+        runpy.run_path(str(ROOT / "papers" / "__main__.py"), run_name="__main__")
+    assert (refused.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
 
 
 def test_a_second_run_is_answered_from_the_first(tmp_path, capsys):

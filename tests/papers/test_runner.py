@@ -173,16 +173,17 @@ def test_parts_run_in_processes_of_their_own(tmp_path):
 
 def test_several_run_side_by_side_and_one_that_fails_fails_alone(tmp_path):
     heard: list[tuple[str, float]] = []
+    (tmp_path / "profile-categories.csv").mkdir()  # where it would write its table
     results = run_experiments(
-        ["profile-couplet", "nothing"],
+        ["profile-couplet", "profile-categories"],
         Request(tmp_path, quick=True, jobs=2),
         lambda name, fraction: heard.append((name, fraction)),
     )
     assert isinstance(results["profile-couplet"], Record)
     assert ("profile-couplet", 1.0) in heard
-    failure = results["nothing"]
+    failure = results["profile-categories"]
     assert isinstance(failure, Failure)
-    assert "no experiment is called 'nothing'" in failure.error
+    assert "profile-categories.csv" in failure.error
 
 
 def test_only_some_experiments_are_drawn_from_tables(tmp_path):

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -288,22 +288,29 @@ class _Coupling:
 
     def _slope(self, law: IntervalLaw, target: Ball, x: Ball, stretch: Ball, moves: Ball) -> float:
         """Return a bound on |Φ'| over a box, where T moves `stretch` times and x `moves` times as fast."""
-        from flint import acb  # noqa: PLC0415 - only a search needs it
-
-        lam, gap = ball(self.alpha) * stretch, ball(self.alpha - 1) * moves
+        alpha, less = ball(self.alpha), ball(self.alpha - 1)
+        lam, gap = alpha * stretch, less * moves
         sums = [ball(0)] * 6
-        low, width = Fraction(law.low), (Fraction(law.high) - Fraction(law.low)) / _PANELS
-        for k in range(_PANELS):
-            y = interval(low + k * width, low + (k + 1) * width)
-            at_t, at_x = (self.kernel.log_density(acb(y), z, False).real for z in (target, x))
+        for y, whole in _panels(law.low, law.high):
+            at_t, at_x = (self.kernel.log_density(whole, z, False).real for z in (target, x))
             slope_t, slope_x = self.kernel.slope(y, target), self.kernel.slope(y, x)
-            tilted = (ball(self.alpha) * at_t - ball(self.alpha - 1) * at_x).exp()
+            tilted = (alpha * at_t - less * at_x).exp()
             p, q = at_t.exp(), at_x.exp()
             parts = (tilted, tilted * (lam * slope_t - gap * slope_x), p, p * slope_t, q, q * slope_x)
             sums = [total + part for total, part in zip(sums, parts, strict=True)]
         value = sums[1] / sums[0] - lam * sums[3] / sums[2] + gap * sums[5] / sums[4]
-        falls, rises = ends(value / ball(self.alpha - 1))
+        falls, rises = ends(value / less)
         return max(rises, -falls)
+
+
+@lru_cache(maxsize=8)
+def _panels(low: float, high: float) -> list[tuple[Ball, Any]]:
+    """Return balls that cover an interval, as real and as complex ones."""
+    from flint import acb  # noqa: PLC0415 - only a search needs it
+
+    first, width = Fraction(low), (Fraction(high) - Fraction(low)) / _PANELS
+    found = [interval(first + k * width, first + (k + 1) * width) for k in range(_PANELS)]
+    return [(y, acb(y)) for y in found]
 
 
 def _renyi(alpha: Fraction, p: IntervalLaw, q: IntervalLaw) -> Ball:

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from sottovoce.latent.programs import NUMPY, Engine, compiled, has_jax
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["forward_filter", "sample_paths"]
+__all__ = ["OFTEN", "forward_filter", "sample_paths"]
 
 Integers = NDArray[np.int64]
 
 _TINY = 1e-300
 _LONG, _MANY = 24, 4096
 """Steps, and numbers in all, from which a compiled filter is worth its compiling."""
+OFTEN = 150
+"""Sweeps from which it is: compiling takes as long."""
 
 
 def forward_filter(log_emission: Floats, initial: Floats, transition: Floats) -> tuple[Floats, Floats]:
@@ -64,11 +66,12 @@ def _filtered(engine: Engine, log_emission: Any, initial: Any, transition: Any) 
 
 
 def sample_paths(
-    log_emission: Floats, initial: Floats, transition: Floats, rng: np.random.Generator
+    log_emission: Floats, initial: Floats, transition: Floats, rng: np.random.Generator, *, often: bool = True
 ) -> tuple[Integers, Floats]:
     """Draw the states of every chain from their joint conditional law; return them with log p(x) of every chain.
 
-    The filter runs forwards, then each state is drawn given the one after it.
+    The filter runs forwards, then each state is drawn given the one after it. Where that is asked `often`, for arrays
+    of the same shapes, it is compiled.
 
     Examples
     --------
@@ -81,7 +84,7 @@ def sample_paths(
     runs, chains, steps, _ = log_emission.shape
     uniform = rng.random((steps, runs, chains, 1))
     given = log_emission, initial, transition, uniform
-    compile_it = has_jax() and steps >= _LONG and log_emission.size >= _MANY
+    compile_it = often and has_jax() and steps >= _LONG and log_emission.size >= _MANY
     paths, log_likelihood = compiled(_paths)(*given) if compile_it else _paths(NUMPY, *given)
     return np.asarray(paths, dtype=np.int64), log_likelihood
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.facts import Facts
+from sottovoce.latent.chains import OFTEN
 from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
 from sottovoce.latent.fields import ChainGrid, Field, field_from, settings_of
 from sottovoce.latent.hidden_markov_posterior import HiddenMarkovPosterior
@@ -176,7 +177,8 @@ class HiddenMarkovModel(OverTables):
                 latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises)
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
-        walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng, collapsed)
+        often = sweeps is None or sweeps >= OFTEN
+        walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng, collapsed, often)
         draws = [next(walk) for _ in range(_LEAST_SWEEPS if sweeps is None else sweeps)]
         while True:
             kept = draws[len(draws) // 2 if burn_in is None else burn_in :]
@@ -200,7 +202,7 @@ class HiddenMarkovModel(OverTables):
         if starts == 1:
             return state
         for _ in range(_SEARCH):
-            state, logs = gibbs_sweep(self.prior, state, counts, rng)
+            state, logs = gibbs_sweep(self.prior, state, counts, rng, often=False)
         best = np.argmax(logs.reshape(chains, starts), axis=1) + starts * np.arange(chains)
         # A mode so much less likely than another holds no mass to speak of: nobody need stay there.
         return state.runs(np.where(logs[best] < logs.max() - _HOPELESS, np.argmax(logs), best))
@@ -213,15 +215,16 @@ class HiddenMarkovModel(OverTables):
         seen: Mask,
         rng: np.random.Generator,
         collapsed: bool,
+        often: bool,
     ) -> Iterator[ChainState]:
         """Yield the state of all chains after each sweep."""
         if latent is None:
             while True:
-                state, _ = gibbs_sweep(self.prior, state, counts, rng, collapsed)
+                state, _ = gibbs_sweep(self.prior, state, counts, rng, collapsed, often=often)
                 yield state
         sizes = latent.start(len(state.states))
         while True:
-            state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng, collapsed)
+            state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng, collapsed, often=often)
             yield state
 
     def mask(self, missing: Any) -> Mask:

@@ -62,7 +62,7 @@ class Prior:
         initial, transition = self.draw_chain(nobody, rng)
         emissions = self.draw_emissions([np.zeros((runs, self.states, size)) for size in self.sizes], rng)
         silent = np.zeros((runs, *shape, self.states))
-        states, _ = sample_paths(silent, initial, transition, rng)
+        states, _ = sample_paths(silent, initial, transition, rng, often=False)
         return ChainState(initial, transition, emissions, states)
 
 
@@ -106,15 +106,21 @@ class ChainState:
         return ChainState(self.initial[i], self.transition[i], tuple(e[i] for e in self.emissions), self.states[i])
 
     def draw_states(
-        self, counts: Sequence[Floats], rng: np.random.Generator, weight: float = 1.0
+        self, counts: Sequence[Floats], rng: np.random.Generator, weight: float = 1.0, *, often: bool = True
     ) -> tuple[Integers, Floats]:
         """Draw all states given the probabilities, the data counted `weight` times, and return log p(x) a chain."""
         logs = self.log_emission(counts)
-        return sample_paths(logs if weight == 1 else weight * logs, self.initial, self.transition, rng)
+        return sample_paths(logs if weight == 1 else weight * logs, self.initial, self.transition, rng, often=often)
 
 
 def gibbs_sweep(
-    prior: Prior, state: ChainState, counts: Sequence[Floats], rng: np.random.Generator, collapsed: bool = False
+    prior: Prior,
+    state: ChainState,
+    counts: Sequence[Floats],
+    rng: np.random.Generator,
+    collapsed: bool = False,
+    *,
+    often: bool = True,
 ) -> tuple[ChainState, Floats]:
     """Return the state after one sweep given counts, and log p(counts) of each run before it.
 
@@ -125,7 +131,7 @@ def gibbs_sweep(
         states = collapsed_states(emission, state.states, prior.transition, rng)
         logs = np.take_along_axis(emission, states[..., None], axis=-1)[..., 0].sum(axis=2)
     else:
-        states, logs = state.draw_states(counts, rng)
+        states, logs = state.draw_states(counts, rng, often=often)
     moved = ChainState(state.initial, state.transition, state.emissions, states)
     initial, transition = prior.draw_chain(states, rng)
     emissions = prior.draw_emissions(moved.counts_by_state(counts), rng)
@@ -140,6 +146,8 @@ def noisy_sweep(
     seen: NDArray[np.bool_],
     rng: np.random.Generator,
     collapsed: bool = False,
+    *,
+    often: bool = True,
 ) -> tuple[ChainState, CellSizes]:
     """Return the state and the cells' sizes after one sweep given noisy counts, the true ones summed out throughout.
 
@@ -153,7 +161,7 @@ def noisy_sweep(
     if collapsed:
         states = collapsed_states(logs, state.states, prior.transition, rng)
     else:
-        states, _ = sample_paths(logs, state.initial, state.transition, rng)
+        states, _ = sample_paths(logs, state.initial, state.transition, rng, often=often)
     initial, transition = prior.draw_chain(states, rng)
     mine = states[:, seen]
     now = np.take_along_axis(known, mine[..., None], axis=-1)[..., 0]

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sottovoce.latent.chains import OFTEN
 from sottovoce.latent.exact_paths import Misfits, exact_path, whole_misfits
 from sottovoce.latent.fields import ChainGrid, Field
 from sottovoce.latent.hidden_markov import HiddenMarkovModel
@@ -166,7 +167,7 @@ class TemperedHiddenMarkov(Mechanism):
         if is_secure(rng):
             states = self._exact_states(drawn, counts, weight, rng)
         else:
-            states, _ = drawn.draw_states(counts, rng, weight)
+            states, _ = drawn.draw_states(counts, rng, weight, often=self.sweeps >= OFTEN)
         initial, transition = self.system.prior.draw_chain(states, rng)
         return ChainState(initial, transition, emissions, states)
 
