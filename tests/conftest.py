@@ -2,8 +2,6 @@
 
 import gc
 import hashlib
-import importlib.metadata
-import importlib.util
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -21,9 +19,6 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get("JAX_COMPILATION_CACHE_
 )
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-# Where nothing is compiled yet, the newer emitters take twice the time; who does not know a flag of XLA dies of it.
-if importlib.util.find_spec("jaxlib") and importlib.metadata.version("jaxlib").startswith("0.10."):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
 
 import hypothesis
 import mpmath
