@@ -13,7 +13,7 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import scipy.optimize
+import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
 
 from sottovoce.curator import Answer, Draft, Paid, Priced
 from sottovoce.facts import dummy_csv
