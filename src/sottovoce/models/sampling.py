@@ -43,6 +43,14 @@ class Drawn:
     diverged: int
 
 
+def _quickly_compiled(part: Any) -> Any:
+    """Return a program compiled by XLA's older emitters, in half the time and no slower here, where XLA has them."""
+    try:
+        return part.compile({"xla_cpu_use_fusion_emitters": False})
+    except jax.errors.JaxRuntimeError:
+        return part.compile()
+
+
 class Sampler:
     """A program compiled once for NUTS (NumPyro's), whose noisy counts are given anew each time.
 
@@ -130,7 +138,7 @@ class Sampler:
                 jax.jit(jax.value_and_grad(self._height)).lower(start, given),
             )
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                self._compiled = tuple(pool.map(lambda part: part.compile(), parts))
+                self._compiled = tuple(pool.map(_quickly_compiled, parts))
         return self._compiled
 
     def _places(self, about: Any, given: Any) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
+import scipy.optimize  # noqa: F401 - which the first to ask must not wait for
+
 from sottovoce.facts import dummy_csv
 from sottovoce.ledger import Entry, Ledger, State
 from sottovoce.mechanisms import Release
