@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from sottovoce.ledger import Ledger, Reservation, queries
+from sottovoce.ledger import EntryPending, Ledger, Reservation, changes, queries
 from sottovoce.ledger.anchor import Anchor
+from sottovoce.ledger.changes import committing
+from sottovoce.ledger.grouping import Group
 from sottovoce.ledger.store import Store
 from sottovoce.ledger.transaction import Transaction
-from sottovoce.privacy.errors import BudgetExceeded, LedgerUnavailable, SottovoceError
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
 
@@ -249,3 +251,110 @@ def test_an_error_that_cannot_be_copied_leaves_nobody_a_right_that_is_not_durabl
         assert all(isinstance(one, OddError) for one in got[1:])
         monkeypatch.setattr(Transaction, "finish", honest)
         assert ledger.spent(budget) == Fraction(COST)
+
+
+def test_an_interrupt_of_one_who_waits_or_is_told_to_write_stops_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, budget = opened(tmp_path / "a.ledger", 10)
+    honest = Group._wait
+
+    def interrupted(group: Group, party: Any) -> None:
+        honest(group, party)
+        if threading.current_thread().name == "unlucky":
+            raise KeyboardInterrupt
+
+    with ledger:
+        monkeypatch.setattr(Group, "_wait", interrupted)
+
+        def unlucky() -> str:
+            threading.current_thread().name = "unlucky"
+            try:
+                ledger.reserve(budget, PROFILE, {})
+            except KeyboardInterrupt:
+                return "interrupted"
+            return "went on"
+
+        reserve = lambda: ledger.reserve(budget, PROFILE, {})  # noqa: E731
+        got = together(ledger, [reserve, unlucky, reserve, reserve], monkeypatch)  # it is the next to write
+        assert got[1] == "interrupted"
+        assert all(isinstance(got[i], Reservation) for i in (0, 2, 3))
+        assert ledger._group._writer is None
+        assert ledger._group._waiting == []
+        assert isinstance(reserve(), Reservation)
+        assert ledger.spent(budget) == 4 * Fraction(COST)
+        ledger.verify()
+
+
+def test_the_same_entry_or_key_twice_in_one_transaction(url: str) -> None:
+    """What is appended and not yet written counts as much as what was read."""
+    ledger, budget = opened(url, 10)
+    with ledger:
+        asked = ledger.charge(budget, PROFILE, {})
+        right = ledger.reserve(budget, PROFILE, {})
+        assert isinstance(right, Reservation)
+        got = ledger.write_all([committing(right, {"value": i}) for i in range(3)])
+        assert [isinstance(one, Exception) for one in got] == [False, True, True]
+        assert "was closed already (commit)" in str(got[1])
+        first, second, other = ledger.write_all([ledger.reserving(asked, key=key) for key in ("k", "k", "l")])
+        assert isinstance(first, Reservation)
+        assert isinstance(second, EntryPending)
+        assert isinstance(other, Reservation)
+        # Reserved and closed in one transaction, by changes that know of each other through it alone.
+        seen: list[Any] = []
+
+        def both(transaction: Any) -> None:
+            mine = changes.reserving(asked, who="", key=None, again=lambda *_: None)(transaction)
+            seen.append(mine)
+            committing(mine, {"value": 1})(transaction)
+
+        done, late = ledger.write_all([both, lambda transaction: committing(seen[0], {"value": 2})(transaction)])
+        assert done is None
+        assert "was closed already" in str(late)
+        assert ledger.spent(budget) == 4 * Fraction(COST)
+        ledger.verify()
+
+
+def test_an_entry_that_another_process_closed_is_closed(url: str) -> None:
+    ledger, budget = opened(url, 10)
+    with ledger, Ledger(url, timeout=30) as other:
+        rights = ledger.write_all([ledger.reserving(ledger.charge(budget, PROFILE, {})) for _ in range(3)])
+        other.recover(rights[1].entry, note="it seemed dead")
+        got = ledger.write_all([committing(right, {"value": 1}) for right in rights])
+        assert [isinstance(one, Exception) for one in got] == [False, True, False]
+        assert "(recover)" in str(got[1])
+        ledger.verify()
+
+
+def test_a_change_that_asks_and_then_fails_leaves_no_trace(url: str) -> None:
+    """What it appended was written by then, because it asked; what went before it stays."""
+    ledger, budget = opened(url, 10)
+    with ledger:
+        asked = ledger.charge(budget, PROFILE, {})
+
+        def regretted(transaction: Transaction) -> None:
+            right = changes.reserving(asked, who="", key="k", again=lambda *_: None)(transaction)
+            assert queries.find_entry(transaction, budget, right.entry) is not None
+            raise InvalidValue("never mind")
+
+        wanted = [ledger.reserving(asked), regretted, ledger.reserving(asked, key="k"), regretted]
+        got = ledger.write_all(wanted)
+        assert [type(one) for one in got] == [Reservation, InvalidValue, Reservation, EntryPending]
+        assert ledger.spent(budget) == 2 * Fraction(COST)
+        assert [entry.key for entry in ledger.entries()] == [None, "k"]
+        assert ledger.verify().count == 4
+        for right in (got[0], got[2]):
+            ledger.commit(right, {"value": 1})
+        ledger.verify()
+
+
+def test_a_large_group_is_written_whole_and_in_order(url: str) -> None:
+    ledger, budget = opened(url, 150)
+    with ledger:
+        asked = ledger.charge(budget, PROFILE, {})
+        got = ledger.write_all([ledger.reserving(asked, key=f"k{i}") for i in range(157)])
+        assert [isinstance(one, Reservation) for one in got] == [True] * 150 + [False] * 7
+        assert [entry.key for entry in ledger.entries()] == [f"k{i}" for i in range(150)]
+        ledger.write_all([committing(right, {"value": i}) for i, right in enumerate(got[:150])])
+        assert ledger.verify().count == 302
+        assert ledger.spent(budget) == 150 * Fraction(COST)

@@ -123,3 +123,37 @@ def test_what_is_under_way_is_finished_at_the_end(ledger: Ledger, budget: Budget
 
     asyncio.run(story())
     assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
+
+
+def test_what_would_end_its_thread_is_told_and_the_clerk_goes_on(
+    ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(*_: Any) -> Any:
+        raise SystemExit(3)
+
+    asked = ledger.charge(budget, PROFILE, {})
+
+    async def story() -> list[Any]:
+        wanted = [clerk.write(ended, id), clerk.write(lambda: ledger.reserving(asked), ended)]
+        return await asyncio.gather(*wanted, return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(story())] == [LedgerUnavailable] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "write_all", ended)
+        assert [type(one) for one in asyncio.run(story())] == [LedgerUnavailable] * 2
+    (right,) = asyncio.run(asyncio.wait_for(_all(clerk.write(lambda: ledger.reserving(asked), lambda one: one)), 30))
+    assert isinstance(right, Reservation)
+
+
+async def _all(*wanted: Any) -> list[Any]:
+    return await asyncio.gather(*wanted)
+
+
+def test_whoever_comes_after_the_end_is_told_so(ledger: Ledger, budget: Budget) -> None:
+    clerk = Clerk(ledger)
+    clerk.close()
+    asked = ledger.charge(budget, PROFILE, {})
+    late = clerk.write(lambda: ledger.reserving(asked), lambda one: one)
+    with pytest.raises(LedgerUnavailable, match="is closed"):
+        asyncio.run(asyncio.wait_for(late, 30))
+    assert ledger.entries() == []

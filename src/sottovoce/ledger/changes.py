@@ -6,6 +6,7 @@ refuses.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -21,6 +22,26 @@ from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 
 __all__ = ["committed", "committing", "noting", "opening", "recovering", "reserving", "totalling", "voiding"]
+
+
+class _Tokens:
+    """Tokens that nobody can guess, from randomness taken for many at once; a forked child takes its own."""
+
+    def __init__(self) -> None:
+        self._process, self._ready = 0, list[str]()
+
+    def __next__(self) -> str:
+        if self._process != os.getpid():
+            self._process, self._ready = os.getpid(), []
+        try:
+            return self._ready.pop()  # one thread's, whoever else asks
+        except IndexError:
+            lot = secrets.token_hex(64 * 16)
+            self._ready.extend(lot[i : i + 32] for i in range(32, len(lot), 32))
+            return lot[:32]
+
+
+_TOKENS = _Tokens()
 
 
 def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | None, who: str) -> Change:
@@ -44,7 +65,7 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
 
     Of such an entry `again` makes sure that it is the ledger's.
     """
-    token, at = secrets.token_hex(16), now()
+    token, at = next(_TOKENS), now()
     content = {"request": Written(asked.request_text), "profile": Written(asked.profile_text), "cost": asked.cost}
     content |= {"guard": digest(token), "who": who, "at": at}
 

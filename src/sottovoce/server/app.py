@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from fastapi import FastAPI
+from starlette.middleware.errors import ServerErrorMiddleware
 
 from sottovoce import __version__
 from sottovoce.server.api import api_router
@@ -44,7 +46,7 @@ def create_app(config: Config) -> FastAPI:
                 service.close()
 
     # No interactive documentation: it would load its scripts from elsewhere.
-    app = FastAPI(
+    app = _App(
         title=config.title,
         version=__version__,
         description=_ABOUT,
@@ -62,9 +64,8 @@ def create_app(config: Config) -> FastAPI:
     app.state.failures = Bucket(config.limits.failures_per_minute)
     install_page(app, service)
     options = {"service": service, "questions": questions, "turns": app.state.turns, "failures": app.state.failures}
-    app.add_middleware(Known, **options)
-    app.add_middleware(
-        Guard,
+    app.doors = lambda inner: Guard(
+        Known(inner, **options),
         limits=config.limits,
         metrics=service.metrics,
         failures=app.state.failures,
@@ -72,6 +73,17 @@ def create_app(config: Config) -> FastAPI:
         behind_proxy=config.tls is None and not is_loopback(config.host),
     )
     return app
+
+
+class _App(FastAPI):
+    """FastAPI behind doors of our own: what they answer themselves passes through nothing else."""
+
+    doors: Callable[[Any], Any]
+
+    def build_middleware_stack(self) -> Any:
+        """Return the doors, and all of FastAPI behind them but what answers faults: the guard does."""
+        stack: Any = super().build_middleware_stack()
+        return self.doors(stack.app if isinstance(stack, ServerErrorMiddleware) else stack)
 
 
 def worker_app() -> FastAPI:

@@ -17,6 +17,7 @@ import numpy as np
 
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.grouping import Change
+from sottovoce.privacy.errors import LedgerUnavailable
 
 __all__ = ["Clerk"]
 
@@ -37,8 +38,8 @@ class _Errand:
     def attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return work(*arguments)
-        except Exception as error:
-            self.error = error
+        except BaseException as error:
+            self.error = _as_exception(error)
             return None
 
     def tell(self) -> None:
@@ -62,6 +63,7 @@ class Clerk:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._errands: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
+        self._gone = False
         self._thread = threading.Thread(target=self._serve, name="ledger", daemon=True)
         self._thread.start()
 
@@ -72,6 +74,8 @@ class Clerk:
         """
         errand = _Errand(make, then)
         self._errands.put(errand)
+        if self._gone:  # whoever comes after the end must not wait for it
+            self._turn_away()
         return await errand.future
 
     def close(self) -> None:
@@ -82,13 +86,29 @@ class Clerk:
     def _serve(self) -> None:
         np.seterr(all="ignore")
         open_ = True
-        while open_:
-            errands = [self._errands.get()]
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    errands.append(self._errands.get_nowait())
-            open_ = None not in errands
-            self._run([errand for errand in errands if errand is not None])
+        try:
+            while open_:
+                waiting = [self._errands.get(), *self._rest()]
+                open_ = None not in waiting
+                self._run([errand for errand in waiting if errand is not None])
+        finally:
+            self._gone = True
+            self._turn_away()
+
+    def _rest(self) -> list[_Errand | None]:
+        """Return all that waits."""
+        waiting = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                waiting.append(self._errands.get_nowait())
+        return waiting
+
+    def _turn_away(self) -> None:
+        """Tell all who wait that nobody writes any more."""
+        waiting = [errand for errand in self._rest() if errand is not None]
+        for errand in waiting:
+            errand.error = LedgerUnavailable("the ledger is closed")
+        _tell_all(waiting)
 
     def _run(self, errands: list[_Errand]) -> None:
         for errand in errands:
@@ -96,16 +116,25 @@ class Clerk:
         written = [errand for errand in errands if errand.error is None]
         try:
             outcomes = self._ledger.write_all([errand.change for errand in written if errand.change is not None])
-        except Exception as error:
-            outcomes = [error] * len(written)
+        except BaseException as error:  # a thread that ended here would leave everyone waiting
+            outcomes = [_as_exception(error)] * len(written)
         for errand, outcome in zip(written, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 errand.error = outcome
             else:
                 errand.value = errand.attempt(errand.then, outcome)
-        for loop in {errand.loop for errand in errands}:
-            with contextlib.suppress(RuntimeError):  # the loop was closed, and nobody waits any more
-                loop.call_soon_threadsafe(_tell, [errand for errand in errands if errand.loop is loop])
+        _tell_all(errands)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """Return what whoever waits can be told: an exit or an interrupt would end their loop."""
+    return error if isinstance(error, Exception) else LedgerUnavailable(f"writing was ended by {type(error).__name__}")
+
+
+def _tell_all(errands: list[_Errand]) -> None:
+    for loop in {errand.loop for errand in errands}:
+        with contextlib.suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+            loop.call_soon_threadsafe(_tell, [errand for errand in errands if errand.loop is loop])
 
 
 def _tell(errands: list[_Errand]) -> None:

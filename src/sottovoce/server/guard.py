@@ -113,19 +113,13 @@ class Guard:
             return problem(429, "too-many-requests", str(error), {"Retry-After": f"{error.retry_after:.0f}"})
         most, body = self._limits.body_bytes, b""
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                more = not (declared.isdigit() and int(declared[:20]) > most)
-                too_large = not more
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        break
-                    body += message.get("body", b"")
-                    too_large = len(body) > most
-                    more = message.get("more_body", False) and not too_large
-        except TimeoutError:
-            return problem(408, "too-slow", f"the request did not come whole within {_PATIENCE:g} s")
+        too_large = declared.isdigit() and int(declared[:20]) > most
+        if not too_large:
+            try:
+                body = await _whole(receive, most)
+            except TimeoutError:
+                return problem(408, "too-slow", f"the request did not come whole within {_PATIENCE:g} s")
+            too_large = len(body) > most
         if too_large:
             return problem(413, "too-large", f"a request may have {most} bytes", {"Connection": "close"})
         scope["state"]["body"] = body
@@ -154,6 +148,19 @@ def _identities() -> Iterator[str]:
         lot = secrets.token_hex(8 * 256)
         for start in range(0, len(lot), 16):
             yield lot[start : start + 16]
+
+
+async def _whole(receive: Receive, most: int) -> bytes:
+    """Return a request's body, or as much of it as is too much; raise `TimeoutError` where it does not come in time."""
+    body, more = b"", True
+    async with asyncio.timeout(_PATIENCE):
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                break
+            body += message.get("body", b"")
+            more = message.get("more_body", False) and len(body) <= most
+    return body
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

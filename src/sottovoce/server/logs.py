@@ -15,6 +15,7 @@ __all__ = ["LOGGING", "JsonLines", "log_failure", "log_request"]
 
 _log = logging.getLogger("sottovoce.server")
 _ROOT = Path(__file__).parents[1]
+_WRITTEN = json.JSONEncoder().encode
 
 
 class JsonLines(logging.Formatter):
@@ -34,7 +35,7 @@ class JsonLines(logging.Formatter):
         line |= getattr(record, "facts", {})
         if record.exc_info and record.exc_info[1] is not None:
             line |= _failure(record.exc_info[1])
-        return json.dumps(line)
+        return _WRITTEN(line)
 
 
 @functools.lru_cache(maxsize=1)

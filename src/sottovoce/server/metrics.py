@@ -35,13 +35,13 @@ class Metrics:
     def count(self, name: str, **labels: str) -> None:
         """Count one event."""
         with self._turn:
-            self._counts[name, tuple(sorted(labels.items()))] += 1
+            self._counts[name, tuple(labels.items())] += 1
 
     def text(self, gauges: Iterable[tuple[str, str, dict[str, str], float]]) -> str:
         """Return the counters and the given gauges (name, help, labels, value) in Prometheus' text format."""
         lines: list[str] = []
         with self._turn:
-            counts = sorted(self._counts.items())
+            counts = sorted(self._counts.items())  # labels as they were given: each name has its own, in one order
         for name, said in _HELP.items():
             found = [(labels, value) for (counted, labels), value in counts if counted == name]
             if found:

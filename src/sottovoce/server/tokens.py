@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
+from sottovoce.ledger.schema import now
 from sottovoce.ledger.store import read_url
 from sottovoce.privacy.errors import InvalidValue, LedgerUnavailable
 from sottovoce.server.errors import NotAuthenticated
@@ -265,5 +266,8 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _now(later: datetime.timedelta = datetime.timedelta(0)) -> str:
+def _now(later: datetime.timedelta | None = None) -> str:
+    """Return the time in UTC, or a later one."""
+    if later is None:
+        return now()
     return (datetime.datetime.now(datetime.UTC) + later).isoformat(timespec="milliseconds")

@@ -58,6 +58,16 @@ def _one_noise(patch: Patch) -> None:
     patch.setattr(IntegerNoise, "add", lambda self, x, rng: x + honest(self, np.zeros(1, dtype=np.int64), rng))
 
 
+@fault("one noise for all releases made together", "noisy statistics", RELEASES)
+def _one_noise_for_all(patch: Patch) -> None:
+    honest = NoisyStatistics.noisy_totals
+
+    def totals(self, statistics, rng, draws=1):
+        return np.tile(honest(self, statistics, rng), (draws, 1))
+
+    patch.setattr(NoisyStatistics, "noisy_totals", totals)
+
+
 @fault("data read again after the noise", "noisy statistics", "nothing is read after the noise")
 def _read_again(patch: Patch) -> None:
     from dataclasses import replace

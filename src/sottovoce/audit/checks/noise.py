@@ -108,6 +108,12 @@ def noisy_releases() -> tuple[bool, str]:
         worst = min(worst, p)
         if p < ALARM:
             problems.append(f"{kind} noise on {cells} categories: p = {p:.2g}")
+        together = _Bare(BetaBernoulli(1, 1), 1, kind, _SCALE).releases([1], cells)
+        noise = np.rint([release.value[0] - 1.0 for release in together]).astype(int)
+        p = min(chi_square(noise, *law(kind, _SCALE, 300)), independence(noise[::2], noise[1::2]))
+        worst = min(worst, p)
+        if p < ALARM:
+            problems.append(f"{kind} noise of {cells} releases made together: p = {p:.2g}")
     mechanism = _Bare(NormalMean(1.0, 1.0, radius=1.0, dimension=cells), 1, "gaussian", 2.0)
     p = kolmogorov(stats.norm.cdf(mechanism.release(np.zeros((1, cells))).value, scale=2.0))
     if p < ALARM:
