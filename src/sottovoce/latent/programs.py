@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sottovoce.mechanisms.compiling import compiler_options
+
 __all__ = ["NUMPY", "Engine", "compiled", "has_jax"]
 
 
@@ -67,7 +69,8 @@ def compiled(program: Callable[..., Any]) -> Callable[..., Any]:
     """
     import jax  # noqa: PLC0415 - an extra
 
-    steps = jax.jit(lambda *arrays: program(Engine(jax.numpy, jax.lax.scan), *arrays))
+    engine, soon = Engine(jax.numpy, jax.lax.scan), compiler_options()
+    steps = jax.jit(lambda *arrays: program(engine, *arrays), compiler_options=soon)
 
     def call(*arrays: Any) -> Any:
         with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):

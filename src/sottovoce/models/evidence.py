@@ -13,6 +13,7 @@ from numpyro.diagnostics import effective_sample_size
 from numpyro.infer.util import potential_energy, unconstrain_fn
 from scipy.special import logsumexp
 
+from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.models.program import Program
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
@@ -62,11 +63,14 @@ def bridge(program: Program, draws: Mapping[str, Floats], *, seed: int = 0) -> E
         given = jax.tree.map(jnp.asarray, program.prepared())
         chains, size = next(iter(draws.values())).shape[:2]
         free = {name: jnp.asarray(part.reshape(-1, *part.shape[2:])) for name, part in draws.items()}
-        loose = jax.jit(jax.vmap(lambda z: unconstrain_fn(program, (), {}, z)))(free)
+        seldom = compiler_options(seldom=True)
+        loose = jax.jit(jax.vmap(lambda z: unconstrain_fn(program, (), {}, z)), compiler_options=seldom)(free)
         first = jax.tree.map(lambda part: part[0], loose)
         back = ravel_pytree(first)[1]
         flat = np.asarray(jax.vmap(lambda z: ravel_pytree(z)[0])(loose)).reshape(chains, size, -1)
-        log_joint = jax.jit(jax.vmap(lambda x: -potential_energy(program, (given,), {}, back(x))))
+        log_joint = jax.jit(
+            jax.vmap(lambda x: -potential_energy(program, (given,), {}, back(x))), compiler_options=compiler_options()
+        )
         fitted, kept = flat[:, : size // 2], flat[:, size // 2 :]
         mean, spread = _normal(fitted.reshape(-1, flat.shape[2]))
         drawn = mean + seeded_rng(seed).standard_normal((kept.shape[0] * kept.shape[1], mean.size)) @ spread.T

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -14,6 +16,7 @@ import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.distributions import biject_to
 
+from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.models.cell_masses import masses
 from sottovoce.models.likelihood import Form, Plan, choose_form, exact, normal, plan_for
 from sottovoce.models.observation import Observed
@@ -121,41 +124,42 @@ class Program:
 
     def check(self) -> list[str]:
         """Try the model at draws of its prior, raise `InvalidValue` where it cannot be fitted, return its sites."""
-        names: list[str] = []
+        values, tables, _ = self._tried
         for seed in range(_TRIES):
-            trace = self._drawn(seed)
+            for name, table in tables.items():
+                who = "the model" if self.single else f"{name}: the model"
+                _check(table[seed], who, {n: part[seed] for n, part in values.items()})
+        return list(values)
+
+    def starts(self) -> list[dict[str, Any]]:
+        """Return draws of the prior, without bounds: where chains may start."""
+        return [{name: part[seed] for name, part in self._tried[2].items()} for seed in range(_TRIES)]
+
+    @cached_property
+    def _tried(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Draws of the prior, one a row: the unknowns by site, the tables by release, and all without bounds."""
+        order: list[str] = []
+
+        def one(seed: Any) -> Any:
+            with handlers.seed(rng_seed=jax.random.PRNGKey(seed)), handlers.trace() as trace:
+                self()
+            free = [n for n, site in trace.items() if site["type"] == "sample" and not site["is_observed"]]
             outs = {self._label(name, "outside") for name in self.sites}
-            names = [n for n in _free(trace) if n not in outs]
-            if not names:
+            order[:] = [n for n in free if n not in outs]
+            if not order:
                 raise InvalidValue(
                     "the model has no sites: nothing is unknown in it. Draw its unknowns with numpyro.sample, or give "
                     "their distributions as prior="
                 )
-            if discrete := [n for n in names if trace[n]["fn"].support.is_discrete]:
+            if discrete := [n for n in order if trace[n]["fn"].support.is_discrete]:
                 raise InvalidValue(f"sum the discrete unknowns out of the model: {', '.join(discrete)}")
-            values = {n: np.asarray(trace[n]["value"]) for n in names}
-            for name in self.sites:
-                table = np.asarray(trace[self._label(name, "probabilities")]["value"])
-                _check(table, "the model" if self.single else f"{name}: the model", values)
-        return names
+            tables = {name: trace[self._label(name, "probabilities")]["value"] for name in self.sites}
+            loose = {n: biject_to(trace[n]["fn"].support).inv(trace[n]["value"]) for n in free}
+            return {n: trace[n]["value"] for n in order}, tables, loose
 
-    def _drawn(self, seed: int) -> Any:
-        """Return one draw of the prior, site by site."""
-        with handlers.seed(rng_seed=seed), handlers.trace() as trace:
-            self()
-        return trace
-
-    def starts(self) -> list[dict[str, Any]]:
-        """Return draws of the prior, without bounds: where chains may start."""
-        found = []
-        for seed in range(_TRIES):
-            trace = self._drawn(seed)
-            found.append({n: biject_to(trace[n]["fn"].support).inv(trace[n]["value"]) for n in _free(trace)})
-        return found
-
-
-def _free(trace: Mapping[str, Any]) -> list[str]:
-    return [n for n, site in trace.items() if site["type"] == "sample" and not site["is_observed"]]
+        draw = jax.jit(lambda seeds: jax.lax.map(one, seeds), compiler_options=compiler_options(seldom=True))
+        values, tables, loose = jax.device_get(draw(np.arange(_TRIES)))
+        return {name: values[name] for name in order}, tables, loose
 
 
 def program_for(

@@ -20,6 +20,7 @@ from numpyro.diagnostics import summary as _summary
 from numpyro.infer.hmc import hmc
 from numpyro.infer.util import constrain_fn, potential_energy
 
+from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.models.program import Program
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
@@ -41,14 +42,6 @@ class Drawn:
 
     draws: Mapping[str, Floats]
     diverged: int
-
-
-def _quickly_compiled(part: Any) -> Any:
-    """Return a program compiled by XLA's older emitters, in half the time and no slower here, where XLA has them."""
-    try:
-        return part.compile({"xla_cpu_use_fusion_emitters": False})
-    except jax.errors.JaxRuntimeError:
-        return part.compile()
 
 
 class Sampler:
@@ -131,14 +124,15 @@ class Sampler:
             start, shape = jnp.zeros(self._size), jnp.eye(self._size)
             begin = jax.jit(self._started).lower(key, start, shape, given)
             flat = jnp.zeros((self.chains, self._kept, self._size))
+            often, seldom = compiler_options(), compiler_options(seldom=True)
             parts = (
-                jax.jit(self._stepped).lower(begin.out_info, given),
-                begin,
-                jax.jit(self._constrained).lower(flat),
-                jax.jit(jax.value_and_grad(self._height)).lower(start, given),
+                (jax.jit(self._stepped).lower(begin.out_info, given), often),
+                (begin, seldom),
+                (jax.jit(self._constrained).lower(flat), seldom),
+                (jax.jit(jax.value_and_grad(self._height)).lower(start, given), seldom),
             )
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                self._compiled = tuple(pool.map(_quickly_compiled, parts))
+                self._compiled = tuple(pool.map(lambda part: part[0].compile(compiler_options=part[1]), parts))
         return self._compiled
 
     def _places(self, about: Any, given: Any) -> Any:
