@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.readings import Look, binary_families
+from sottovoce.readings import Look, binary_families, families
 from sottovoce.regression import adaptive_looks, shares
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 
