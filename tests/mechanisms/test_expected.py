@@ -5,7 +5,7 @@ import pytest
 
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior, NoisyStatistics, TemperedPosterior
 from sottovoce.mechanisms.choices import choices, names_for
-from sottovoce.mechanisms.expected import cautions, expected, plausible_means
+from sottovoce.mechanisms.expected import cautions, expected
 from sottovoce.mechanisms.needed import shares_needed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, ZeroConcentratedDP
@@ -70,7 +70,7 @@ def test_promises_to_beware_of(target: Promise, n: int, said: tuple[str, ...]) -
 
 def test_plausible_means_lie_apart_and_can_be() -> None:
     for system in (BetaBernoulli(1, 1), GammaPoisson(1, 1, 5), DirichletCategorical([1.0, 1, 1])):
-        means = plausible_means(system)
+        means = system.reading.plausible()
         assert len(means) == 3
         for mean in means:
             system.reading.imagined(10, mean)

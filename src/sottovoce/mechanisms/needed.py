@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from sottovoce.mechanisms.choices import build_mechanism, forecast_of
-from sottovoce.mechanisms.expected import expected, plausible_means
+from sottovoce.mechanisms.expected import expected
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import real
@@ -83,7 +83,7 @@ def _half(name: str, system: Any, n: int, target: Promise, mean: Any) -> float:
         return math.inf
     if forecast is None:
         return math.inf
-    told = expected(mechanism, [*plausible_means(system), mean])
+    told = expected(mechanism, [*system.reading.plausible(), mean])
     return max(forecast.interval_width / 2, 0.0 if told is None else 1.96 * told.error)
 
 
