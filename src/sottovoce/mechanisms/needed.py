@@ -65,12 +65,12 @@ def shares_needed(
 
 def records_needed(system: Any, n: int, budget: Promise, width: float, mean: Any, name: str) -> int | None:
     """Return about how many records the whole budget needs for ± `width`, more than n; None where a billion do not."""
-    few, enough = n, _MANY
-    if not _half(name, system, enough, budget, mean) <= width:
+    few, enough, target = n, _MANY, PrivacyFilter(budget).share(1.0)
+    if not _half(name, system, enough, target, mean) <= width:
         return None
     while enough > 1.1 * few:
         middle = math.isqrt(few * enough)
-        few, enough = (few, middle) if _half(name, system, middle, budget, mean) <= width else (middle, enough)
+        few, enough = (few, middle) if _half(name, system, middle, target, mean) <= width else (middle, enough)
     return enough
 
 
