@@ -135,8 +135,8 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
     facts.write_text(
         '[age]\nkind = "number"\nlow = 0\nhigh = 110\n[falls]\nkind = "count"\nhigh = 9\n', encoding="utf-8"
     )
-    asked = ("plan", "falls ~ age", "--facts", facts, "--n", "20000")
-    told = json.loads(run(*asked, "--spend", "20%", "--json").stdout)
+    asked = ("plan", "falls ~ age", "--facts", facts, "--n", "2000")
+    told = json.loads(run(*asked, "--spend", "100%", "--json").stdout)
     assert told["mechanism"]["mechanism"] == "adaptive looks" and told["question"].startswith("poisson")
     assert [one["term"] for one in told["terms"]] == ["Intercept", "age"]
     assert all(0 < one["plain"] < one["width"] for one in told["terms"])
