@@ -14,7 +14,8 @@ from scipy import stats
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, TemperedPosterior
 from sottovoce.mechanisms.balls import ball_function
 from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
-from sottovoce.mechanisms.exact_sampling import LazyUniform, cells_of, draw, find_cell
+from sottovoce.mechanisms.exact_sampling import cells_of, draw
+from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
 from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, NormalLaw

@@ -5,8 +5,8 @@ import pytest
 
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior, NoisyStatistics, TemperedPosterior
 from sottovoce.mechanisms.choices import choices, names_for
-from sottovoce.mechanisms.expected import cautions, expected, plausible_means
-from sottovoce.mechanisms.needed import shares_needed
+from sottovoce.mechanisms.expected import cautions, expected
+from sottovoce.mechanisms.needed import records_needed, shares_needed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -70,7 +70,7 @@ def test_promises_to_beware_of(target: Promise, n: int, said: tuple[str, ...]) -
 
 def test_plausible_means_lie_apart_and_can_be() -> None:
     for system in (BetaBernoulli(1, 1), GammaPoisson(1, 1, 5), DirichletCategorical([1.0, 1, 1])):
-        means = plausible_means(system)
+        means = system.reading.plausible()
         assert len(means) == 3
         for mean in means:
             system.reading.imagined(10, mean)
@@ -86,3 +86,12 @@ def test_the_share_that_an_accuracy_needs_gives_it_and_a_little_less_does_not() 
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(InvalidValue):
             shares_needed(system, 5000, budget, bad, 0.5, ["gaussian"])
+
+
+def test_so_many_records_give_an_accuracy_and_a_few_less_do_not() -> None:
+    system, budget = BetaBernoulli(6, 12), ApproxDP(1.0, 1e-6)
+    enough = records_needed(system, 50, budget, 0.02, 0.5, "diffused")
+    assert enough is not None
+    known = [shares_needed(system, n, budget, 0.02, 0.5, ["diffused"])[0].share for n in (enough, int(enough / 1.15))]
+    assert known[0] is not None and known[1] is None
+    assert records_needed(system, 50, budget, 1e-9, 0.5, "diffused") is None

@@ -16,43 +16,43 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings.columns import as_codes, as_numbers
 
-if TYPE_CHECKING:
-    from sottovoce.answers.regression import Regression
+if TYPE_CHECKING:  # the room needs an extra
+    from sottovoce.regression.coefficients import Coefficients
 
 __all__ = ["effect", "plot_effect", "predict"]
 
 _DRAWS = 2000
 
 
-def predict(answer: Regression, frame: Any, level: float, draws: int = _DRAWS) -> Any:
+def predict(posterior: Coefficients, frame: Any, level: float, draws: int = _DRAWS) -> Any:
     """Return the expected response of each row of a frame, see `Regression.predict`."""
-    rows, held = _rows(answer, frame)
-    found = _means(answer, rows, draws)
+    rows, held = _rows(posterior, frame)
+    found = _means(posterior, rows, draws)
     import pandas as pd  # noqa: PLC0415 - an extra
 
     wanted = checked_level(level)
     ends = np.quantile(found, [(1 - wanted) / 2, (1 + wanted) / 2], axis=0)
-    middle = np.median if answer.question.model.boundless else np.mean
+    middle = np.median if posterior.formula.model.boundless else np.mean
     table = {"estimate": middle(found, axis=0), "low": ends[0], "high": ends[1]}
     note: dict[str, Any] = {"held": held} if any(held) else {}
     if found.ndim == 2:
         return pd.DataFrame(table | note)
     n, levels = found.shape[1:]
-    names = levels_of(answer.question.response)
+    names = levels_of(posterior.formula.response)
     assert names is not None
-    which = {"row": np.repeat(np.arange(n), levels), answer.question.parsed.response: list(names) * n}
+    which = {"row": np.repeat(np.arange(n), levels), posterior.formula.parsed.response: list(names) * n}
     note = {name: np.repeat(said, levels) for name, said in note.items()}
     return pd.DataFrame(which | {name: value.ravel() for name, value in table.items()} | note)
 
 
-def _means(answer: Regression, rows: Floats, draws: int) -> Floats:
+def _means(posterior: Coefficients, rows: Floats, draws: int) -> Floats:
     """Return the mean response: draws first, then rows, then classes where there are several.
 
     The draws are always the same, so that an answer does not flicker.
     """
-    A, b = answer.question.units
-    thetas = np.linalg.solve(A, (answer.posterior.sample(draws, seeded_rng(0)) - b).T).T
-    family = answer.question.model
+    A, b = posterior.formula.units
+    thetas = np.linalg.solve(A, (posterior.sample(draws, seeded_rng(0)) - b).T).T
+    family = posterior.formula.model
     if family.outputs == 1:
         return family.expected(thetas @ rows.T)
     t = np.einsum("skd,nd->snk", thetas.reshape(len(thetas), family.outputs, -1), rows)
@@ -60,9 +60,9 @@ def _means(answer: Regression, rows: Floats, draws: int) -> Floats:
     return np.concatenate([1 - rest.sum(axis=-1, keepdims=True), rest], axis=-1)
 
 
-def _rows(answer: Regression, frame: Any) -> tuple[Floats, list[str]]:
+def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
     """Return the rows of a frame, and of each what is held at its public bounds."""
-    encoding = answer.question.encoding
+    encoding = posterior.formula.encoding
     values: list[Any] = []
     ones: list[bool] = []
     for name, column in zip(encoding.names, encoding.columns, strict=True):
@@ -85,12 +85,12 @@ def _rows(answer: Regression, frame: Any) -> tuple[Floats, list[str]]:
     rows, known = encoding.rows(values)
     if not known.all():
         raise InvalidData("a row to predict for has a value that the facts do not allow, or none")
-    return rows, _held(answer, values)
+    return rows, _held(posterior, values)
 
 
-def _held(answer: Regression, values: list[Floats]) -> list[str]:
+def _held(posterior: Coefficients, values: list[Floats]) -> list[str]:
     """Return for each row which columns are held at which bound: nothing, where none is."""
-    encoding = answer.question.encoding
+    encoding = posterior.formula.encoding
     said: list[list[str]] = [[] for _ in values[0]]
     for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
         if levels_of(column) is not None:
@@ -101,11 +101,11 @@ def _held(answer: Regression, values: list[Floats]) -> list[str]:
     return [", ".join(row) for row in said]
 
 
-def effect(answer: Regression, column: str, at: Mapping[str, Any]) -> Any:
+def effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float) -> Any:
     """Return what one column does, see `Regression.effect`."""
     import pandas as pd  # noqa: PLC0415 - an extra
 
-    encoding = answer.question.encoding
+    encoding = posterior.formula.encoding
     if column not in encoding.names:
         raise InvalidValue(f"no term has the column {column!r}; there are {', '.join(encoding.names)}")
     if unknown := [name for name in at if name not in encoding.names or name == column]:
@@ -121,20 +121,20 @@ def effect(answer: Regression, column: str, at: Mapping[str, Any]) -> Any:
         else:
             held[name] = levels[0] if levels is not None else (span.low + span.high) / 2  # type: ignore[union-attr]
     size = len(held[column])
-    found = predict(answer, held, answer.level)
+    found = predict(posterior, held, level)
     given = np.array(held[column], dtype=object)
     times = len(found) // size
     found.insert(0, column, pd.Series(np.repeat(given, times)).infer_objects())
     return found.drop(columns=["row"], errors="ignore")
 
 
-def plot_effect(answer: Regression, column: str, at: Mapping[str, Any]) -> Any:
+def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], level: float) -> Any:
     """Return a figure of `effect`."""
-    found = effect(answer, column, at)
-    response = answer.question.parsed.response
+    found = effect(posterior, column, at, level)
+    response = posterior.formula.parsed.response
     drawing, axes = figure(width=5.6, height=3.6)
     groups = [(None, found)] if response not in found else list(found.groupby(response, sort=False))
-    numbers = not isinstance(answer.question.facts[column], Category | Flag)
+    numbers = not isinstance(posterior.formula.facts[column], Category | Flag)
     for k, (name, part) in enumerate(groups):
         x = part[column].to_numpy(dtype=float) if numbers else np.arange(len(part)) + 0.08 * k
         colour = COLOURS[k % len(COLOURS)]
@@ -149,5 +149,5 @@ def plot_effect(answer: Regression, column: str, at: Mapping[str, Any]) -> Any:
         axes.legend(title=response)
     axes.set_xlabel(column)
     axes.set_ylabel(f"expected {response}")
-    axes.set_title(f"{answer.question.describe()} ({answer.level:.0%} intervals)")
+    axes.set_title(f"{posterior.formula.describe()} ({level:.0%} intervals)")
     return drawing

@@ -211,18 +211,18 @@ class Regression:
         draws
             How many draws of the coefficients to average over.
         """
-        return predictions.predict(self, frame, self.level if level is None else level, draws)
+        return predictions.predict(self.posterior, frame, self.level if level is None else level, draws)
 
     def effect(self, column: str, **at: Any) -> Any:
         """Return what one column does, as a frame: the expected response over its public range, the others held.
 
         Numbers are held in the middle of their bounds and categories at their first value, unless `at` says otherwise.
         """
-        return predictions.effect(self, column, at)
+        return predictions.effect(self.posterior, column, at, self.level)
 
     def plot_effect(self, column: str, **at: Any) -> Any:
         """Return a figure of `effect`: the expected response as one column runs over its public range."""
-        return predictions.plot_effect(self, column, at)
+        return predictions.plot_effect(self.posterior, column, at, self.level)
 
     # Pictures and files.
 

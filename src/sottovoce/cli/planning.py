@@ -111,7 +111,7 @@ def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: f
     if best is None:
         return f"± {width:g} is out of reach of {budget}; no mechanism says how wide its intervals are"
     enough = records_needed(model, n, budget, width, mean, best.name)
-    more = "" if enough is None else f", and n = {number(enough, 2)} would do"
+    more = "" if enough is None else f", and n = {enough:,} would do"
     return f"± {width:g} is out of reach: all of {budget} gives ± {number(best.width, 3)} ({best.name}){more}"
 
 

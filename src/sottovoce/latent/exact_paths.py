@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.mechanisms.balls import Ball, ball, precision
-from sottovoce.mechanisms.exact_sampling import BitSource, LazyUniform
+from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["Misfits", "exact_path", "whole_misfits"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.expected import Expected, cautions, expected, plausible_means
+from sottovoce.mechanisms.expected import Expected, cautions, expected
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.mechanism import MECHANISMS, Mechanism
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
@@ -132,7 +132,7 @@ def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -
     mechanism that leans on the prior looks good only where the prior was right.
     """
     found = []
-    means = [] if mean is None else [*plausible_means(system), mean]
+    means = [] if mean is None else [*system.reading.plausible(), mean]
     for name in names:
         try:
             mechanism = build_mechanism(name, system, n, target)

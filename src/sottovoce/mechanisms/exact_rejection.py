@@ -19,7 +19,7 @@ import numpy as np
 
 from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function, precision
 from sottovoce.mechanisms.cells import Cells, FloatingCells, exact
-from sottovoce.mechanisms.exact_sampling import BitSource, LazyUniform, find_cell
+from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 from sottovoce.systems.laws import DirichletLaw, GammaLaw
 

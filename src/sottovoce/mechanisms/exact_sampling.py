@@ -12,109 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.balls import Ball, BallFunction, ball, ball_function, precision
-from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells, exact
+from sottovoce.mechanisms.balls import ball_function
+from sottovoce.mechanisms.cell_table import CellTable
+from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells
+from sottovoce.mechanisms.exact_rejection import floored_dirichlet
+from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import is_secure
 from sottovoce.systems.distributions.base import number
 from sottovoce.systems.laws import BetaLaw, DirichletLaw, GammaLaw, Law, NormalLaw
 
-__all__ = ["BitSource", "LazyUniform", "cells_of", "draw", "find_cell", "released", "samples"]
+__all__ = ["cells_of", "draw", "released", "samples"]
 
-_FIRST = 8
-"""Bytes of U that are drawn at once."""
-_GUARD = 40
-"""Bits of precision beyond those of U at first: what sums of a million records lose, and some."""
 _MANY = 256
 """Draws of one law from which on it pays to make a table of it first."""
-
-
-class BitSource(Protocol):
-    """Where bits come from: a secure generator, or a test's own list."""
-
-    def bytes(self, length: int, /) -> bytes:
-        """Return so many random bytes."""
-
-
-class LazyUniform:
-    """A uniform number of which as many bits are known as were asked for: value·2^-bits <= U < (value+1)·2^-bits."""
-
-    def __init__(self, source: BitSource, word: int | None = None) -> None:
-        self._source = source
-        self.bits, self.value = (0, 0) if word is None else (8 * _FIRST, word)
-        if word is None:
-            self.refine()
-
-    def refine(self) -> None:
-        """Draw more bits."""
-        self.value = self.value << (8 * _FIRST) | int.from_bytes(self._source.bytes(_FIRST), "big")
-        self.bits += 8 * _FIRST
-
-    def beyond(self, threshold: Any) -> bool:
-        """Say whether threshold <= U, for sure; `threshold(precision)` returns a ball around a number."""
-        bits = self.bits + _GUARD
-        while True:
-            found: Ball = threshold(bits)
-            with precision(bits):
-                low, high = ball((self.value, -self.bits)), ball((self.value + 1, -self.bits))
-                if found <= low:
-                    return True
-                if found >= high:
-                    return False
-                narrow = found.rad() < ball((1, -self.bits))
-            if narrow:
-                self.refine()
-            bits = max(self.bits + _GUARD, bits + (0 if narrow else bits // 2))
-
-    @property
-    def double(self) -> tuple[float, float]:
-        """About U and 1 - U, neither of them zero."""
-        whole = 1 << (self.bits + 1)
-        odd = 2 * self.value + 1
-        return odd / whole, (whole - odd) / whole
-
-
-def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
-    """Return the cell k with F(edge k) <= U < F(edge k+1), for sure."""
-    first, last = cells.ends
-
-    def reached(k: int) -> bool:
-        if first is not None and k <= first:
-            return True
-        if last is not None and k >= last:
-            return False
-        return uniform.beyond(lambda bits: function(exact(cells.edge(k)), bits))
-
-    k = _start(function, cells, uniform)
-    step = 1
-    if reached(k):
-        low, high = k, k + 1
-        while reached(high):
-            step *= 2
-            low, high = high, high + step
-    else:
-        low, high = k - 1, k
-        while not reached(low):
-            step *= 2
-            low, high = low - step, low
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if reached(middle) else (low, middle)
-    return low
-
-
-def _start(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
-    """Return about where the cell is, by the quantile in doubles."""
-    x = function.guess(*uniform.double)
-    at = Fraction(x) if np.isfinite(x) else function.low or Fraction(0)
-    at = at if function.low is None else max(at, function.low)
-    at = at if function.high is None else min(at, function.high)
-    return cells.index(at)
 
 
 def cells_of(law: Law) -> Cells:
@@ -186,8 +102,6 @@ def samples(law: Law | Sequence[Law], draws: int, source: BitSource) -> Any:
 
 def _many(law: Law, draws: int, source: BitSource) -> Floats:
     """Return many draws of one law: the same cells of the same bits, most of them found in doubles."""
-    from sottovoce.mechanisms.cell_table import CellTable  # noqa: PLC0415 - the two need each other
-
     cells = cells_of(law)
     if not isinstance(law, DirichletLaw):
         low, high = _ends(law)
@@ -224,8 +138,6 @@ def _dirichlet(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
 
 
 def _floored(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
-    from sottovoce.mechanisms.exact_rejection import floored_dirichlet  # noqa: PLC0415 - the two need each other
-
     size, floor = len(law.alpha), law.floor
     if size < 2 or not 0 < floor * size < 1:
         raise InvalidValue(f"the floor of {size} probabilities must lie between 0 and 1/{size}. Got {float(floor):g}")

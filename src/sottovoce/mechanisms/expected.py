@@ -11,9 +11,8 @@ import numpy as np
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, RenyiDP, ZeroConcentratedDP
-from sottovoce.readings import CategoryCounts, ClippedSum
 
-__all__ = ["Expected", "cautions", "expected", "plausible_means"]
+__all__ = ["Expected", "cautions", "expected"]
 
 _MANY = 10**9
 """So many records leave the prior no say: the posterior's mean is the truth."""
@@ -36,23 +35,6 @@ class Expected:
 
     error: float
     pull: float
-
-
-def plausible_means(system: Any) -> list[Any]:
-    """Return means that the records may well have: in the middle of what they can be, and well away from it.
-
-    >>> from sottovoce.systems import BetaBernoulli
-    >>> plausible_means(BetaBernoulli(1, 1))
-    [0.1, 0.5, 0.9]
-    """
-    reading = system.reading
-    if isinstance(reading, ClippedSum):
-        width = reading.high - reading.low
-        return [reading.low + part * width for part in (0.1, 0.5, 0.9)]
-    if isinstance(reading, CategoryCounts):
-        falling = 0.5 ** np.arange(reading.size)
-        return [reading.middle(), (falling / falling.sum()).tolist(), (falling[::-1] / falling.sum()).tolist()]
-    return [reading.middle()]
 
 
 def expected(mechanism: Mechanism, means: list[Any]) -> Expected | None:

@@ -23,7 +23,7 @@ import numpy as np
 from sottovoce.facts.columns import Count
 from sottovoce.mechanisms.balls import Ball, ball, precision
 from sottovoce.mechanisms.calibrate import largest_keeping
-from sottovoce.mechanisms.exact_sampling import BitSource, LazyUniform
+from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, real

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from sottovoce.mechanisms.choices import build_mechanism, forecast_of
-from sottovoce.mechanisms.expected import expected, plausible_means
+from sottovoce.mechanisms.expected import expected
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import real
@@ -65,12 +65,12 @@ def shares_needed(
 
 def records_needed(system: Any, n: int, budget: Promise, width: float, mean: Any, name: str) -> int | None:
     """Return about how many records the whole budget needs for ± `width`, more than n; None where a billion do not."""
-    few, enough = n, _MANY
-    if not _half(name, system, enough, budget, mean) <= width:
+    few, enough, target = n, _MANY, PrivacyFilter(budget).share(1.0)
+    if not _half(name, system, enough, target, mean) <= width:
         return None
     while enough > 1.1 * few:
         middle = math.isqrt(few * enough)
-        few, enough = (few, middle) if _half(name, system, middle, budget, mean) <= width else (middle, enough)
+        few, enough = (few, middle) if _half(name, system, middle, target, mean) <= width else (middle, enough)
     return enough
 
 
@@ -83,7 +83,7 @@ def _half(name: str, system: Any, n: int, target: Promise, mean: Any) -> float:
         return math.inf
     if forecast is None:
         return math.inf
-    told = expected(mechanism, [*plausible_means(system), mean])
+    told = expected(mechanism, [*system.reading.plausible(), mean])
     return max(forecast.interval_width / 2, 0.0 if told is None else 1.96 * told.error)
 
 

@@ -197,6 +197,10 @@ class Reading(ABC):
     def middle(self) -> Any:
         """Return a mean of S(x) in the middle of what records can be."""
 
+    def plausible(self) -> list[Any]:
+        """Return means that the records may well have: in the middle of what they can be, and well away from it."""
+        return [self.middle()]
+
     @abstractmethod
     def _fits(self, mean: Floats) -> tuple[bool, str]:
         """Say whether records can have this mean, and in words what they can have."""

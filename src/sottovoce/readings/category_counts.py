@@ -70,6 +70,11 @@ class CategoryCounts(Reading):
         """Return equal shares."""
         return [1 / self.size] * self.size
 
+    def plausible(self) -> list[list[float]]:
+        """Return equal shares, and shares that halve from one category to the next, both ways."""
+        falling = 0.5 ** np.arange(self.size)
+        return [self.middle(), *((one / falling.sum()).tolist() for one in (falling, falling[::-1]))]
+
     def _fits(self, mean: Floats) -> tuple[bool, str]:
         fits = mean.shape == (self.size,) and bool(np.all(mean >= 0)) and abs(mean.sum() - 1) < 1e-9
         return fits, f"{self.size} proportions that sum to one"

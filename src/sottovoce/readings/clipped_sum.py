@@ -166,6 +166,10 @@ class ClippedSum(Reading):
         """Return the middle of the bounds."""
         return (self.low + self.high) / 2
 
+    def plausible(self) -> list[float]:
+        """Return three means, two of them near the bounds."""
+        return [self.low + part * (self.high - self.low) for part in (0.1, 0.5, 0.9)]
+
     def _fits(self, mean: Floats) -> tuple[bool, str]:
         fits = mean.shape == (1,) and bool(self.low <= mean[0] <= self.high)
         return fits, f"one number between {self.low:g} and {self.high:g}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sottovoce.mechanisms.balls import Ball, ball, precision
-from sottovoce.mechanisms.exact_sampling import BitSource, LazyUniform
+from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
 from sottovoce.privacy.best_of import Tries
 
 __all__ = ["drawn"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from audit.faults import Patch, fault
-from sottovoce.readings import Look, families
+from sottovoce.readings import Look, binary_families, families
 from sottovoce.regression import adaptive_looks, shares
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 
@@ -17,7 +17,7 @@ MOVES, COST = "no record moves a look farther than its noise is made for", "look
 
 @fault("a score whose label may turn, but not its row", "looks", MOVES)
 def _labels_only(patch: Patch) -> None:
-    patch.setattr(families._Binary, "apart", lambda self, near, far: self.bound(far))
+    patch.setattr(binary_families._Binary, "apart", lambda self, near, far: self.bound(far))
 
 
 def _understated(patch: Patch, part: str) -> None:

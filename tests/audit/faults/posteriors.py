@@ -215,7 +215,7 @@ CELLS, OFTEN, FAR = (
 
 @fault("a uniform number of 53 bits and no more", "exact sampling", FAR)
 def _short_uniform(patch: Patch) -> None:
-    from sottovoce.mechanisms.exact_sampling import LazyUniform
+    from sottovoce.mechanisms.lazy_uniform import LazyUniform
 
     def beyond(self, threshold):
         return float(threshold(200).mid()) <= (self.value >> (self.bits - 53)) * 2.0**-53

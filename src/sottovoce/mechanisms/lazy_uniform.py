@@ -1,0 +1,101 @@
+"""A uniform number drawn bit by bit, and the cell of a law in which it lies, for sure."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from sottovoce.mechanisms.balls import Ball, BallFunction, ball, precision
+from sottovoce.mechanisms.cells import Cells, exact
+
+__all__ = ["BitSource", "LazyUniform", "find_cell"]
+
+_FIRST = 8
+"""Bytes of U that are drawn at once."""
+_GUARD = 40
+"""Bits of precision beyond those of U at first: what sums of a million records lose, and some."""
+
+
+class BitSource(Protocol):
+    """Where bits come from: a secure generator, or a test's own list."""
+
+    def bytes(self, length: int, /) -> bytes:
+        """Return so many random bytes."""
+
+
+class LazyUniform:
+    """A uniform number of which as many bits are known as were asked for: value·2^-bits <= U < (value+1)·2^-bits."""
+
+    def __init__(self, source: BitSource, word: int | None = None) -> None:
+        self._source = source
+        self.bits, self.value = (0, 0) if word is None else (8 * _FIRST, word)
+        if word is None:
+            self.refine()
+
+    def refine(self) -> None:
+        """Draw more bits."""
+        self.value = self.value << (8 * _FIRST) | int.from_bytes(self._source.bytes(_FIRST), "big")
+        self.bits += 8 * _FIRST
+
+    def beyond(self, threshold: Any) -> bool:
+        """Say whether threshold <= U, for sure; `threshold(precision)` returns a ball around a number."""
+        bits = self.bits + _GUARD
+        while True:
+            found: Ball = threshold(bits)
+            with precision(bits):
+                low, high = ball((self.value, -self.bits)), ball((self.value + 1, -self.bits))
+                if found <= low:
+                    return True
+                if found >= high:
+                    return False
+                narrow = found.rad() < ball((1, -self.bits))
+            if narrow:
+                self.refine()
+            bits = max(self.bits + _GUARD, bits + (0 if narrow else bits // 2))
+
+    @property
+    def double(self) -> tuple[float, float]:
+        """About U and 1 - U, neither of them zero."""
+        whole = 1 << (self.bits + 1)
+        odd = 2 * self.value + 1
+        return odd / whole, (whole - odd) / whole
+
+
+def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
+    """Return the cell k with F(edge k) <= U < F(edge k+1), for sure."""
+    first, last = cells.ends
+
+    def reached(k: int) -> bool:
+        if first is not None and k <= first:
+            return True
+        if last is not None and k >= last:
+            return False
+        return uniform.beyond(lambda bits: function(exact(cells.edge(k)), bits))
+
+    k = _start(function, cells, uniform)
+    step = 1
+    if reached(k):
+        low, high = k, k + 1
+        while reached(high):
+            step *= 2
+            low, high = high, high + step
+    else:
+        low, high = k - 1, k
+        while not reached(low):
+            step *= 2
+            low, high = low - step, low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if reached(middle) else (low, middle)
+    return low
+
+
+def _start(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
+    """Return about where the cell is, by the quantile in doubles."""
+    x = function.guess(*uniform.double)
+    at = Fraction(x) if np.isfinite(x) else function.low or Fraction(0)
+    at = at if function.low is None else max(at, function.low)
+    at = at if function.high is None else min(at, function.high)
+    return cells.index(at)
