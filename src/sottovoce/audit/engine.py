@@ -229,7 +229,10 @@ def _attack(request: _Request, source: Source, seen: Outputs | None) -> _Result:
     request.tell(request.pilot)
     tally, error, alarm = Tally.empty(plan), 0.0, False
     for share, spend in _LOOKS:
-        for x, y in source.blocks(int(share * counted) - tally.draws):
+        here = int(share * counted)
+        if here < min(FEWEST // 2, counted):  # too few to tell; and a program compiled for so many is used once
+            continue
+        for x, y in source.blocks(here - tally.draws):
             if _broken(x, y):
                 return _not_a_number(request, (x, y), request.pilot + tally.draws + len(x))
             tally = tally.plus(plan, score(x), score(y))
