@@ -91,6 +91,20 @@ def _fixed_keys() -> Iterator[None]:
         yield
 
 
+_LONG = (
+    "tests/papers/test_mechanism_experiments.py",
+    "tests/papers/test_paper_figures.py",
+    "tests/models/test_fit_model.py",
+    "tests/server/test_crowd.py",
+    "tests/audit/test_against_the_sentence.py",
+    "tests/test_one_door.py",
+    "tests/test_docs.py",
+    "tests/server/test_page.py",
+    "spark",
+)
+"""Files of few tests that take long, the longest last: begun first, so that no worker waits for another at the end."""
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Send the tests of a file to one worker, which makes once what they share; and all of Spark's, which is heavy.
@@ -102,6 +116,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return "spark" if "[spark" in nodeid else super()._split_scope(nodeid)
+
+        def schedule(self) -> None:
+            fresh = self.collection is None
+            super().schedule()
+            for file in _LONG if fresh else ():
+                if file in self.workqueue:
+                    self.workqueue.move_to_end(file, last=False)
 
     return Files(config, log) if config.getvalue("dist") == "loadfile" else None
 

@@ -21,6 +21,7 @@ from sottovoce.privacy import (
     PureProfile,
     compose,
 )
+from sottovoce.privacy.losses import _geometric_sums
 from sottovoce.systems import BetaBernoulli
 
 DELTAS = (1e-2, 1e-5, 1e-9, 1e-12, 1e-14, 1e-15)
@@ -148,3 +149,14 @@ def test_a_million_million_repetitions_have_an_answer() -> None:
     lots = 10**12 * PureProfile(1e-8)
     assert lots.pure() == pytest.approx(1e4)
     assert 0 < lots.epsilon(1e-6) < 1e-2 * 1e4
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1e-300, 0.5, 1 - 2**-40, 1.0])
+def test_geometric_sums_lose_no_more_than_a_rounding_a_term(ratio: float) -> None:
+    terms = np.exp(-np.random.default_rng(3).uniform(0, 300, 400))
+    exact, last = [], Fraction(0)
+    for term in terms.tolist():
+        last = Fraction(term) + Fraction(ratio) * last
+        exact.append(last)
+    for found, wanted in zip(_geometric_sums(terms, ratio).tolist(), exact, strict=True):
+        assert abs(Fraction(found) - wanted) <= len(terms) * 2**-52 * wanted
