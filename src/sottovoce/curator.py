@@ -27,7 +27,7 @@ from sottovoce.ledger import Budget, Entry, Ledger, Reservation, State
 from sottovoce.ledger.chain import Written, canonical, digest
 from sottovoce.ledger.changes import committed, committing
 from sottovoce.ledger.charging import Charge
-from sottovoce.ledger.grouping import Change, Keyed
+from sottovoce.ledger.grouping import About
 from sottovoce.ledger.store import read_url
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
@@ -503,11 +503,11 @@ class Curator(PaidVerbs, RowsOfPersons):
 
         return Priced(charge, make, mechanism.together)
 
-    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> Change:
+    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
         self._check_unchanged()
         reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
-        return Keyed(key, lambda transaction: priced.granted(reserve(transaction)))
+        return reserve.then(lambda found, _: priced.granted(found))
 
     def fit(
         self,
@@ -599,11 +599,11 @@ class Curator(PaidVerbs, RowsOfPersons):
             self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
         return Answer(draft.reservation.entry, draft.release)
 
-    def recording(self, draft: Draft) -> Change:
+    def recording(self, draft: Draft) -> About:
         """Return the change that `record` makes, for `Ledger.write`, which returns the entry as it is recorded."""
         value = draft.release.text
         commit = committing(draft.reservation, Written(value), keep=self._keep)
-        return lambda transaction: committed(draft.reservation, commit(transaction), value)
+        return commit.then(lambda content, _: committed(draft.reservation, content, value))
 
     def open_part(self, name: str, promise: Promise | float | str, *, order: Order | None = None) -> Budget:
         """Open a part of the data set's budget for one person, or return it where it is open already.
