@@ -21,7 +21,7 @@ from sottovoce.facts import Facts
 from sottovoce.ledger import Budget, Reservation
 from sottovoce.ledger.chain import Written
 from sottovoce.ledger.changes import committed, committing
-from sottovoce.ledger.grouping import Change, Keyed
+from sottovoce.ledger.grouping import About
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
@@ -176,11 +176,11 @@ class Door(Purse):
 
         return Priced(charge, make, mechanism.together)
 
-    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> Change:
+    def reserving(self, priced: Priced, *, key: str | None = None, who: str | None = None) -> About:
         """Return the change that `reserve` makes, for `Ledger.write`, which returns what is paid or was told before."""
         self._source.check_unchanged(self.dataset)
         reserve = self._ledger.reserving(priced.charge, who=self.who if who is None else who, key=key)
-        return Keyed(key, lambda transaction: priced.granted(reserve(transaction)))
+        return reserve.then(lambda found, _: priced.granted(found))
 
     def _missing(self, column: str | Sequence[str] | None) -> Any:
         """Return what the facts say that a missing value of a column counts as."""
@@ -218,11 +218,11 @@ class Door(Purse):
             self._ledger.commit(draft.reservation, draft.release.to_dict(), keep=self._keep)
         return Answer(draft.reservation.entry, draft.release)
 
-    def recording(self, draft: Draft) -> Change:
+    def recording(self, draft: Draft) -> About:
         """Return the change that `record` makes, for `Ledger.write`, which returns the entry as it is recorded."""
         value = draft.release.text
         commit = committing(draft.reservation, Written(value), keep=self._keep)
-        return lambda transaction: committed(draft.reservation, commit(transaction), value)
+        return commit.then(lambda content, _: committed(draft.reservation, content, value))
 
     def check(
         self,

@@ -15,7 +15,7 @@ from typing import Any
 from sottovoce.ledger import queries
 from sottovoce.ledger.chain import Head, Written, canonical, digest
 from sottovoce.ledger.charging import Charge, answered, charged
-from sottovoce.ledger.grouping import Change
+from sottovoce.ledger.grouping import About, Change
 from sottovoce.ledger.records import Budget, Entry, Reservation, State
 from sottovoce.ledger.schema import now
 from sottovoce.ledger.transaction import Transaction
@@ -60,7 +60,7 @@ def opening(dataset: str, facts: Mapping[str, Any], source: Mapping[str, Any] | 
     return change
 
 
-def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Transaction, Entry | None], Any]) -> Change:
+def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Transaction, Entry | None], Any]) -> About:
     """Charge a request; the right to release comes back, or the entry that was committed under its key before.
 
     Of such an entry `again` makes sure that it is the ledger's.
@@ -83,10 +83,10 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
             transaction.append_total("charge", {"cost": asked.whole_cost}, whole.id, of_whole, entry=number)
         return Reservation(number, token, reserved=(asked, who, at, key))
 
-    return change
+    return About(change, key=key)
 
 
-def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *, keep: bool = True) -> Change:
+def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *, keep: bool = True) -> About:
     """Record a release; the content of the event comes back."""
     value = release.text if isinstance(release, Written) else canonical(release)
     content = {"value_hash": digest(value), "kept": keep, "at": now()}
@@ -97,7 +97,7 @@ def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *
         transaction.append("commit", content, **columns)
         return content
 
-    return change
+    return About(change, entry=reservation.entry)
 
 
 def committed(reservation: Reservation, content: Mapping[str, Any], value: str | None) -> Entry:
@@ -124,13 +124,11 @@ def committed(reservation: Reservation, content: Mapping[str, Any], value: str |
     )
 
 
-def totalling(change: Change, budgets: Sequence[Budget]) -> Change:
+def totalling(change: About, budgets: Sequence[Budget]) -> About:
     """Make a change; what it returns comes back with what is spent of some budgets after it."""
-
-    def both(transaction: Transaction) -> tuple[Any, list[Fraction]]:
-        return change(transaction), [queries.spent(transaction, budget.id) for budget in budgets]
-
-    return both
+    return change.then(
+        lambda found, transaction: (found, [queries.spent(transaction, budget.id) for budget in budgets])
+    )
 
 
 def voiding(reservation: Reservation, note: str, known: Callable[[int], Budget]) -> Change:

@@ -18,21 +18,34 @@ from typing import Any, NamedTuple
 from sottovoce.ledger.transaction import Transaction, is_drivers
 from sottovoce.privacy.errors import LedgerUnavailable
 
-__all__ = ["Change", "Group", "Keyed"]
+__all__ = ["About", "Change", "Group"]
 
 Change = Callable[[Transaction], Any]
 """What is to be done within a transaction that may hold other changes too."""
 
 
-class Keyed(NamedTuple):
-    """A change under an idempotency key: the keys of a group are looked up together."""
+class About(NamedTuple):
+    """A change that says what it asks of the ledger first: what a whole group asks is looked up at once.
 
-    key: str | None
+    Attributes
+    ----------
+    change
+        What is to be done.
+    key, entry
+        The idempotency key that it must be the first to use, and the entry that it closes, if any.
+    """
+
     change: Change
+    key: str | None = None
+    entry: int | None = None
 
     def __call__(self, transaction: Transaction) -> Any:
         """Make the change."""
         return self.change(transaction)
+
+    def then(self, work: Callable[[Any, Transaction], Any]) -> About:
+        """Return the change, with what `work` makes of its outcome within the transaction."""
+        return self._replace(change=lambda transaction: work(self.change(transaction), transaction))
 
 
 class _Job:
@@ -178,7 +191,9 @@ def _copied(error: Exception) -> Exception:
 
 def _change_each(transaction: Transaction, jobs: list[_Job]) -> None:
     transaction.lock_head()  # before the first savepoint: what is locked after one is let go when it is undone
-    transaction.look_up(key for job in jobs if (key := getattr(job.change, "key", None)) is not None)
+    asked = [job.change for job in jobs if isinstance(job.change, About)]
+    transaction.look_up(key for one in asked if (key := one.key) is not None)
+    transaction.look_for(entry for one in asked if (entry := one.entry) is not None)
     for job in jobs:
         try:
             job.value = transaction.attempt(job.change)

@@ -16,12 +16,13 @@ from sottovoce.ledger.anchor import Anchor, Noting
 from sottovoce.ledger.chain import EMPTY, Head, canonical
 from sottovoce.ledger.charging import Charge, what_is_left
 from sottovoce.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
-from sottovoce.ledger.grouping import Change, Group, Keyed
+from sottovoce.ledger.grouping import About, Change, Group
 from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.records import Budget, Entry, Reservation, State, check_n
 from sottovoce.ledger.replay import Replay
 from sottovoce.ledger.store import Store, read_url
 from sottovoce.ledger.transaction import Kept, Transaction
+from sottovoce.ledger.turns import Turns
 from sottovoce.ledger.verification import linked, replay_all, replay_since
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
@@ -83,11 +84,12 @@ class Ledger:
         self._known: dict[int, Budget] = {}
         self._kept = Kept()
         self._checkpoints = Checkpoints(str(self._store.path or self._store.name))
-        self._turn = threading.Lock()
+        self._turn, self._turns = threading.Lock(), Turns(None)
         self._group = Group(self._writing, self._store.name, timeout)
         try:
             if self._store.path is not None:
-                self._anchors.append(Anchor.beside(self._store.path))
+                self._anchors.append(beside := Anchor.beside(self._store.path))
+                self._turns = Turns(beside.path)
             if anchor is not None:
                 self._anchors.append(_elsewhere(anchor, self._store, timeout))
             open_store(self._store, self._anchors, timeout, create=create)
@@ -116,6 +118,7 @@ class Ledger:
     def close(self) -> None:
         """Let the ledger's connections go."""
         self._store.close()
+        self._turns.close()
         for anchor in self._anchors:
             anchor.close()
 
@@ -284,12 +287,12 @@ class Ledger:
         self._check_known(budget)
         return Charge.of(budget, None if budget.whole is None else self._by_number(budget.whole), profile, request)
 
-    def reserving(self, asked: Charge, *, who: str = "", key: str | None = None) -> Change:
+    def reserving(self, asked: Charge, *, who: str = "", key: str | None = None) -> About:
         """Return the change that `reserve` makes, for `write`."""
         if key is not None:
             _check_name("an idempotency key", key)
         self._check_known(asked.budget)
-        return Keyed(key, changes.reserving(asked, who=who, key=key, again=self._told_again))
+        return changes.reserving(asked, who=who, key=key, again=self._told_again)
 
     def commit(self, reservation: Reservation, release: Mapping[str, Any], *, keep: bool = True) -> None:
         """Record a release, durably, before anyone sees it; with `keep=False` only its hash."""
@@ -353,7 +356,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Transaction]:
-        with self._store.transaction(write=True, kept=self._kept) as transaction:
+        with self._turns.taken(), self._store.transaction(write=True, kept=self._kept) as transaction:
             yield transaction
             found, seen = transaction.start, self._seen
             if found.count < seen.count or (found.count == seen.count and found != seen):

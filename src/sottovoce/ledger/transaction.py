@@ -104,6 +104,12 @@ class Transaction:
             found = self._execute(_keys(len(chunk)), chunk).fetchall()
             self.unused.update(set(chunk).difference(key for (key,) in found))
 
+    def look_for(self, entries: Iterable[int]) -> None:
+        """Find out at once which of some entries are pending, where that is not known."""
+        wanted = [entry for entry in dict.fromkeys(entries) if entry not in self.open]
+        for chunk in _chunks(wanted):
+            self.open.update(self._execute(_pending(len(chunk)), chunk).fetchall())
+
     def _execute(self, statement: str, values: Any) -> Any:
         return self._cursor.execute(statement if self.sqlite else _with_percents(statement), values)
 
@@ -229,6 +235,15 @@ def _rows(count: int) -> str:
 @functools.cache
 def _keys(count: int) -> str:
     return f"SELECT DISTINCT key FROM sottovoce_events WHERE key IN ({', '.join('?' * count)})"
+
+
+@functools.cache
+def _pending(count: int) -> str:
+    return (
+        "SELECT sequence, budget FROM sottovoce_events AS reserved "
+        f"WHERE sequence IN ({', '.join('?' * count)}) AND kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM "
+        "sottovoce_events WHERE entry = reserved.sequence AND kind IN ('commit', 'void', 'recover'))"
+    )
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ __all__ = ["CONFIG_VARIABLE", "create_app", "worker_app"]
 CONFIG_VARIABLE = "SOTTOVOCE_SERVER_CONFIG"
 """Where a worker process finds the path of its configuration."""
 
+_TURN = 0.0005
+"""Seconds for which a thread may keep the others waiting: they hand each other short work, all day long."""
 _ABOUT = """Ask questions of sensitive data. Each answer is a draw from a posterior, charged to your budget and to
 the data set's before any record is read. Tokens go into the header `Authorization: Bearer …`."""
 
@@ -88,4 +91,5 @@ class _App(FastAPI):
 
 def worker_app() -> FastAPI:
     """Return the application of a worker process, configured by the file that the environment names."""
+    sys.setswitchinterval(_TURN)
     return create_app(read_config(os.environ[CONFIG_VARIABLE]))

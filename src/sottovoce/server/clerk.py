@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,10 @@ from sottovoce.ledger.grouping import Change
 from sottovoce.privacy.errors import LedgerUnavailable
 
 __all__ = ["Clerk"]
+
+
+_MOST = 64
+"""How many changes go into one transaction: who comes first is told before all have been written."""
 
 
 class _Errand:
@@ -88,24 +93,24 @@ class Clerk:
         open_ = True
         try:
             while open_:
-                waiting = [self._errands.get(), *self._rest()]
+                waiting = [self._errands.get(), *self._rest(_MOST - 1)]
                 open_ = None not in waiting
                 self._run([errand for errand in waiting if errand is not None])
         finally:
             self._gone = True
             self._turn_away()
 
-    def _rest(self) -> list[_Errand | None]:
-        """Return all that waits."""
-        waiting = []
+    def _rest(self, most: int) -> list[_Errand | None]:
+        """Return what waits, the first to come first."""
+        waiting: list[_Errand | None] = []
         with contextlib.suppress(queue.Empty):
-            while True:
+            while len(waiting) < most:
                 waiting.append(self._errands.get_nowait())
         return waiting
 
     def _turn_away(self) -> None:
         """Tell all who wait that nobody writes any more."""
-        waiting = [errand for errand in self._rest() if errand is not None]
+        waiting = [errand for errand in self._rest(sys.maxsize) if errand is not None]
         for errand in waiting:
             errand.error = LedgerUnavailable("the ledger is closed")
         _tell_all(waiting)

@@ -1,0 +1,83 @@
+"""Turns: processes that write to one SQLite ledger take them without sleeping while it is free.
+
+SQLite lets one process write at a time, and makes the others sleep for longer and longer before they try again. A lock
+on the file beside the ledger is tried again at once. It decides nothing: who cannot have it goes to SQLite all the
+same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not every system has it
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Turns"]
+
+_PATIENCE = 0.25
+"""Seconds, after which SQLite is asked to wait."""
+_NAP = 0.0002
+
+
+class Turns:
+    """The turns of one process among those that write to a ledger.
+
+    Parameters
+    ----------
+    beside
+        The file that all of them know; None where the database sees to turns itself.
+    """
+
+    def __init__(self, beside: Path | None) -> None:
+        self._beside = None if beside is None or fcntl is None else str(beside)
+        self._file: int | None = None
+        self._process = 0
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Run a block when it is this process's turn, or when it has waited long enough for it."""
+        file = self._opened() if self._beside is not None else None
+        if file is not None:
+            _lock(file)
+        try:
+            yield
+        finally:
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    fcntl.flock(file, fcntl.LOCK_UN)
+
+    def _opened(self) -> int | None:
+        """Return the file, opened once by each process; None while there is none."""
+        if self._process != os.getpid():  # a child's lock would be its parent's
+            self._file, self._process = None, os.getpid()
+        if self._file is None:
+            with contextlib.suppress(OSError):
+                self._file = os.open(str(self._beside), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return self._file
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self._file is not None and self._process == os.getpid():
+            os.close(self._file)
+        self._file = None
+
+
+def _lock(file: int) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return
+            time.sleep(_NAP)
+        except OSError:  # no such locks here
+            return
+        else:
+            return
