@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from papers.regression_data import Regression, load_regression
+from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.environment import PeerUnavailable, ask, pins_of
 from benchmarks.timing import show
@@ -24,16 +25,17 @@ def ours(data: Regression, epsilon: float, mechanism: str, releases: int) -> Row
         model = LogisticRegression(
             epsilon=epsilon, delta=DELTA, data_norm=1.0, classes=[-1, 1], fit_intercept=False, mechanism=mechanism
         )
-        start = time.process_time()
-        model.fit(data.X, data.y)
-        seconds.append(time.process_time() - start)
+        with threadpool_limits(1):  # threads that wait for one another count as busy
+            start = time.process_time()
+            model.fit(data.X, data.y)
+            seconds.append(time.process_time() - start)
         errors.append(1 - model.score(data.X_test, data.y_test))
     return float(np.mean(errors[1:])), float(np.std(errors[1:])), min(seconds[1:])
 
 
 def main(quick: bool = False) -> None:
     """Print one table for each data set."""
-    epsilons, releases = ((1.0,), 3) if quick else ((0.1, 0.3, 1.0, 3.0), 10)
+    epsilons, releases = ((1.0,), 3) if quick else ((0.1, 0.3, 1.0, 3.0), 5)
     for name in ("abalone",) if quick else ("abalone", "adult"):
         data = load_regression(name)
         with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +43,7 @@ def main(quick: bool = False) -> None:
             np.savez(path, X=data.X, y=data.y, X_test=data.X_test, y_test=data.y_test)
             question = {"model": "logistic regression", "path": str(path), "epsilons": epsilons, "repeats": releases}
             try:
-                peer = ask("diffprivlib", {"classifiers": question})
+                peer = ask("diffprivlib", {"classifiers": question}, threads=1)
                 note = f"diffprivlib ran in an environment of its own ({pins_of('diffprivlib')})."
             except PeerUnavailable as reason:
                 peer, note = {}, f"Without diffprivlib: {reason}."
@@ -59,8 +61,8 @@ def main(quick: bool = False) -> None:
             f"Test error on {name.capitalize()}, {data.X.shape[0]:,} rows of {data.X.shape[1]}",
             ["", "ours, auto", "ours, noisy statistics", "diffprivlib", "error, auto / theirs", "time, auto / theirs"],
             rows,
-            f"Mean ± standard deviation over {releases} fits, and the time of the fastest. Ours keep (ε, {DELTA:g}), "
-            f"diffprivlib's the stricter pure ε. {note}",
+            f"Mean ± standard deviation over {releases} fits, and the processor time of the fastest, on one thread. "
+            f"Ours keep (ε, {DELTA:g}), diffprivlib's the stricter pure ε. {note}",
         )
 
 
