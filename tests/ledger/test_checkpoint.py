@@ -29,7 +29,7 @@ QUIET = GaussianProfile(0.05)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the owner's own, and checkpoints already after ten events."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("sottovoce.ledger.ledger.WORTHWHILE", 10)
+    monkeypatch.setattr("sottovoce.ledger.reading.WORTHWHILE", 10)
     return tmp_path / "state" / "sottovoce"
 
 

@@ -20,7 +20,7 @@ class Head(NamedTuple):
     Written down outside the ledger, it lets `Ledger.verify` prove that nothing up to it was changed or lost.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # not how often a tuple holds something
     hash: str
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from sottovoce.privacy.errors import InvalidValue
 __all__ = ["canonical", "json_object", "mapping"]
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, check_circular=False)
-_MAKE: Any = json.encoder.c_make_encoder
+_MAKE: Any = getattr(json.encoder, "c_make_encoder", None)
 _MADE = _MAKE and _MAKE(None, _ENCODER.default, json.encoder.encode_basestring_ascii, None, ":", ",", True, False, True)
 """What `_ENCODER` would make anew for each value, where Python has it; ledgers write little and often."""
 
