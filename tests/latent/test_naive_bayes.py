@@ -177,7 +177,8 @@ def test_moments_follow_their_law_summed_over_the_noise(kind: str, seen: tuple[f
     """Both sums of 40 records: the law of mean and deviation on a grid, the noise summed over on another."""
     m, b = 40.0, 6.0
     y = m * np.array(seen)
-    mean, sd = np.meshgrid(np.linspace(-0.995, 0.995, 40), np.linspace(0.012, 0.994, 40), indexing="ij")
+    places = (np.arange(size := 200 if kind == "gaussian" else 48) + 0.5) / size
+    mean, sd = np.meshgrid(2 * places - 1, places, indexing="ij")
     a, d, c = m * sd**2, m * (2 * sd**4 + 4 * mean**2 * sd**2), 2 * m * mean * sd**2
     weight = np.zeros(mean.shape)
     if kind == "gaussian":
