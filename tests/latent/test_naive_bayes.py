@@ -179,6 +179,40 @@ def test_intervals_know_of_the_noise():
     assert widths[True] > 1.5 * widths[False]
 
 
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("seen", [(0.3, -0.3), (-1.3, 0.55), (-0.5, -0.6)])  # possible, beyond a corner, below σ = 0
+def test_moments_follow_their_law_summed_over_the_noise(kind: str, seen: tuple[float, float]) -> None:
+    """Both sums of 40 records: the law of mean and deviation on a grid, the noise summed over on another."""
+    m, b = 40.0, 6.0
+    y = m * np.array(seen)
+    places = (np.arange(size := 200 if kind == "gaussian" else 48) + 0.5) / size
+    mean, sd = np.meshgrid(2 * places - 1, places, indexing="ij")
+    a, d, c = m * sd**2, m * (2 * sd**4 + 4 * mean**2 * sd**2), 2 * m * mean * sd**2
+    weight = np.zeros(mean.shape)
+    if kind == "gaussian":
+        a, d, noise = a + b * b, d + b * b, [(0.0, 0.0, 1.0)]
+    else:
+        e = np.linspace(-12 * b, 12 * b, 97) + 1e-3
+        noise = [(x, z, np.exp(-(abs(x) + abs(z)) / b)) for x in e for z in e]
+        a, d = a + 0.5, d + 0.5  # narrower than a step of the noise's grid, which would else miss sharp peaks
+    det = a * d - c * c
+    for x, z, often in noise:
+        first, second = y[0] - x - m * mean, y[1] - z - m * (mean**2 + sd**2 - 0.5)
+        weight += often * np.exp(-(d * first**2 - 2 * c * first * second + a * second**2) / (2 * det)) / np.sqrt(det)
+    weight = np.where(mean**2 + sd**2 <= 1, weight, 0.0)
+    weight /= weight.sum()
+    found = moment_posterior(
+        y[None] * 2.0**10, IntegerNoise(kind, b * 2**10), 2.0**10, np.full((1500, 1), m), seeded_rng(3)
+    )
+    ours = np.stack([found.values[:, 0, 0], np.sqrt(found.values[:, 0, 1])])
+    for drawn, at in zip(ours, (mean, sd), strict=True):
+        middle = (weight * at).sum()
+        spread = np.sqrt((weight * (at - middle) ** 2).sum())
+        assert drawn.mean() == pytest.approx(middle, abs=0.1 * spread)
+        assert drawn.std() == pytest.approx(spread, rel=0.1)
+    assert found.convergence.r_hat < 1.1
+
+
 @pytest.mark.parametrize(("kind", "scale"), [("gaussian", 20.0), ("laplace", 40.0), ("laplace", 1.0)])
 def test_moments_cover_the_truth_through_noise(kind, scale):
     """Fifty data sets, eighty chains each: means and variances both."""

@@ -16,9 +16,11 @@ from sottovoce.privacy.numbers import Floats
 
 __all__ = ["MomentDraws", "moment_draws", "moment_posterior", "moments"]
 
-_CHAINS, _THIN = 64, 10
-_LEAST, _MOST = 300, 2400
+_CHAINS, _THIN = 64, 5
+_LEAST, _MOST = 100, 3200
 """Fewest and most steps of a chain."""
+_TAILS = 4.0
+"""The degrees of freedom of what is tried about the noisy sums."""
 _FLAT = 1e-3
 """The least standard deviation, beside half the width of the bounds."""
 _TINY = 1e-6
@@ -87,13 +89,40 @@ class _Chain:
 
     def __init__(self, y: Floats, laplace: bool, scale: float, sizes: Floats, rng: np.random.Generator) -> None:
         self._y, self._laplace, self._scale, self._sizes = y, laplace, scale, sizes
-        many = np.maximum(sizes, 1.0)
-        # Begin anywhere that can happen: chains that agree have then found the way by themselves.
-        self.sd = rng.uniform(_FLAT, 0.7, sizes.shape)
-        self.mean = rng.uniform(-0.7, 0.7, sizes.shape)
         self._variance = np.full((*sizes.shape, 2), (2.0 if laplace else 1.0) * scale**2)
-        self._reach = np.minimum(np.sqrt(0.1 * many + 2 * scale**2) / many, 0.5)
+        # What is tried anew are the means of t and of t² - ½, near the noisy ones by a law with wide tails.
+        many = np.maximum(sizes, 1.0)
+        found = moments(y, 1.0, sizes)
+        self.mean, square = found[..., 0], np.minimum(found[..., 1], 1 - found[..., 0] ** 2)
+        self.sd = np.sqrt(square)
+        self._centre = np.stack([self.mean, self.mean**2 + square - 0.5])
+        _, _, a, b, c = self._parts(self.mean, self.sd)
+        a, b = a + self._variance[..., 0], b + self._variance[..., 1]
+        reach = np.minimum(1 / many, 0.5 / np.sqrt(np.maximum(a, b)))
+        self._root = reach * np.stack([np.sqrt(a), c / np.sqrt(a), np.sqrt(b - c * c / a)])
+        # And how far the mean and the standard deviation go in a step: σ² is uncertain as both means are.
+        far = reach * np.sqrt(np.maximum(a, b))
+        self._reach = np.stack([reach * np.sqrt(a), far / (self.sd + np.sqrt(far))])
+        # Begin at places twice as far apart: chains that agree have then found the way by themselves.
+        mean, square = self._about(2.0, rng)
+        self.mean = np.clip(mean, -0.99, 0.99)
+        self.sd = np.sqrt(np.clip(square + mean**2 - self.mean**2, 4 * _FLAT**2, 0.98 * (1 - self.mean**2)))
         self._log = self._log_likelihood(self.mean, self.sd)
+
+    def _about(self, wide: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw a mean and a squared deviation from what is tried anew; the latter may be below zero."""
+        shape = self._sizes.shape
+        one, two = rng.standard_normal((2, *shape)) * wide / np.sqrt(rng.chisquare(_TAILS, shape) / _TAILS)
+        a, b, c = self._root
+        mean = self._centre[0] + a * one
+        return mean, self._centre[1] + b * one + c * two + 0.5 - mean**2
+
+    def _log_about(self, mean: Floats, sd: Floats) -> Floats:
+        """Return the log-density of what is tried anew, of a mean and a standard deviation, up to a constant."""
+        a, b, c = self._root
+        one = (mean - self._centre[0]) / a
+        two = (mean**2 + sd**2 - 0.5 - self._centre[1] - b * one) / c
+        return np.asarray(np.log(sd) - (_TAILS / 2 + 1) * np.log1p((one**2 + two**2) / _TAILS))
 
     def _parts(self, mean: Floats, sd: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return the gaps between the sums and what is expected of them, and their covariance."""
@@ -108,21 +137,28 @@ class _Chain:
         return np.asarray(-(b * first**2 - 2 * c * first * second + a * second**2) / (2 * det) - np.log(det) / 2)
 
     def step(self, rng: np.random.Generator) -> None:
-        """Move the mean and the standard deviation by Metropolis' rule, then the variance of Laplace noise."""
-        shape = self.mean.shape
-        for both in (True, False):
-            scale = self._reach * 2.0 ** rng.uniform(-2.0, 2.0, shape)
-            mean = self.mean + scale * rng.standard_normal(shape) * both
-            sd = self.sd + scale * rng.standard_normal(shape)
-            inside = (sd > _FLAT) & (mean**2 + sd**2 <= 1)
-            safe_mean, safe_sd = np.where(inside, mean, 0.0), np.where(inside, sd, 0.5)
-            log = np.where(inside, self._log_likelihood(safe_mean, safe_sd), -np.inf)
-            kept = -rng.standard_exponential(shape) <= log - self._log
-            self.mean, self.sd = np.where(kept, safe_mean, self.mean), np.where(kept, safe_sd, self.sd)
-            self._log = np.where(kept, log, self._log)
+        """Move the mean and the standard deviation by Metropolis' rule, a little, then anew; then the noise's law."""
+        step = (
+            self._reach * np.exp2(rng.uniform(-2.0, 1.0, self.mean.shape)) * rng.standard_normal((2, *self.mean.shape))
+        )
+        self._try(self.mean + step[0], self.sd + step[1], rng)
+        mean, square = self._about(1.0, rng)
+        self._try(mean, np.sqrt(np.maximum(square, 0.0)), rng, anew=True)
         if self._laplace:
             self._draw_variance(rng)
             self._log = self._log_likelihood(self.mean, self.sd)
+
+    def _try(self, mean: Floats, sd: Floats, rng: np.random.Generator, anew: bool = False) -> None:
+        """Go there, by Metropolis' rule."""
+        inside = (sd > _FLAT) & (mean**2 + sd**2 <= 1)
+        mean, sd = np.where(inside, mean, 0.0), np.where(inside, sd, 0.5)
+        log = self._log_likelihood(mean, sd)
+        gain = log - self._log
+        if anew:
+            gain += self._log_about(self.mean, self.sd) - self._log_about(mean, sd)
+        kept = inside & (-rng.standard_exponential(mean.shape) <= gain)
+        self.mean, self.sd = np.where(kept, mean, self.mean), np.where(kept, sd, self.sd)
+        self._log = np.where(kept, log, self._log)
 
     def _draw_variance(self, rng: np.random.Generator) -> None:
         """Draw the noise on both sums given everything, then its variances: an inverse Gaussian's inverse."""
