@@ -1,0 +1,188 @@
+r"""What noise hides of some columns of a look: guesses of their spreads, their means and what they share with others.
+
+The information of a look, averaged over the linear predictors, is that of n weighed records with means m and
+covariances C; it was seen with noise of a known size. Every guess is the end of a chain that draws, again and again and
+for one hidden column at a time, given all else: how much it shares with another column, where its mean lies, how far it
+spreads. Before anything is seen a mean may lie anywhere in the public range, all correlations are as likely, and
+
+.. math:: p(s) \propto s^{1/4 - 1}, \qquad 0 < s \le 1,
+
+is the law of a spread in units of half that range. Each change adds a multiple of one functional of a row to one
+column, so the information changes by b(gu' + ug') + b²c·gg', and how well that fits is a polynomial in b.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.glances import Glance
+
+__all__ = ["NARROWEST", "POWER", "Veil"]
+
+POWER = 0.25
+"""P(spread < s) = s to this power."""
+NARROWEST = 1e-5
+"""Columns are taken to spread over no less than this part of half their public range."""
+_SWEEPS = 8
+_SHARED = 3
+"""How often every hidden column is drawn anew, and with how many others each time."""
+_FINE, _COARSE = 240, 64
+"""Points of a grid of spreads, and of a grid about a normal law's middle."""
+_SIDES = 6.0
+
+
+@dataclass(eq=False)
+class Veil:
+    """Guesses of means and covariances, one first index a guess, that change until they know no more than was seen.
+
+    Attributes
+    ----------
+    noise, shape, constant, hidden
+        The noise of the averaged information, T, the place of the intercept and which columns are hidden.
+    whole
+        What all records weigh together.
+    means, covariances
+        m and C in the coordinates of x, the constant's mean 1; about zero where there is no constant.
+    rows
+        By what the rows of the information that is taken for known are multiplied.
+    left
+        What was seen beside each guess, in the coordinates of z.
+    """
+
+    noise: float
+    shape: Floats
+    constant: int | None
+    hidden: NDArray[np.bool_]
+    whole: float
+    means: Floats
+    covariances: Floats
+    rows: Floats
+    left: Floats
+
+    @classmethod
+    def over(cls, glance: Glance, average: Floats, hidden: NDArray[np.bool_], whole: float, count: int) -> Self:
+        """Return so many guesses, all of them what is taken for known."""
+        T = glance.look.matrix
+        back = np.linalg.inv(T)
+        moments = back @ average @ back.T / whole
+        means = np.zeros(len(T)) if glance.constant is None else moments[glance.constant].copy()
+        covariances = moments - np.outer(means, means)
+        if glance.constant is not None:
+            means[glance.constant] = 1.0
+            covariances[glance.constant] = covariances[:, glance.constant] = 0.0
+        np.fill_diagonal(covariances, np.maximum(np.diag(covariances), NARROWEST**2))
+        assert glance.information is not None
+        left = glance.averaged(glance.information) - average
+        several = (np.tile(one, (count, *[1] * one.ndim)) for one in (means, covariances, np.eye(len(T)), left))
+        return cls(glance.noise, T, glance.constant, hidden, whole, *several)
+
+    def lifted(self) -> Floats:
+        """Return for each guess the matrix by which rows, in the coordinates of z, are stretched."""
+        rng = np.random.default_rng(11)
+        count, columns = len(self.means), np.flatnonzero(self.hidden)
+        for _ in range(_SWEEPS):
+            for column in rng.permutation(columns):
+                others = [k for k in range(len(self.shape)) if k not in (column, self.constant)]
+                for other in rng.permutation(others)[:_SHARED]:
+                    self._share(column, other, rng.random(count))
+                if self.constant is not None:
+                    self._move(column, (rng.permutation(count) + 0.5) / count)
+                self._spread(column, (rng.permutation(count) + 0.5) / count)
+        return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
+
+    def _spread(self, column: int, places: Floats) -> None:
+        """Draw how far a column spreads about its mean: its covariances go with it."""
+        square = self.covariances[:, column, column]
+        logs = np.linspace(math.log(NARROWEST), 0.0, _FINE) - np.log(square)[:, None] / 2
+        change = self._change(column, self.covariances[:, column], square)
+        a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
+        self._apply(change, a - 1)
+        kept = 0.0 if self.constant is None else np.eye(len(self.shape))[self.constant] * self.means[:, column, None]
+        self.rows[:, column] = a[:, None] * (self.rows[:, column] - kept) + kept
+        self.covariances[:, column] *= a[:, None]
+        self.covariances[:, :, column] *= a[:, None]
+
+    def _move(self, column: int, places: Floats) -> None:
+        """Draw where the mean of a column lies."""
+        change = self._change(column, self.means, np.ones(len(self.means)))
+        grid = np.clip(change.near(), *(side - self.means[:, column, None] for side in (-1.0, 1.0)))
+        b = _drawn(places, grid, change.fits(grid))
+        self._apply(change, b)
+        self.rows[:, column, self.constant] += b
+        self.means[:, column] += b
+
+    def _share(self, column: int, other: int, places: Floats) -> None:
+        """Draw how much a column shares with another: with p columns a spread of s has the density s^(1/4 - 1 - p)."""
+        p = len(self.shape) - (self.constant is not None)
+        own, both, size = (self.covariances[:, i, j] for i, j in ((column, column), (column, other), (other, other)))
+        left = np.maximum(own - both**2 / size, 1e-9 * own)
+        best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
+        change = self._change(column, self.covariances[:, other], size)
+        grid = np.concatenate([best[:, None] + wide[:, None] * _LINE, change.near()], axis=1)
+        grid = np.sort(np.clip(grid, -most[:, None], most[:, None]), axis=1)
+        squares = left[:, None] + size[:, None] * (grid - best[:, None]) ** 2
+        logs = (POWER - 1 - p) / 2 * np.log(squares / own[:, None]) - 1e3 * np.maximum(squares - 1, 0.0)
+        b = _drawn(places, grid, logs + change.fits(grid))
+        self._apply(change, b)
+        kept = 0.0 if self.constant is None else np.eye(len(self.shape))[self.constant] * self.means[:, other, None]
+        self.rows[:, column] += b[:, None] * (self.rows[:, other] - kept)
+        row = self.covariances[:, column] + b[:, None] * self.covariances[:, other]
+        row[:, column] = left + size * (b - best) ** 2
+        self.covariances[:, column] = self.covariances[:, :, column] = row
+
+    def _change(self, column: int, functional: Floats, size: Floats) -> _Change:
+        g, lean = self.shape[:, column], self.whole * functional @ self.shape.T
+        return _Change(g, lean, self.whole * size, self.left @ g, self.noise)
+
+    def _apply(self, change: _Change, b: Floats) -> None:
+        added = (b[:, None] * (change.lean + (b * change.size / 2)[:, None] * change.g))[:, :, None] * change.g
+        self.left -= added + added.transpose(0, 2, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """A multiple b of a functional of a row, added to a column, changes the information by b(gu' + ug') + b²c·gg'."""
+
+    g: Floats
+    lean: Floats
+    size: Floats
+    turned: Floats
+    noise: float
+
+    def near(self) -> Floats:
+        """Return a grid of b about what was seen, as wide as its noise."""
+        across = np.maximum((self.g @ self.g) * (self.lean**2).sum(axis=1) + (self.lean @ self.g) ** 2, 1e-300)
+        best, sd = (self.turned * self.lean).sum(axis=1) / across, self.noise / np.sqrt(2 * across)
+        return np.asarray(best[:, None] + sd[:, None] * _LINE)
+
+    def fits(self, b: Floats) -> Floats:
+        """Return the logarithm of how well each b fits what was seen."""
+        along, both, aside = self.g @ self.g, self.lean @ self.g, (self.lean**2).sum(axis=1)
+        first = -4 * (self.turned * self.lean).sum(axis=1)
+        second = 2 * along * aside + 2 * both**2 - 2 * self.size * (self.turned @ self.g)
+        found: Any = (self.size * along)[:, None] ** 2
+        for part in (4 * self.size * along * both, second, first, np.zeros(len(first))):
+            found = found * b + part[:, None]
+        return np.asarray(found / (-2 * self.noise**2))
+
+
+_LINE = np.linspace(-_SIDES, _SIDES, _COARSE)
+
+
+def _drawn(places: Floats, grid: Floats, logs: Floats) -> Floats:
+    """Return each number at a place of its law, given on a grid by the logarithm of its density."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    sums = np.cumsum((weights[:, 1:] + weights[:, :-1]) * np.diff(grid), axis=1)
+    sums = np.pad(sums, ((0, 0), (1, 0)))
+    wanted = places * sums[:, -1]
+    after = np.clip((sums < wanted[:, None]).sum(axis=1), 1, grid.shape[1] - 1)
+    rows = np.arange(len(grid))
+    low, high = sums[rows, after - 1], sums[rows, after]
+    part = np.clip((wanted - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
+    return np.asarray(grid[rows, after - 1] + part * (grid[rows, after] - grid[rows, after - 1]))
