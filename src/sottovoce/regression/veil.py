@@ -3,7 +3,8 @@ r"""What noise hides of some columns of a look: guesses of their spreads, their 
 The information of a look, averaged over the linear predictors, is that of n weighed records with means m and
 covariances C; it was seen with noise of a known size. Every guess is the end of a chain that draws, again and again and
 for one hidden column at a time, given all else: how much it shares with another column, where its mean lies, how far it
-spreads. Before anything is seen a mean may lie anywhere in the public range, all correlations are as likely, and
+spreads. Chains begin where hidden columns share nothing, for what they seem to share may be noise. Before anything is
+seen a mean may lie anywhere in the public range, all correlations are as likely, and
 
 .. math:: p(s) \propto s^{1/4 - 1}, \qquad 0 < s \le 1,
 
@@ -13,6 +14,7 @@ column, so the information changes by b(gu' + ug') + b²c·gg', and how well tha
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -67,7 +69,7 @@ class Veil:
 
     @classmethod
     def over(cls, glance: Glance, average: Floats, hidden: NDArray[np.bool_], whole: float, count: int) -> Self:
-        """Return so many guesses, all of them what is taken for known."""
+        """Return so many guesses, all of them what is taken for known but that hidden columns share nothing."""
         T = glance.look.matrix
         back = np.linalg.inv(T)
         moments = back @ average @ back.T / whole
@@ -77,19 +79,24 @@ class Veil:
             means[glance.constant] = 1.0
             covariances[glance.constant] = covariances[:, glance.constant] = 0.0
         np.fill_diagonal(covariances, np.maximum(np.diag(covariances), NARROWEST**2))
+        off = hidden | hidden[:, None]
+        np.fill_diagonal(off, False)
+        apart = np.where(off, 0.0, covariances)
+        rows = _parted(covariances, apart, means, hidden, glance.constant)
         assert glance.information is not None
-        left = glance.averaged(glance.information) - average
-        several = (np.tile(one, (count, *[1] * one.ndim)) for one in (means, covariances, np.eye(len(T)), left))
+        left = glance.averaged(glance.information) - average + whole * T @ (covariances - apart) @ T.T
+        several = (np.tile(one, (count, *[1] * one.ndim)) for one in (means, apart, rows, left))
         return cls(glance.noise, T, glance.constant, hidden, whole, *several)
 
     def lifted(self) -> Floats:
         """Return for each guess the matrix by which rows, in the coordinates of z, are stretched."""
-        rng = np.random.default_rng(11)
-        count, columns = len(self.means), np.flatnonzero(self.hidden)
+        rng, count, d = np.random.default_rng(11), len(self.means), len(self.shape)
+        columns = [int(k) for k in np.flatnonzero(self.hidden)]
+        others = {j: rng.permutation([k for k in range(d) if k not in (j, self.constant)]).tolist() for j in columns}
+        turns = {j: itertools.cycle(others[j]) for j in columns}
         for _ in range(_SWEEPS):
-            for column in rng.permutation(columns):
-                others = [k for k in range(len(self.shape)) if k not in (column, self.constant)]
-                for other in rng.permutation(others)[:_SHARED]:
+            for column in rng.permutation(columns).tolist():
+                for other in itertools.islice(turns[column], _SHARED):
                     self._share(column, other, rng.random(count))
                 if self.constant is not None:
                     self._move(column, (rng.permutation(count) + 0.5) / count)
@@ -145,6 +152,19 @@ class Veil:
         self.left -= added + added.transpose(0, 2, 1)
 
 
+def _parted(
+    covariances: Floats, apart: Floats, means: Floats, hidden: NDArray[np.bool_], constant: int | None
+) -> Floats:
+    """Return by what rows are multiplied that have other covariances then, of the hidden columns alone."""
+    order = [k for k in np.argsort(hidden, kind="stable") if k != constant]
+    some = np.ix_(order, order)
+    rows = np.eye(len(means))
+    rows[some] = np.linalg.cholesky(apart[some]) @ np.linalg.inv(np.linalg.cholesky(covariances[some]))
+    if constant is not None:
+        rows[order, constant] = means[order] - rows[some] @ means[order]
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class _Change:
     """A multiple b of a functional of a row, added to a column, changes the information by b(gu' + ug') + b²c·gg'."""
@@ -178,8 +198,8 @@ _LINE = np.linspace(-_SIDES, _SIDES, _COARSE)
 def _drawn(places: Floats, grid: Floats, logs: Floats) -> Floats:
     """Return each number at a place of its law, given on a grid by the logarithm of its density."""
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    sums = np.cumsum((weights[:, 1:] + weights[:, :-1]) * np.diff(grid), axis=1)
-    sums = np.pad(sums, ((0, 0), (1, 0)))
+    sums = np.zeros_like(grid)
+    np.cumsum((weights[:, 1:] + weights[:, :-1]) * (grid[:, 1:] - grid[:, :-1]), axis=1, out=sums[:, 1:])
     wanted = places * sums[:, -1]
     after = np.clip((sums < wanted[:, None]).sum(axis=1), 1, grid.shape[1] - 1)
     rows = np.arange(len(grid))
