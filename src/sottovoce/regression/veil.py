@@ -37,6 +37,8 @@ _SHARED = 3
 _FINE, _COARSE = 240, 64
 """Points of a grid of spreads, and of a grid about a normal law's middle."""
 _SIDES = 6.0
+_NONE = 1e-6
+"""The least part of a column, as a square, that the others do not explain."""
 
 
 @dataclass(eq=False)
@@ -78,7 +80,7 @@ class Veil:
         if glance.constant is not None:
             means[glance.constant] = 1.0
             covariances[glance.constant] = covariances[:, glance.constant] = 0.0
-        np.fill_diagonal(covariances, np.maximum(np.diag(covariances), NARROWEST**2))
+        covariances = _sound(covariances, glance.constant)
         off = hidden | hidden[:, None]
         np.fill_diagonal(off, False)
         apart = np.where(off, 0.0, covariances)
@@ -150,6 +152,18 @@ class Veil:
     def _apply(self, change: _Change, b: Floats) -> None:
         added = (b[:, None] * (change.lean + (b * change.size / 2)[:, None] * change.g))[:, :, None] * change.g
         self.left -= added + added.transpose(0, 2, 1)
+
+
+def _sound(covariances: Floats, constant: int | None) -> Floats:
+    """Return covariances that some rows have: no spread is next to none, no column is but a sum of others."""
+    sd = np.sqrt(np.clip(np.diag(covariances), NARROWEST**2, 1.0))
+    values, vectors = np.linalg.eigh(np.clip(covariances / np.outer(sd, sd), -1.0, 1.0))
+    found = (vectors * np.maximum(values, _NONE)) @ vectors.T
+    near = np.sqrt(np.maximum(np.diag(found), _NONE))
+    found = found / np.outer(near, near) * np.outer(sd, sd)
+    if constant is not None:
+        found[constant] = found[:, constant] = 0.0
+    return np.asarray(found)
 
 
 def _parted(
