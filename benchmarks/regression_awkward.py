@@ -77,7 +77,7 @@ def _wards(rng: np.random.Generator, n: int) -> Made:
     shares = np.array([0.002, *([0.998 / (len(_WARDS) - 1)] * (len(_WARDS) - 1))])
     columns = {"x": columns["x"], "g": rng.choice(len(_WARDS), n, p=shares)}
     effects = rng.normal(0, 0.6, len(_WARDS))
-    truth = {"x": truth["x"]} | {f"g[{ward}]": float(one) for ward, one in zip(_WARDS, effects, strict=True)}
+    truth = {"x": truth["x"]} | {f"(1 | g)[{ward}]": float(one) for ward, one in zip(_WARDS, effects, strict=True)}
     return "x + (1 | g)", {"x": facts["x"], "g": Category(list(_WARDS))}, columns, truth
 
 
@@ -110,7 +110,7 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         rng = np.random.default_rng([seed, k, n])
         text, facts, columns, truth = TABLES[table](rng, n)
         asked = Formula(f"y ~ {text}", Facts(facts | {"y": Flag() if family == "logistic" else Number(-8, 8)}), family)
-        terms = np.array([truth.get(term, 0.0) for term in asked.terms])
+        terms = np.array([0.0 if term == "Intercept" else truth[term] for term in asked.terms])
         values = [np.asarray(columns[name], dtype=float) for name in asked.encoding.names]
         rows, _ = asked.encoding.rows(values, n)
         A, b = asked.units

@@ -117,7 +117,7 @@ def denoised(matrix: Floats, tau: float, apart: Floats | None = None) -> Floats:
     off = values - middle
     shrunk = np.sign(off) * (np.abs(off) + np.sqrt(np.maximum(off**2 - edge**2, 0.0))) / 2
     kept = np.where(np.abs(off) > edge, middle + shrunk, middle)
-    return np.asarray((vectors * np.maximum(kept, 0.05 * middle)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(kept, min(0.05 * middle, tau))) @ vectors.T)
 
 
 def _denoised_apart(matrix: Floats, tau: float, apart: Floats) -> Floats:
@@ -131,7 +131,7 @@ def _denoised_apart(matrix: Floats, tau: float, apart: Floats) -> Floats:
     turned[:k, k:] = kept * cross
     turned[k:, :k] = kept * cross.T
     values, vectors = np.linalg.eigh(turned)
-    values = np.maximum(values, 0.02 * np.median(values))
+    values = np.maximum(values, min(0.02 * float(np.median(values)), tau))
     return np.asarray(whole @ (vectors * values) @ vectors.T @ whole.T)
 
 
