@@ -61,12 +61,14 @@ class Guesses:
         back: Floats = np.asarray(np.linalg.inv(look.matrix), dtype=np.float64)
         count, stretch = at_least, np.eye(d)[None]
         hidden = _hidden(glance, average) if several else np.zeros(d, dtype=bool)
-        if hidden.any():
+        # Levels that add up to one are what they are: a guess in which they do not would be of no records.
+        free = hidden & ~np.any(look.encoding.empty != 0, axis=0)
+        if free.any():
             count = max(count, _MANY)
             whole = _most(glance, np.diag(back @ average @ back.T).max())
             if glance.constant is not None:
                 whole = whole_weight(average[None], back[glance.constant])[0]
-            stretch = Veil.over(glance, average, hidden, float(whole), count).lifted()
+            stretch = Veil.over(glance, average, free, float(whole), count).lifted()
         stretch = np.broadcast_to(stretch, (count, d, d))
         mean = stretch @ average @ stretch.transpose(0, 2, 1)
         whole = np.zeros((count, K * d, K * d))

@@ -34,7 +34,7 @@ NARROWEST = 1e-5
 _SWEEPS = 8
 _SHARED = 3
 """How often every hidden column is drawn anew, and with how many others each time."""
-_FINE, _COARSE = 240, 64
+_FINE, _COARSE = 160, 48
 """Points of a grid of spreads, and of a grid about a normal law's middle."""
 _SIDES = 6.0
 _NONE = 1e-6
