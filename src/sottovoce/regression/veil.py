@@ -31,10 +31,11 @@ POWER = 0.25
 """P(spread < s) = s to this power."""
 NARROWEST = 1e-5
 """Columns are taken to spread over no less than this part of half their public range."""
-_SWEEPS = 8
+_LEAST, _MOST, _DRAWS = 8, 20, 80
+"""How often every hidden column is drawn anew: so many draws of all of them, at least and at most so often of each."""
 _SHARED = 3
-"""How often every hidden column is drawn anew, and with how many others each time."""
-_FINE, _COARSE = 160, 48
+"""With how many others each time."""
+_FINE, _COARSE = 128, 48
 """Points of a grid of spreads, and of a grid about a normal law's middle."""
 _SIDES = 6.0
 _NONE = 1e-6
@@ -96,9 +97,9 @@ class Veil:
         columns = [int(k) for k in np.flatnonzero(self.hidden)]
         others = {j: rng.permutation([k for k in range(d) if k not in (j, self.constant)]).tolist() for j in columns}
         turns = {j: itertools.cycle(others[j]) for j in columns}
-        for _ in range(_SWEEPS):
+        for _ in range(min(max(_DRAWS // len(columns), _LEAST), _MOST)):
             for column in rng.permutation(columns).tolist():
-                for other in itertools.islice(turns[column], _SHARED):
+                for other in itertools.islice(turns[column], min(_SHARED, len(others[column]))):
                     self._share(column, other, rng.random(count))
                 if self.constant is not None:
                     self._move(column, (rng.permutation(count) + 0.5) / count)
@@ -108,8 +109,11 @@ class Veil:
     def _spread(self, column: int, places: Floats) -> None:
         """Draw how far a column spreads about its mean: its covariances go with it."""
         square = self.covariances[:, column, column]
-        logs = np.linspace(math.log(NARROWEST), 0.0, _FINE) - np.log(square)[:, None] / 2
         change = self._change(column, self.covariances[:, column], square)
+        least, most = (np.log(end) - np.log(square)[:, None] / 2 for end in (NARROWEST, 1.0))
+        near = np.log(np.maximum(1 + change.near(1.0), 1e-300))
+        grid = np.concatenate([least + (most - least) * np.linspace(0.0, 1.0, _FINE), near], axis=1)
+        logs = np.sort(np.clip(grid, least, most), axis=1)
         a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
         self._apply(change, a - 1)
         kept = 0.0 if self.constant is None else np.eye(len(self.shape))[self.constant] * self.means[:, column, None]
@@ -133,7 +137,7 @@ class Veil:
         left = np.maximum(own - both**2 / size, 1e-9 * own)
         best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
         change = self._change(column, self.covariances[:, other], size)
-        grid = np.concatenate([best[:, None] + wide[:, None] * _LINE, change.near()], axis=1)
+        grid = np.concatenate([best[:, None] + wide[:, None] * _TAILS, change.near(wide)], axis=1)
         grid = np.sort(np.clip(grid, -most[:, None], most[:, None]), axis=1)
         squares = left[:, None] + size[:, None] * (grid - best[:, None]) ** 2
         logs = (POWER - 1 - p) / 2 * np.log(squares / own[:, None]) - 1e3 * np.maximum(squares - 1, 0.0)
@@ -189,11 +193,11 @@ class _Change:
     turned: Floats
     noise: float
 
-    def near(self) -> Floats:
-        """Return a grid of b about what was seen, as wide as its noise."""
+    def near(self, most: Floats | float = math.inf) -> Floats:
+        """Return a grid of b about what was seen, as wide as its noise but in steps of no more than `most`'s."""
         across = np.maximum((self.g @ self.g) * (self.lean**2).sum(axis=1) + (self.lean @ self.g) ** 2, 1e-300)
         best, sd = (self.turned * self.lean).sum(axis=1) / across, self.noise / np.sqrt(2 * across)
-        return np.asarray(best[:, None] + sd[:, None] * _LINE)
+        return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * _LINE)
 
     def fits(self, b: Floats) -> Floats:
         """Return the logarithm of how well each b fits what was seen."""
@@ -207,6 +211,8 @@ class _Change:
 
 
 _LINE = np.linspace(-_SIDES, _SIDES, _COARSE)
+_TAILS = np.sinh(np.linspace(-10, 10, 2 * _COARSE))
+"""Steps about the middle of a law with tails like a power's: wide ones far off."""
 
 
 def _drawn(places: Floats, grid: Floats, logs: Floats) -> Floats:
