@@ -34,7 +34,7 @@ ROWS = ("light", "heavy")
 PRIORS: dict[str, dict[str, float]] = {
     "chosen": {},
     "prior": {},
-    "stated": dict.fromkeys(FAMILIES, 1.0) | {"linear": 0.1},
+    "stated": dict.fromkeys(FAMILIES, 1.0) | {"linear": 0.02},
 }
 """Where truths come from, and the prior that is stated by family: tables' own with the usual prior; the usual prior
 itself; or a narrower one that is stated. Of a line the usual prior is wider than the bounds of its response: it is

@@ -27,6 +27,8 @@ __all__ = ["NARROWEST", "Guesses", "whole_weight"]
 _MANY = 48
 _CERTAIN = 6.0
 """A column whose own information is this many times its noise is taken as it was seen."""
+_ALIKE = 0.25
+"""Guesses of a spread that differ by less than this part of it are as good as one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,12 @@ class Guesses:
     middle: Floats | None
     spread: Floats
     hidden: NDArray[np.bool_]
+
+    def untold(self, weights: Floats) -> NDArray[np.bool_]:
+        """Say of which columns nobody knows how far they spread, by how much each guess is believed."""
+        logs = np.log(np.maximum(self.spread, NARROWEST))
+        apart = np.sqrt(weights @ (logs - weights @ logs) ** 2)
+        return np.asarray(self.hidden & ((apart > _ALIKE) | (np.ptp(logs, axis=0) == 0)))
 
     @classmethod
     def of(cls, glance: Glance, *, several: bool, at_least: int = 1) -> Guesses:
