@@ -35,13 +35,12 @@ BEFORE = WHOLE * SHAPE @ np.array([[1.0, 0.1, 0.0], [0.1, 0.11, 0.02], [0.0, 0.0
 HIDDEN = np.array([False, True, True])
 
 
-@pytest.mark.parametrize("noise", [20.0, 60.0])
-def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guesses(noise: float) -> None:
+def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guesses() -> None:
     """Simulation-based calibration (Talts et al. 2018): ranks of what was drawn from the prior are uniform."""
     rng, ranks = np.random.default_rng(5), []
     for _ in range(50):
         means, covariances = drawn(rng)
-        glance = seen(means, covariances, noise, rng)
+        glance = seen(means, covariances, 40.0, rng)
         veil = Veil.over(glance, BEFORE, HIDDEN, WHOLE, 39)
         veil.lifted()
         sd = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
