@@ -22,7 +22,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.veil import NARROWEST, Veil
 
-__all__ = ["NARROWEST", "Guesses", "whole_weight"]
+__all__ = ["Guesses", "whole_weight"]
 
 _MANY = 48
 _CERTAIN = 6.0
