@@ -12,7 +12,7 @@ from benchmarks.memory import Peak
 from benchmarks.page import PAGE, Area, write
 from benchmarks.timing import collected, console
 
-NOT_AREAS = ("__main__", "memory", "timing", "page")
+NOT_AREAS = ("__main__", "fitting", "memory", "timing", "page")
 NAMES = [
     module.name
     for module in pkgutil.iter_modules([str(Path(__file__).parent)])

@@ -5,14 +5,9 @@ python -m benchmarks.regression_awkward --out awkward.csv --fits 300 --processes
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import math
-import multiprocessing
-import os
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.regression_coverage import DELTA, fit
-from benchmarks.timing import show
+from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv
 from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -136,48 +130,8 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     return found
 
 
-def main(quick: bool = False) -> None:
-    """Fit regressions of awkward tables, and show how often their intervals hold."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "awkward.csv"
-        command(["--out", str(path), *(["--fits", "2", "--sizes", "50,2000"] if quick else ["--seconds", "3600"])])
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [[row[name] for name in _FIELDS] for row in csv.DictReader(file)]
-    show("Awkward regression tables", _FIELDS, rows)
-
-
-def command(words: Sequence[str] | None = None) -> None:
-    """Run what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("regression_awkward.csv"))
-    parser.add_argument("--fits", type=int, default=300)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--seconds", type=float, default=100.0)
-    given = parser.parse_args(words)
-    lot = min(10, given.fits)
-    jobs = [
-        (table, family, n, seed, lot)
-        for seed, n, table, family in itertools.product(
-            range(-(-given.fits // lot)), map(int, given.sizes.split(",")), TABLES, FAMILIES
-        )
-    ]
-    cells: dict[Any, list[Any]] = {}
-    started = time.time()
-    with multiprocessing.Pool(given.processes) as pool:
-        for done, batch in enumerate(pool.imap_unordered(some_fits, jobs), 1):
-            for key, *rest in batch:
-                cells.setdefault(key, []).append(rest)
-            late = time.time() - started > given.seconds
-            if done % 50 == 0 or late or done == len(jobs):
-                write(given.out, cells)
-            if late:
-                pool.terminate()
-                break
-
-
-def write(path: Path, cells: dict[Any, list[Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write(path: Path, cells: Cells) -> None:
+    """Write one line a cell: how often intervals hold, those of the worst coefficient, and how wide they are."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_FIELDS)
@@ -185,6 +139,23 @@ def write(path: Path, cells: dict[Any, list[Any]]) -> None:
             hit, width = (np.array(part) for part in zip(*cells[key], strict=True))
             numbers = (hit.mean(), hit.mean(axis=0).min(), math.exp(np.log(width).mean()))
             writer.writerow([*key, len(hit), *(f"{number:.4g}" for number in numbers)])
+
+
+def main(quick: bool = False) -> None:
+    """Fit regressions of awkward tables, and show how often their intervals hold."""
+    some = ["--fits", "2", "--sizes", "50,2000"] if quick else ["--seconds", "3600"]
+    show_csv("Awkward regression tables", _FIELDS, lambda path: command(["--out", str(path), *some]))
+
+
+def command(words: Sequence[str] | None = None) -> None:
+    """Run what the command line says."""
+    parser = options(__doc__, "regression_awkward.csv", SIZES, 100.0)
+    parser.add_argument("--fits", type=int, default=300)
+    given = parser.parse_args(words)
+    lot = min(10, given.fits)
+    kinds = itertools.product(range(-(-given.fits // lot)), given.sizes, TABLES, FAMILIES)
+    jobs = [(table, family, n, 1000 * (given.seed - 1) + seed, lot) for seed, n, table, family in kinds]
+    run(given, jobs, some_fits, write)
 
 
 if __name__ == "__main__":

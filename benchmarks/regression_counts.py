@@ -8,21 +8,17 @@ Counts of mean e^t are made by rates that vary between records of the same t; fi
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import math
-import multiprocessing
-import os
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.regression_coverage import _SIDE, DELTA, design, fit
+from benchmarks.fitting import DELTA, SIDE, Cells, fit, options, run, show_csv
+from benchmarks.regression_coverage import design
 from sottovoce.facts import Count, Facts, Number
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -64,11 +60,11 @@ def some_fits(job: tuple[str, int, int, list[int]]) -> list[tuple[Any, ...]]:
             low, high = posterior.interval().T
             held = (low <= truth) & (truth <= high)
             cut = HIGH if posterior.cut is None else posterior.cut
-            found.append(((law, n, epsilon), held, cut, float(np.median(high[1:] - low[1:])) / (2 * _SIDE)))
+            found.append(((law, n, epsilon), held, cut, float(np.median(high[1:] - low[1:])) / (2 * SIDE)))
     return found
 
 
-def write(path: Path, cells: dict[Any, list[Any]]) -> list[list[str]]:
+def write(path: Path, cells: Cells) -> list[list[str]]:
     """Write one line a cell: how often slopes and the intercept hold, where counts were cut, and the median sd."""
     rows = []
     for key in itertools.product(LAWS, SIZES, EPSILONS):
@@ -88,47 +84,20 @@ def write(path: Path, cells: dict[Any, list[Any]]) -> list[list[str]]:
 
 def main(quick: bool = False) -> None:
     """Fit counts of every law, and show how often their intervals hold."""
-    from benchmarks.timing import show
-
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "counts.csv"
-        command(["--out", str(out), *(["--fits", "2", "--sizes", "6000"] if quick else [])])
-        with out.open(newline="", encoding="utf-8") as file:
-            rows = [[row[name] for name in _FIELDS] for row in csv.DictReader(file)]
-    show("Counts that vary more than Poisson's", _FIELDS, rows)
+    some = ["--fits", "2", "--sizes", "6000"] if quick else []
+    show_csv("Counts that vary more than Poisson's", _FIELDS, lambda path: command(["--out", str(path), *some]))
 
 
 def command(words: Sequence[str] | None = None) -> None:
     """Run what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("regression_counts.csv"))
-    parser.add_argument("--seed", type=int, default=1)
+    parser = options(__doc__, "regression_counts.csv", SIZES, 600.0)
     parser.add_argument("--fits", type=int, default=150)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--laws", default=";".join(LAWS))
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=600.0)
     given = parser.parse_args(words)
-    sizes = sorted(map(int, given.sizes.split(",")), reverse=True)
-    kinds = list(itertools.product(sizes, given.laws.split(";")))
-    jobs = [
-        (law, n, 2, [given.seed, lot, number])
-        for lot in range(-(-given.fits // 2))
-        for number, (n, law) in enumerate(kinds)
-    ]
-    cells: dict[Any, list[Any]] = {}
-    started = time.time()
-    with multiprocessing.Pool(given.processes) as pool:
-        for done, batch in enumerate(pool.imap_unordered(some_fits, jobs), 1):
-            for key, *rest in batch:
-                cells.setdefault(key, []).append(rest)
-            late = time.time() - started > given.seconds
-            if done % 100 == 0 or late or done == len(jobs):
-                write(given.out, cells)
-                print(f"{done}/{len(jobs)} lots, {time.time() - started:.0f} s", flush=True)
-            if late:
-                pool.terminate()
-                break
+    kinds = list(itertools.product(sorted(given.sizes, reverse=True), given.laws.split(";")))
+    lots = range(-(-given.fits // 2))
+    jobs = [(law, n, 2, [given.seed, lot, number]) for lot in lots for number, (n, law) in enumerate(kinds)]
+    run(given, jobs, some_fits, write)
 
 
 if __name__ == "__main__":

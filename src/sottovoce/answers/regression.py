@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -144,17 +145,24 @@ class Regression:
             "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))])
             for line in [head, *body]
         ]
-        return "\n".join([self.question.describe(), *(line.rstrip() for line in shown), self.footing()])
+        notes = [line for note in self._notes() for line in textwrap.wrap(note, 80)]
+        return "\n".join([self.question.describe(), *(line.rstrip() for line in shown), *notes])
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
+        return "; ".join(self._notes())
+
+    def _notes(self) -> list[str]:
+        question, cut, found = self.question, self.posterior.cut, []
+        if question.modelled:
+            found.append(f"positive where {question.modelled} is likelier")
+        if question.reference:
+            found.append(f"each beside {question.reference}")
+        if cut is not None:
+            found.append(question.model.cutting.format(cut))
         paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
         entry = "" if self.entry is None else f", entry {self.entry}"
-        which = f"positive where {self.question.modelled} is likelier; " if self.question.modelled else ""
-        which += f"each beside {self.question.reference}; " if self.question.reference else ""
-        if self.posterior.cut is not None:
-            which += self.question.model.cutting.format(self.posterior.cut)
-        return f"{which}{self.level:.0%} intervals, privacy noise included{paid}{entry}"
+        return [*found, f"{self.level:.0%} intervals, privacy noise included{paid}{entry}"]
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"

@@ -289,7 +289,8 @@ class AdaptiveLooks(Mechanism):
             shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
             left = np.sqrt(np.diag(found.covariance) * shares)
         # Of a column that noise hides nobody knows what would be left without it.
-        left = np.where(np.abs(A) @ np.tile(many.hidden, system.model.outputs) > 0, math.nan, left)
+        untold = np.tile(many.untold(found.weights), system.model.outputs)
+        left = np.where(np.abs(A) @ untold > 0, math.nan, left)
         family, cut = system.model, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
             cut = last.look.cap * family.scale.half

@@ -21,7 +21,7 @@ from sottovoce.privacy.plain import mapping
 from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import Family, LinearFamily, family_of
 from sottovoce.readings.look import PARTS, fine_bits
-from sottovoce.regression.guesses import NARROWEST
+from sottovoce.regression.veil import NARROWEST
 
 __all__ = ["Formula"]
 

@@ -1,0 +1,146 @@
+"""Many private regressions at once: fits with quick sums and quick noise, run in lots by several processes.
+
+Every fit runs the mechanism's own looks and posterior. To be quick, sums are added in floating point rather than on the
+grid of the reading, and the noise is continuous: both differ by parts in a thousand of a record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import show
+from sottovoce.regression.adaptive_looks import AdaptiveLooks
+
+__all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_beside", "options", "run", "show_csv"]
+
+DELTA = 1e-5
+SIDE = 1.959964
+_CHUNK = 4096
+"""Rows that fit into a core's own memory."""
+_PAUSE = 15.0
+"""Seconds between two savings."""
+Cells = dict[Any, list[Any]]
+"""What the fits of each cell found."""
+
+
+def sums(look: Any, rows: Any, y: Any) -> Any:
+    """Return the look in whole steps, but for the rounding of each record."""
+    starts = range(0, len(y), _CHUNK)
+    return sum(_some_sums(look, rows[start : start + _CHUNK], y[start : start + _CHUNK]) for start in starts)
+
+
+def _some_sums(look: Any, rows: Any, y: Any) -> Any:
+    z = rows @ look.matrix.T
+    v = look.weights(np.einsum("ij,ij->i", z, z))
+    t, family, K = z @ look.predictors.T, look.model, look.model.outputs
+    y = np.minimum(y, family.most) if look.family == "poisson" else y
+    pull, lean = look.factors
+    parts = {}
+    if K == 1:
+        r = family.residual(y, t[:, 0])[:, None]
+        slopes = {(0, 0): family.steepness(y, t[:, 0])}
+    else:
+        p = family.mean(t)
+        r = (y[:, None] == np.arange(1, K + 1)) - p
+        slopes = {(k, m): p[:, k] * ((k == m) - p[:, m]) for k in range(K) for m in range(K)}
+    d = z.shape[1]
+    zv = z * (pull * v)[:, None]
+    if "score" in look.parts:
+        parts["score"] = np.concatenate([zv.T @ r[:, k] for k in range(K)])
+    for name, weigh in (("information", lambda k, m: lean**2 * v * slopes[k, m]), ("meat", None)):
+        if name not in look.parts:
+            continue
+        whole = np.zeros((K * d, K * d))
+        for k, m in itertools.combinations_with_replacement(range(K), 2):
+            part = (z * weigh(k, m)[:, None]).T @ z if weigh else (zv * (r[:, k] * r[:, m])[:, None]).T @ zv
+            whole[k * d : (k + 1) * d, m * d : (m + 1) * d] = part
+            whole[m * d : (m + 1) * d, k * d : (k + 1) * d] = part.T
+        parts[name] = whole
+    return look.join(**parts)
+
+
+def fit(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> Any:
+    """Return the coefficients of one release."""
+    return fit_beside(mechanism, rows, y, rng)[0]
+
+
+def fit_beside(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return the coefficients, and how far the last look's noise alone moves them: σ‖AT'H⁻¹‖, H without its noise."""
+    seen: list[Any] = []
+
+    def shown(look: Any, scales: Any) -> Any:
+        noise = np.concatenate(
+            [np.full(k, n.scale) for n, k in zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)]
+        )
+        seen[:] = [look, sums(look, rows, y), scales]
+        return seen[1] + noise * rng.standard_normal(noise.size)
+
+    path = mechanism.walk(shown)
+    look, total, scales = seen
+    pull, lean = look.factors
+    A, _ = mechanism.system.units
+    H = look.split(total)["information"] / lean**2
+    leads = A @ path[-1][0].shape.T @ np.linalg.pinv(H, 1e-12)
+    return mechanism.conclude(path), scales["score"] / pull * np.linalg.norm(leads, axis=1)
+
+
+def options(about: str | None, out: str, sizes: Sequence[int], seconds: float) -> argparse.ArgumentParser:
+    """Return what every such command line takes."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--out", type=Path, default=Path(out))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--sizes", type=_whole, default=sizes)
+    parser.add_argument("--seconds", type=float, default=seconds)
+    return parser
+
+
+def _whole(words: str) -> list[int]:
+    return [int(word) for word in words.split(",")]
+
+
+def run(
+    given: argparse.Namespace,
+    jobs: Sequence[Any],
+    some_fits: Callable[[Any], list[tuple[Any, ...]]],
+    save: Callable[[Path, Cells], Any],
+) -> None:
+    """Run jobs until all are done or time is up; `save` what was found now and then, and at the end."""
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    cells: Cells = {}
+    started = time.time()
+    saved = started
+    with multiprocessing.Pool(given.processes) as pool:
+        for done, batch in enumerate(pool.imap_unordered(some_fits, jobs), 1):
+            for key, *rest in batch:
+                cells.setdefault(key, []).append(rest)
+            now = time.time()
+            late = now - started > given.seconds
+            if now - saved > _PAUSE or late or done == len(jobs):
+                saved = now
+                save(given.out, cells)
+                print(f"{done}/{len(jobs)} lots, {now - started:.0f} s", flush=True)
+            if late:
+                pool.terminate()
+                break
+
+
+def show_csv(title: str, fields: Sequence[str], fill: Callable[[Path], Any]) -> None:
+    """Let a file be written, and show it as a table."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        fill(path)
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [[row[name] for name in fields] for row in csv.DictReader(file)]
+    show(title, fields, rows)

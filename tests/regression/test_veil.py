@@ -1,0 +1,79 @@
+"""Guesses of columns that noise hides: they know what was seen and the prior, and no more."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sottovoce.regression.veil import NARROWEST, POWER, Veil
+
+SHAPE = np.array([[1.1, 0.2, 0.0], [0.0, 1.5, -0.3], [0.1, 0.0, 2.0]])
+WHOLE = 400.0
+
+
+def drawn(rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return means, the constant's first, and covariances of two columns, as the prior has them."""
+    least = NARROWEST**POWER
+    s = (least + rng.random(2) * (1 - least)) ** (1 / POWER)
+    covariances = np.zeros((3, 3))
+    covariances[1:, 1:] = np.outer(s, s) * np.array([[1.0, (r := rng.uniform(-1, 1))], [r, 1.0]])
+    return np.array([1.0, *rng.uniform(-1, 1, 2)]), covariances
+
+
+def seen(means: Any, covariances: Any, noise: float, rng: np.random.Generator) -> Any:
+    """Return what a look shows of such records."""
+    error = rng.standard_normal((3, 3)) * noise
+    information = WHOLE * SHAPE @ (covariances + np.outer(means, means)) @ SHAPE.T + (error + error.T) / 2
+    look = SimpleNamespace(matrix=SHAPE)
+    return SimpleNamespace(look=look, constant=0, noise=noise, information=information, averaged=lambda matrix: matrix)
+
+
+BEFORE = WHOLE * SHAPE @ np.array([[1.0, 0.1, 0.0], [0.1, 0.11, 0.02], [0.0, 0.02, 0.04]]) @ SHAPE.T
+"""Where the chains begin."""
+HIDDEN = np.array([False, True, True])
+
+
+def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guesses() -> None:
+    """Simulation-based calibration (Talts et al. 2018): ranks of what was drawn from the prior are uniform."""
+    rng, ranks = np.random.default_rng(5), []
+    for _ in range(50):
+        means, covariances = drawn(rng)
+        glance = seen(means, covariances, 40.0, rng)
+        veil = Veil.over(glance, BEFORE, HIDDEN, WHOLE, 39)
+        veil.lifted()
+        sd = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
+        shared = veil.covariances[:, 1, 2] / sd.prod(axis=1)
+        truth = np.sqrt(np.diag(covariances)[1:])
+        ranks.append(
+            [
+                *(sd < truth).sum(axis=0),
+                *(veil.means[:, 1:] < means[1:]).sum(axis=0),
+                (shared < covariances[1, 2] / truth.prod()).sum(),
+            ]
+        )
+    for each in (np.array(ranks)[:, [0, 1]], np.array(ranks)[:, [2, 3]], np.array(ranks)[:, [4]]):
+        counts = np.bincount(each.ravel() // 8, minlength=5)
+        assert stats.chisquare(counts).pvalue > 1e-3, counts
+
+
+def test_rows_and_what_is_left_stay_in_step_with_the_guesses() -> None:
+    rng = np.random.default_rng(2)
+    means, covariances = drawn(rng)
+    glance = seen(means, covariances, 20.0, rng)
+    veil = Veil.over(glance, BEFORE, HIDDEN, WHOLE, 6)
+    stretch = veil.lifted()
+    found = stretch @ BEFORE @ stretch.transpose(0, 2, 1)
+    moments = veil.covariances + veil.means[:, :, None] * veil.means[:, None]
+    assert found == pytest.approx(WHOLE * SHAPE @ moments @ SHAPE.T, rel=1e-5, abs=1e-5)
+    assert veil.left == pytest.approx(glance.information - found, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1e12])
+def test_information_that_no_records_have_gives_finite_guesses(size: float) -> None:
+    """Nothing at all, columns that are sums of others, and noise beyond everything."""
+    glance = seen(np.array([1.0, 0.0, 0.0]), np.diag([0.0, 1e-4, 1e-4]), 1.0, np.random.default_rng(4))
+    alike = np.array([1.0, 1.0, 1.0])
+    stretch = Veil.over(glance, size * np.outer(alike, alike), HIDDEN, WHOLE, 5).lifted()
+    assert np.isfinite(stretch).all()
