@@ -28,7 +28,8 @@ from sottovoce.ledger.chain import Written, canonical, digest
 from sottovoce.ledger.changes import committed, committing
 from sottovoce.ledger.charging import Charge
 from sottovoce.ledger.grouping import Change
-from sottovoce.ledger.store import read_url
+from sottovoce.ledger.opening import is_there
+from sottovoce.ledger.store import Store, read_url
 from sottovoce.mechanisms import Mechanism, Release, StatisticalQuery
 from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError, UnprovenPrivacy
@@ -44,6 +45,8 @@ __all__ = ["Answer", "Curator", "Draft", "Paid", "Priced", "Records"]
 
 _LONGEST_PURPOSE = 300
 _ROWS = "rows, not persons; say protect='rows' to go on with it, or open one for persons under another name"
+_PATIENCE = 30.0
+"""Seconds to wait for a ledger's database, as `Ledger` does."""
 _SECRET_GRID = 1.0
 """Where n is a secret, answers leave after whole seconds unless said otherwise: reading takes as long as n says."""
 
@@ -752,8 +755,8 @@ def _protected(facts: Facts | None, protect: str | None) -> tuple[str | None, bo
 
 
 def _is_new(ledger: str | os.PathLike[str]) -> bool:
-    address = read_url(ledger)
-    return address.drivername == "sqlite" and not Path(str(address.database)).exists()
+    with contextlib.closing(Store(read_url(ledger), _PATIENCE)) as store:
+        return not is_there(store)
 
 
 def _hidden(promise: Promise | None, said: str | None) -> bool:
