@@ -59,6 +59,7 @@ def _as_text(raw: list[bytes | None]) -> pa.Array:
 
 READINGS: list[tuple[Reading, list[str]]] = [
     (CategoryCounts(WORDS), ["c"]),
+    (CategoryCounts(("North", *WORDS, *map(str, range(9)))), ["c"]),
     (CrossCounts((WORDS, (0, 1, 2), (False, True)), ((0,), (0, 1), (1, 2)), (-1, -1, 0)), ["c", "k", "flag"]),
     (CellCounts((False, True), (WORDS, (0.0, 1.0)), (3, -1)), ["c", "x"]),
     (GroupMoments((WORDS,), (1,), measures=((-1.0, 2.0),), fillers=(None,), squared=True), ["c", "x"]),
