@@ -82,7 +82,7 @@ class Moments(RowReading):
         label_size, up = math.frexp(self.largest)
         y = np.ldexp(labels, -up)
         y = np.where(np.abs(y) >= TINY * label_size, y, 0.0)
-        parts = [
+        parts: list[tuple[float, int, Iterable[Floats]]] = [
             (mantissa * mantissa, 2 * exponent, (w[i] * w[j] for i, j in self.places)),
             (mantissa * label_size, exponent + up, (column * y for column in w)),
             (mantissa, exponent, w),
