@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import numpy as np
 
 from sottovoce.facts.columns import Category, Column, Flag
@@ -118,7 +119,7 @@ def _filled(asked: Asked, name: str, filler: float) -> Any:
 
 
 @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def isfinite(value: float) -> bool:
+def isfinite(value: dt.Float64) -> dt.Boolean:
     """Say whether a number is there and finite; null where it is not there."""
 
 
