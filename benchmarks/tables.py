@@ -112,7 +112,7 @@ def main(quick: bool = False) -> None:
         size = path.stat().st_size / 1e6
         command = [sys.executable, "-m", "benchmarks.tables", "--read", str(path)]
         memory = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        results = measure(path, repeats=3)
+        results = measure(path, repeats=9 if quick else 3)
     shown = [[name, f"{ours:.3f} s", f"{hand:.3f} s", f"{ours / hand:.2f}"] for name, ours, hand in results]
     show(
         f"Statistics of {rows:,} rows, {size:,.0f} MB of Parquet",

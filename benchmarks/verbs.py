@@ -94,7 +94,7 @@ def main(quick: bool = False) -> None:
             connection.execute(f"COPY ({RECORDS.format(rows=rows)}) TO '{path}' (FORMAT parquet)")
         size = path.stat().st_size / 1e6
         with open_table(path) as table:
-            results = measure(table, path, repeats=2)
+            results = measure(table, path, repeats=9 if quick else 2)
     show(
         f"Questions in four groups of {rows:,} rows, {size:,.0f} MB of Parquet",
         ["", "Sottovoce", "by hand", f"ratio (wanted ≤ {MOST_RATIO})"],

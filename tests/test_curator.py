@@ -543,6 +543,13 @@ class TestWhoseData:
                 Curator(tmp_path / "p.csv", place, BUDGET)
             assert ledger.budgets() == []
 
+    def test_no_records_leave_no_tables_in_a_database(self, tmp_path: Path, postgres_url: str) -> None:
+        (tmp_path / "p.csv").write_text("smoker\n")
+        with pytest.raises(InvalidData, match="has no records"):
+            Curator(tmp_path / "p.csv", postgres_url, BUDGET)
+        with pytest.raises(LedgerUnavailable, match="there is no ledger"):
+            Ledger(postgres_url)
+
     def test_where_n_is_a_secret_a_table_without_records_answers_as_any_other(self, tmp_path: Path) -> None:
         for name, rows in (("none", ""), ("one", "true\n")):
             (tmp_path / f"{name}.csv").write_text(f"smoker\n{rows}")

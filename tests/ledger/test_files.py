@@ -1,5 +1,6 @@
 """The ledger's files: whose they are, and what happens when they are moved, removed or swapped under an open ledger."""
 
+import fcntl
 import os
 import shutil
 import stat
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger, Reservation
+from sottovoce.ledger import Ledger, Reservation, opening
+from sottovoce.ledger.anchor import Anchor
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -281,3 +283,55 @@ def test_a_pipe_put_in_an_open_anchors_place_does_not_hang(path: Path, tmp_path:
         assert isinstance(error, LedgerUnavailable) and "counts as spent" in str(error)
     with Ledger(path) as ledger:
         assert len(ledger.pending()) == 1
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Windows as far as a ledger meets it: opens no folder, syncs only what it may write, and lacks some calls.
+
+    Returns the inodes of the files that were synced.
+    """
+    really_open, really_sync, synced = os.open, os.fsync, list[int]()
+
+    def opened(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if Path(path).is_dir():
+            raise PermissionError(13, "Permission denied")
+        return really_open(path, flags, mode)
+
+    def sync(file: int) -> None:
+        if fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(9, "Bad file descriptor")
+        synced.append(os.fstat(file).st_ino)
+        really_sync(file)
+
+    monkeypatch.setattr(opening, "_WINDOWS", True)
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "fsync", sync)
+    for call in ("pread", "pwrite", "geteuid"):
+        monkeypatch.delattr(os, call)
+    return synced
+
+
+def test_a_ledger_lives_on_windows(windows: list[int], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Created whole, its name synced with it; notes are kept, by several threads too, and a shorter ledger is found."""
+    path, note = tmp_path / "w.ledger", tmp_path / "w.note"
+    with Ledger(path, create=True, anchor=note) as ledger:
+        ledger.open_budget("patients", BUDGET, n=100, schema={})
+        shutil.copy(path, tmp_path / "early")
+        shutil.copy(f"{path}-wal", tmp_path / "early-wal")
+        threads = [threading.Thread(target=reserve, args=(ledger, 0.01)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(note.read_bytes()) == 100
+        assert Anchor(note).read().count == 2 + 8  # created, opened, and what was reserved
+    path.chmod(0o666)
+    with Ledger(path, anchor=note) as ledger:
+        ledger.verify()
+    assert "chmod" not in caplog.text
+    assert windows == [path.stat().st_ino] * 2  # whole under another name, then under its own
+    shutil.copy(tmp_path / "early", path)
+    shutil.copy(tmp_path / "early-wal", f"{path}-wal")
+    with pytest.raises(LedgerCorrupt, match="lost"):
+        Ledger(path, anchor=note)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.facts import Facts, Flag, Number
-from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import CategoryCounts, ClippedSum, GroupMoments
 from sottovoce.regression import Formula
 from sottovoce.tables import Table, engine, open_table, sources
@@ -132,3 +132,23 @@ def test_a_wide_question_is_answered_on_a_machine_of_many_cores(
         monkeypatch.setattr(engine, "narrowed", lambda *_: narrowed(table._connection, ""))
         with pytest.raises(InvalidData, match="OutOfMemory"):
             table.read(look, [*names, "y"])
+
+
+def test_the_environment_says_how_much_memory_duckdb_may_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = "SELECT current_setting('memory_limit')"
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "x.parquet")
+    for said, held in ((None, "953.6 MiB"), ("200MB", "190.7 MiB"), ("2 GB", "1.8 GiB")):
+        monkeypatch.delenv("SOTTOVOCE_MEMORY", raising=False)
+        if said is not None:
+            monkeypatch.setenv("SOTTOVOCE_MEMORY", said)
+        with open_table(tmp_path / "x.parquet") as table:
+            assert table._connection.con.execute(limit).fetchone() == (held,)
+    for odd in ("", "lots", "99MB", "-1GB", "1e9", "200"):
+        monkeypatch.setenv("SOTTOVOCE_MEMORY", odd)
+        with pytest.raises(InvalidValue, match=r"SOTTOVOCE_MEMORY is 100 MB or more"):
+            open_table(tmp_path / "x.parquet")
+
+
+def test_a_thread_is_counted_with_every_column_it_reads() -> None:
+    few, many = (", ".join(f'SUM("t0"."x{i % k}" * 2)' for i in range(200)) for k in (2, 200))
+    assert threads_for(many, 2**30) < threads_for(few, 2**30) / 10

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.readings import CategoryCounts, CellCounts, CrossCounts, GroupMoments, Reading
+from sottovoce.readings import CategoryCounts, CellCounts, CrossCounts, GroupMoments, Moments, Reading
 from sottovoce.tables import Table, open_table
 from sottovoce.tables.cells import _even, bin_of
 from sottovoce.tables.engine import ENGINES
@@ -59,6 +59,7 @@ def _as_text(raw: list[bytes | None]) -> pa.Array:
 
 READINGS: list[tuple[Reading, list[str]]] = [
     (CategoryCounts(WORDS), ["c"]),
+    (CategoryCounts(("North", *WORDS, *map(str, range(9)))), ["c"]),
     (CrossCounts((WORDS, (0, 1, 2), (False, True)), ((0,), (0, 1), (1, 2)), (-1, -1, 0)), ["c", "k", "flag"]),
     (CellCounts((False, True), (WORDS, (0.0, 1.0)), (3, -1)), ["c", "x"]),
     (GroupMoments((WORDS,), (1,), measures=((-1.0, 2.0),), fillers=(None,), squared=True), ["c", "x"]),
@@ -97,3 +98,20 @@ def test_even_bins_are_those_between_the_edges(low: float, high: float, bins: in
         rows = table._connection.to_pyarrow(found)
     expected = [None if np.isnan(v) else int(np.searchsorted(inner, v, side="right")) for v in rows["x"].to_numpy()]
     assert rows["bin"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("where", [None, "k > 1"])
+def test_moments_of_numbers_of_every_size_are_those_of_memory(where: str | None) -> None:
+    """DuckDB cuts nothing off that is tiny: it is no step of the grid, and no product of it an error."""
+    rng = np.random.default_rng(8)
+    size = 10.0 ** rng.integers(-310, 309, (300, 2)) * rng.choice([-1.0, 1.0], (300, 2))
+    x = np.where(rng.random((300, 2)) < 0.1, rng.choice([np.nan, np.inf, -np.inf, 0.0], (300, 2)), size)
+    y = np.concatenate([rng.normal(0, 3, 200), 10.0 ** rng.integers(-310, 309, 99), [np.nan]])
+    x[200:] = rng.normal(0, 0.1, (100, 2))
+    k = rng.integers(0, 4, 300)
+    reading = Moments(3, 1.5, (-2.0, 2.0), binary=False, intercept=0.4)
+    with open_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": y, "k": k})) as table:
+        seen = table.read(reading, ["a", "b", "y"], where=where)
+    kept = np.ones(300, dtype=bool) if where is None else k > 1
+    assert seen.n == 300
+    assert seen.total.tolist() == reading.read((x[kept], y[kept])).total.tolist()

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sottovoce.curator.protected import Protected
 from sottovoce.curator.records import Records
 from sottovoce.curator.source import Source, origin_of, same_data
 from sottovoce.ledger import Budget, Ledger
-from sottovoce.ledger.store import read_url
+from sottovoce.ledger.opening import is_there
+from sottovoce.ledger.store import Store, read_url
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.filter import Order
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE
 
 __all__ = ["hides_n", "is_new", "open_budget"]
+
+_PATIENCE = 30.0
+"""Seconds to wait for a ledger's database, as `Ledger` does."""
 
 
 def open_budget(
@@ -94,5 +98,5 @@ def hides_n(promise: Promise | None, said: str | None) -> bool:
 
 def is_new(ledger: str | os.PathLike[str]) -> bool:
     """Say whether a ledger is a file that is not there yet."""
-    address = read_url(ledger)
-    return address.drivername == "sqlite" and not Path(str(address.database)).exists()
+    with contextlib.closing(Store(read_url(ledger), _PATIENCE)) as store:
+        return not is_there(store)

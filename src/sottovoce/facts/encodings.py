@@ -144,7 +144,7 @@ class Encoding:
                 known &= ~absent
             found = np.where(absent, 0.0 if default is None else default, found)
             whole.append((found != 0).astype(np.float64) if isinstance(column, Flag) else found)
-        rows = np.ones((n, self.size))
+        rows = np.ones((self.size, n)).T  # every entry's numbers side by side
         scaled = {place: self.scale(place)(whole[place]) for entry in self.entries for place, k in entry if k < 0}
         for i, entry in enumerate(self.entries):
             for place, level in entry:

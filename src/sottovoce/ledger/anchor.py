@@ -90,19 +90,30 @@ class Anchor:
     def _text(self) -> str:
         file = _opened(self.path, os.O_RDONLY)
         try:
-            return os.pread(file, _WIDTH + 1, 0).decode("ascii", "replace")
+            return os.read(file, _WIDTH + 1).decode("ascii", "replace")
         finally:
             os.close(file)
 
     def write(self, head: Head) -> None:
         """Note that the ledger has come as far as `head`."""
         try:
-            os.pwrite(self._current(), _line(head).encode(), 0)
+            if hasattr(os, "pwrite"):
+                os.pwrite(self._current(), _line(head).encode(), 0)
+            else:
+                self._write_anew(_line(head).encode())
         except OSError as error:
             if self._needed:
                 raise LedgerUnavailable(
                     f"cannot write the anchor {self.path}: {error.strerror}; what was charged counts as spent"
                 ) from None
+
+    def _write_anew(self, note: bytes) -> None:
+        """Write where a file that is open has one place to write at for all threads (Windows): each opens its own."""
+        file = _opened(self.path, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.write(file, note)
+        finally:
+            os.close(file)
 
     def _current(self) -> int:
         """Return the file that the path leads to now, opened: a note in a file that was moved away proves nothing."""

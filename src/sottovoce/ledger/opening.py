@@ -19,8 +19,9 @@ from sottovoce.ledger.chain import EMPTY
 from sottovoce.ledger.store import Store
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
-__all__ = ["open_store"]
+__all__ = ["is_there", "open_store"]
 
+_WINDOWS = os.name == "nt"
 _CREATION = 0x536F74746F  # the advisory lock that PostgreSQL's creators take
 
 
@@ -36,6 +37,14 @@ def open_store(store: Store, anchors: Iterable[Noting], timeout: float, *, creat
     else:
         _open_sqlite(store.path, gone, timeout, create=create)
     _bring_up_to_date(store)
+
+
+def is_there(store: Store) -> bool:
+    """Say whether a store holds a ledger."""
+    if store.path is not None:
+        return store.path.exists()
+    with store.transaction(write=False) as transaction:
+        return schema.read_version(transaction) is not None
 
 
 def _bring_up_to_date(store: Store) -> None:
@@ -83,7 +92,7 @@ def _open_sqlite(path: Path, gone: str | None, timeout: float, *, create: bool) 
             _finish_creation(path)
     except OSError as error:
         raise LedgerUnavailable(f"cannot open the ledger {path}: {error.strerror}") from None
-    if found.st_mode & 0o077:
+    if found.st_mode & 0o077 and hasattr(os, "geteuid"):  # Windows has access lists, and bits that say nothing
         _log.warning("the ledger %s is open to other users of this machine; chmod 600 closes it", path)
 
 
@@ -101,7 +110,9 @@ def _create_sqlite(path: Path, timeout: float) -> None:
             os.link(draft, path)
         except FileExistsError:
             return
-        _sync(path.parent)
+        # Its name must be as durable as it is. Windows opens no folder; there the file's own journal has the name, and
+        # is written out with the file.
+        _sync(path if _WINDOWS else path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -115,7 +126,8 @@ def _finish_creation(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
+    # Windows syncs only what may be written to, and elsewhere no folder may be.
+    file = os.open(path, os.O_RDWR if _WINDOWS else os.O_RDONLY)
     try:
         os.fsync(file)
     finally:

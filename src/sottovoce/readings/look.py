@@ -33,7 +33,8 @@ from sottovoce.readings.families import Family, family_of
 __all__ = ["PARTS", "HeldRecords", "Look", "as_columns", "fine_bits"]
 
 PARTS = ("score", "information", "meat")
-_CHUNK = 1 << 14
+_CHUNK = 1 << 12
+"""So many records at a time stay near the processor."""
 _SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
 
@@ -252,14 +253,14 @@ class Look(Reading):
         values = as_columns(self, records)
         n, total = len(values[0]), np.zeros(self.size)
         for start in range(0, n, _CHUNK):
-            some = [column[start : start + _CHUNK] for column in values]
-            total = total + self.of_rows(*self.encoding.rows(some[:-1], len(some[-1])), self.model.outcome(some[-1]))
+            *some, last = (column[start : start + _CHUNK] for column in values)
+            total = total + self.of_rows(*self.encoding.rows(some, len(last)), self.model.outcome(last))
         return Statistics(n, total)
 
     def of_rows(self, rows: Floats, known: NDArray[np.bool_], y: Floats) -> Floats:
         """Return the sum over encoded rows and outcomes, NaN where missing."""
         known = known & ~np.isnan(y)
-        rows, y = np.where(known[:, None], rows, 0.0), np.where(known, y, 0.0)
+        rows, y = np.where(known, rows.T, 0.0).T, np.where(known, y, 0.0)
         w, roots = self.contributions(rows, y)
         parts: dict[str, Floats] = {}
         if "score" in self.parts:
@@ -272,19 +273,18 @@ class Look(Reading):
 
     def contributions(self, rows: Floats, y: Floats) -> tuple[Floats, list[Floats]]:
         """Return w, and the one or several u whose squares add up to the information, in whole steps."""
-        x = list(rows.T)
-        columns = [_combined(x, row) for row in self.matrix]
-        z = np.stack(columns, axis=1)
-        squares = _combined(columns, columns)
-        v = self.weights(squares)
-        t = np.stack([_combined(columns, row) for row in self.predictors], axis=1)
+        columns = _turned(self.matrix, rows.T)
+        squares = np.zeros(len(rows))
+        for column in columns:
+            squares += column * column
+        v, t = self.weights(squares), _turned(self.predictors, columns)
         pull, lean = self.factors
         if self.model.outputs == 1:
-            t = t[:, 0]
-            w = z * (pull * v * self.model.residual(y, t))[:, None]
-            return np.rint(w), [np.rint(z * (lean * np.sqrt(v * self.model.steepness(y, t)))[:, None])]
+            pulls, leans = pull * v * self.model.residual(y, t[0]), lean * np.sqrt(v * self.model.steepness(y, t[0]))
+            w, u = columns * pulls, columns * leans
+            return np.rint(w, out=w).T, [np.rint(u, out=u).T]
         # The information of one record is Σₖ pₖ(eₖ − p)(eₖ − p)' ⊗ vzz', the first class among the k.
-        p = self.model.mean(t)
+        z, p = columns.T, self.model.mean(t.T)
         classes = np.arange(1, self.model.outputs + 1)
         w = np.rint(_outer((y[:, None] == classes) - p, z * (pull * v)[:, None]))
         roots = []
@@ -484,13 +484,16 @@ def _one_more(longer: HeldRecords, shorter: HeldRecords) -> bool:
     return rows[0][1:] == rows[1]
 
 
-def _combined(columns: Sequence[Floats], weights: Sequence[Any]) -> Floats:
-    """Return Σ columns·weights, added from left to right: what a record becomes does not depend on its place."""
-    total = np.zeros_like(columns[0])
-    for column, weight in zip(columns, weights, strict=True):
-        if not np.isscalar(weight) or weight != 0:
-            total = total + column * weight
-    return total
+def _turned(matrix: Floats, rows: Floats) -> Floats:
+    """Return matrix·rows, added from left to right: what a record becomes does not depend on its place."""
+    found = np.zeros((len(matrix), rows.shape[1]))
+    part = np.empty_like(found)
+    for weights, row in zip(matrix.T, rows, strict=True):
+        (places,) = np.nonzero(weights)
+        if places.size:
+            some = slice(places[0], places[-1] + 1)
+            found[some] += np.multiply(weights[some, None], row, out=part[some])
+    return found
 
 
 def _outer(left: Floats, right: Floats) -> Floats:

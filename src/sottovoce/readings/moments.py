@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -81,10 +82,10 @@ class Moments(RowReading):
         label_size, up = math.frexp(self.largest)
         y = np.ldexp(labels, -up)
         y = np.where(np.abs(y) >= TINY * label_size, y, 0.0)
-        parts = [
-            (mantissa * mantissa, 2 * exponent, [w[i] * w[j] for i, j in self.places]),
-            (mantissa * label_size, exponent + up, [column * y for column in w]),
-            (mantissa, exponent, list(w)),
+        parts: list[tuple[float, int, Iterable[Floats]]] = [
+            (mantissa * mantissa, 2 * exponent, (w[i] * w[j] for i, j in self.places)),
+            (mantissa * label_size, exponent + up, (column * y for column in w)),
+            (mantissa, exponent, w),
             (label_size * label_size, 2 * up, [y * y]),
         ]
         return Statistics(len(rows), np.concatenate([_totals(*part) for part in parts]))
@@ -181,8 +182,8 @@ def joint_sensitivity(data_norm: float, response: float, balance: float) -> floa
     return 2 * pull * data_norm
 
 
-def _totals(bound: float, exponent: int, columns: list[Floats]) -> Floats:
-    """Return the exact sums of columns within ±bound, times 2^exponent."""
+def _totals(bound: float, exponent: int, columns: Iterable[Floats]) -> Floats:
+    """Return the exact sums of columns within ±bound, times 2^exponent; each is made when its turn comes."""
     grid, most = Grid.covering(bound), 1 << 52
     scale = Fraction(2) ** exponent / grid.unit
     return np.array([float(exact_sum(grid.steps(column, -most, most)) * scale) for column in columns])

@@ -62,9 +62,10 @@ def _create(path: Path) -> None:
     )
     draft = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
     try:
-        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         with os.fdopen(file, "wb") as out:
             out.write(key)
+            out.flush()
             os.fsync(file)
         with contextlib.suppress(FileExistsError):  # another process was quicker: its key is the server's
             os.link(draft, path)

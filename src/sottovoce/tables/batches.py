@@ -24,6 +24,8 @@ __all__ = ["counted"]
 
 _FEW = 256
 """So many combinations of categories are counted each on its own."""
+_PASSES = 8
+"""So few categories are counted faster one after the other than all in one pass."""
 _WHOLE = (pa.types.is_signed_integer, pa.types.is_uint8, pa.types.is_uint16, pa.types.is_uint32, pa.types.is_boolean)
 
 
@@ -66,9 +68,7 @@ def _by_combination(reading: Reading, names: Sequence[str], lists: Sequence[tupl
         for batch in batches:
             columns = [batch.column(name) for name in names]
             if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
-                texts = columns[0].dictionary
-                seen = np.bincount(_indices(columns[0], len(texts)), minlength=len(texts) + 1)
-                np.add.at(counts, np.append(_places(texts, lists[0]), -1), seen)
+                counts += _tally(columns[0], lists[0])
                 continue
             codes = [_column(*each).codes for each in zip(columns, lists, strict=True)]
             cells = np.ravel_multi_index([np.where(c < 0, k - 1, c) for c, k in zip(codes, shape, strict=True)], shape)
@@ -76,6 +76,20 @@ def _by_combination(reading: Reading, names: Sequence[str], lists: Sequence[tupl
         return Statistics(int(counts.sum()), counts @ added)
 
     return decode
+
+
+def _tally(column: Any, categories: tuple[Hashable, ...]) -> Any:
+    """Return how many records have each category, those of none last."""
+    texts, size = column.dictionary, len(categories)
+    places, stand = _places(texts, categories), _indices(column, len(texts))
+    counts = np.zeros(size + 1, dtype=np.int64)
+    if size <= _PASSES:
+        for at in np.flatnonzero(places >= 0).tolist():
+            counts[places[at]] += np.count_nonzero(stand == at)
+        counts[-1] = len(stand) - counts.sum()
+    else:
+        np.add.at(counts, np.append(places, -1), np.bincount(stand, minlength=len(texts) + 1))
+    return counts
 
 
 def _indices(column: Any, missing: int) -> Any:

@@ -56,6 +56,8 @@ class Engine:
     tries
         A double that no whole number is near to becomes null where a cast is tried, and the others are rounded to
         nearest, ties to even.
+    lists
+        The products of two lists are added up in one operation, from left to right.
     untyped
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
@@ -70,6 +72,7 @@ class Engine:
     skips: bool = False
     small: bool = False
     tries: bool = False
+    lists: bool = False
     untyped: frozenset[str] = frozenset()
 
     def integer(self, value: Any, kind: str = "int64") -> Any:
@@ -95,7 +98,15 @@ class Engine:
 
 ENGINES = {
     "duckdb": Engine(
-        rounds=True, widens=True, searches=True, underflows=False, adds=True, skips=True, small=True, tries=True
+        rounds=True,
+        widens=True,
+        searches=True,
+        underflows=False,
+        adds=True,
+        skips=True,
+        small=True,
+        tries=True,
+        lists=True,
     ),
     "postgres": Engine(rounds=True, widens=True, unnests=True),
 }

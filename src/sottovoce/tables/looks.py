@@ -60,11 +60,11 @@ def contributions(asked: Asked, reading: Look, *along: str, **carried: Any) -> W
     entries = {f"x{i}": _entry(engine, reading, entry) for i, entry in enumerate(encoding.entries)}
     rows = rows.select(entries | {"y": _outcome(engine, f"c{len(values) - 1}", reading)}, *along)
     x = [f"x{j}" for j in range(encoding.size)]
-    z = {f"z{i}": _combined(x, row) for i, row in enumerate(reading.matrix)}
-    rows = rows.select(z, "y", *along)
-    t = {f"t{k}": _combined(list(z), row) for k, row in enumerate(reading.predictors)}
-    c, k = double(reading.norm**2), reading.model.stretch
-    squares = ordered(f"{name} * {name}" for name in z)
+    rows = rows.packed("xs", x, "y", *along)
+    z = {f"z{i}": rows.combined("xs", x, row) for i, row in enumerate(reading.matrix)}
+    rows = rows.select(z, "y", *along).packed("zs", list(z), "y", *along)
+    t = {f"t{k}": rows.combined("zs", list(z), row) for k, row in enumerate(reading.predictors)}
+    c, k, squares = double(reading.norm**2), reading.model.stretch, rows.squares("zs", list(z))
     if k == 1:
         rows = rows.select({"v": f"{c} / GREATEST({squares}, {c})", **t}, *z, "y", *along)
     else:
@@ -114,12 +114,6 @@ def _outcome(engine: Any, value: str, reading: Look) -> str:
     if reading.family == "poisson":
         return f"CAST(FLOOR({cut(value, 0.0, float(family.most))}) AS DOUBLE)"
     return value
-
-
-def _combined(columns: Sequence[str], weights: Sequence[float]) -> str:
-    """Return Σ columns·weights."""
-    pairs = zip(columns, weights, strict=True)
-    return ordered(f"{column} * {double(float(weight))}" for column, weight in pairs if weight != 0)
 
 
 def _weighed(rows: Written, reading: Look, held: tuple[str, ...], along: tuple[str, ...]) -> Written:

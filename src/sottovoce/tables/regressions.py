@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import numpy as np
 
 from sottovoce.facts.columns import Category, Column, Flag
@@ -38,7 +39,7 @@ def moments(asked: Asked, reading: Moments) -> Plan:
     y = _response(asked, label, reading)
     if asked.kept is not None:
         y = ibis.cases((asked.kept, y), else_=number(0.0))
-    rows = ball.project(engine, table, parts, kept=asked.kept, y=y)
+    rows = ball.project(engine, table, parts, kept=asked.kept, finite=True, y=y)
     w, grids = [rows[f"w{i}"] for i in range(reading.dimension)], [Grid.covering(b) for b in reading.bounds()]
     products = (
         [w[i] * w[j] for i, j in reading.places],
@@ -108,11 +109,18 @@ def raw(asked: Asked, name: str, fact: Column | None) -> Any:
 def _filled(asked: Asked, name: str, filler: float) -> Any:
     """Return a column of numbers with a public one in place of what is missing, NaN or infinite."""
     value = asked.value(name, cut=False).cast("float64")
+    if asked.engine.skips:
+        return ibis.cases((isfinite(value), value), else_=number(filler))
     return ibis.cases(
         (value.isnan(), number(filler)),
         (value.abs().between(number(0.0), number(_HUGE)), value),
         else_=number(filler),
     )
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def isfinite(value: dt.Float64) -> dt.Boolean:
+    """Say whether a number is there and finite; null where it is not there."""
 
 
 def _encoded(asked: Asked, name: str, fact: Column | None) -> list[Any]:
@@ -163,6 +171,9 @@ def _response(asked: Asked, label: tuple[str, Any], reading: RowReading) -> Any:
     if fact is not None:
         wide = number(low) + (_scaled(value, fact) + number(1.0)) * number((high - low) / 2)
         return _tamed(wide, reading)
+    if asked.engine.skips:  # what is tiny is no step of the grid, and no product of it an error
+        inside = ibis.greatest(ibis.least(value, number(high)), number(low))
+        return ibis.cases((isfinite(value), inside), else_=number(reading.neutral))
     inside = ibis.cases(
         (value.isnan(), number(reading.neutral)),
         (value.between(number(low), number(high)), value),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -17,7 +19,7 @@ import ibis
 import pyarrow as pa
 
 from sottovoce.facts import Facts
-from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.tables.engine import guarded
 from sottovoce.tables.origin import database_origin, file_origin, named_files
 from sottovoce.tables.table import Table
@@ -26,8 +28,10 @@ __all__ = ["open_table"]
 
 T = TypeVar("T")
 
+MEMORY = "SOTTOVOCE_MEMORY"
+"""The variable of the environment that says how much memory DuckDB may hold; 1GB where it is not set."""
+
 SETTINGS = {
-    "memory_limit": "1GB",
     # The order of the records plays no part, and keeping it costs memory.
     "preserve_insertion_order": False,
     # Neither a plan nor which records are read may follow from the least and largest numbers that a file notes: one
@@ -36,6 +40,8 @@ SETTINGS = {
     # A path that looks like a web address must not make the engine fetch code or data from the network.
     "autoinstall_known_extensions": False,
 }
+
+_LEAST, _UNITS = 100, {"MB": 1, "GB": 1000}
 
 ENDINGS = {
     ".parquet": "Parquet",
@@ -56,8 +62,8 @@ def _duckdb() -> tuple[Any, Callable[[], None]]:
     What memory cannot hold goes to a folder that nobody else may read, and which is gone when the table is closed:
     whether an answer comes must not depend on how many rows one person has.
     """
-    folder = tempfile.mkdtemp(prefix="sottovoce-")
-    connection = ibis.duckdb.connect(**SETTINGS, temp_directory=folder)
+    memory, folder = _memory(), tempfile.mkdtemp(prefix="sottovoce-")
+    connection = ibis.duckdb.connect(**({"memory_limit": memory} | SETTINGS), temp_directory=folder)
     remove = weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
 
     def close() -> None:
@@ -65,6 +71,14 @@ def _duckdb() -> tuple[Any, Callable[[], None]]:
         remove()
 
     return connection, close
+
+
+def _memory() -> str:
+    """Return how much memory DuckDB may hold, where fewer threads work on what would take more."""
+    said = os.environ.get(MEMORY, "1GB")
+    if (match := re.fullmatch(r"(\d+) ?(MB|GB)", said)) is None or int(match[1]) * _UNITS[match[2]] < _LEAST:
+        raise InvalidValue(f"{MEMORY} is {_LEAST} MB or more, as in {MEMORY}=250MB. Got {said!r}")
+    return said
 
 
 def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Facts | None = None) -> Table:

@@ -10,10 +10,11 @@ from typing import Any
 
 __all__ = ["narrowed", "threads_for"]
 
-_OPERATION_BYTES, _ROW_BYTES = 10 * 2**10, 20 * 2**20
-"""What a thread holds for each operation (not all of its numbers count against the limit), and of rows read ahead."""
+_OPERATION_BYTES, _COLUMN_BYTES, _LEAST_BYTES = 16 * 2**10, 2**20, 2 * 2**20
+"""What a thread holds for each operation and sum, of each column (a page of a Parquet file), and besides."""
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_OPERATION = re.compile(r" [*+/-] |\bSUM\(|\bCASE\b|\bAS\b")
+_OPERATION = re.compile(r" [*+/-] |\bSUM\(|\bCASE\b|\bLIST_INNER_PRODUCT\(")
+_COLUMN = re.compile(r'"t\d+"\.("(?:[^"]|"")+")')
 _SHORT = 10_000
 """A query of fewer letters holds little beside its rows."""
 _one_at_a_time = threading.Lock()
@@ -23,11 +24,12 @@ def threads_for(text: str, room: float) -> int:
     """Return how many threads may work on a query, by its words and the bytes there are: never by a record.
 
     >>> threads_for("SELECT SUM(x * y) FROM t", 2**30)
-    51
-    >>> threads_for("SELECT " + ", ".join(f"SUM(x{i} * y)" for i in range(10_000)), 2**30)
-    4
+    504
+    >>> threads_for("SELECT " + ", ".join(f'SUM("t0"."x{i}" * 2)' for i in range(100)), 2**30)
+    9
     """
-    held = _ROW_BYTES + _OPERATION_BYTES * len(_OPERATION.findall(text))
+    read, done = len(set(_COLUMN.findall(text))), len(_OPERATION.findall(text))
+    held = _LEAST_BYTES + _COLUMN_BYTES * read + _OPERATION_BYTES * done
     return max(1, int(room // held))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,6 +11,8 @@ from sottovoce.tables.engine import ROUNDER, Engine
 __all__ = ["Written", "case", "cut", "double", "ordered"]
 
 _ROWS = "sottovoce_rows"
+_FEW = 3
+"""So few terms are added as they stand."""
 
 
 def double(value: float) -> str:
@@ -58,6 +60,33 @@ class Written:
         # Where an engine copies a nested expression into every place that uses it, a limit stops that.
         stop = f" LIMIT {2**62}" if self.engine.unnests else ""
         return replace(self, text=f"SELECT {shown} FROM {rows}{tail}{stop}")
+
+    def packed(self, name: str, columns: Sequence[str], *along: str) -> Self:
+        """Return the same columns and, where the engine adds up lists, a list of them beside."""
+        if not self._packs(columns):
+            return self
+        return self.select({name: f"[{', '.join(columns)}]"}, *columns, *along)
+
+    def combined(self, name: str, columns: Sequence[str], weights: Sequence[float]) -> str:
+        """Return Σ columns·weights, added from left to right; `name` is their list.
+
+        Written out, every product and every sum is an operation for which a thread holds numbers; of lists it is one,
+        and several times as fast. No column may be null: a list that holds one would end the query.
+        """
+        terms = [(column, float(weight)) for column, weight in zip(columns, weights, strict=True) if weight != 0]
+        if not self._packs(terms):
+            return ordered(f"{column} * {double(weight)}" for column, weight in terms)
+        constants = ", ".join(double(float(weight)) for weight in weights)
+        return f"LIST_INNER_PRODUCT({name}, [{constants}])"
+
+    def squares(self, name: str, columns: Sequence[str]) -> str:
+        """Return Σ columns², in the same way."""
+        if self._packs(columns):
+            return f"LIST_INNER_PRODUCT({name}, {name})"
+        return ordered(f"{column} * {column}" for column in columns)
+
+    def _packs(self, terms: Sequence[object]) -> bool:
+        return self.engine.lists and len(terms) > _FEW
 
     def step(self, value: str) -> str:
         """Return the whole number nearest to a double, of the kind that is added fastest."""
