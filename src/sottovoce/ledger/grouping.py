@@ -13,7 +13,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from sottovoce.ledger.transaction import Transaction, is_drivers
 from sottovoce.privacy.errors import LedgerUnavailable
@@ -24,7 +25,8 @@ Change = Callable[[Transaction], Any]
 """What is to be done within a transaction that may hold other changes too."""
 
 
-class About(NamedTuple):
+@dataclass(frozen=True)
+class About:
     """A change that says what it asks of the ledger first: what a whole group asks is looked up at once.
 
     Attributes
@@ -45,7 +47,7 @@ class About(NamedTuple):
 
     def then(self, work: Callable[[Any, Transaction], Any]) -> About:
         """Return the change, with what `work` makes of its outcome within the transaction."""
-        return self._replace(change=lambda transaction: work(self.change(transaction), transaction))
+        return About(lambda transaction: work(self.change(transaction), transaction), self.key, self.entry)
 
 
 class _Job:

@@ -7,7 +7,7 @@ are read once, all noise is drawn at once, and threads change hands once for all
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -83,7 +83,7 @@ class Makers:
         line.waiting.pop(priced, None)  # who comes from now on waits for the next
         work.due = len(work.members)
         paid = [one for one, _ in work.members]
-        made: list[Draft] | list[Exception]
+        made: Sequence[Draft | Exception]
         try:
             made = await asyncio.get_running_loop().run_in_executor(self.pool, quietly, _made, work.curator, paid)
         except Exception as error:

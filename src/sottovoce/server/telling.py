@@ -6,7 +6,7 @@ written around it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -71,7 +71,7 @@ class _Left:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         fixed = left_of(budget, Fraction(0))
-        self._fixed = {name: Written(canonical(fixed[name])) for name in ("budget", "filter")}
+        self._fixed: dict[str, Any] = {name: Written(canonical(fixed[name])) for name in ("budget", "filter")}
 
     def text(self, spent: Fraction) -> Written:
         return Written(canonical_object(self._fixed | _changing(self._budget, spent)))
@@ -79,9 +79,10 @@ class _Left:
 
 def left_of(budget: Budget, spent: Fraction) -> dict[str, Any]:
     """Return what is left of a budget, in plain values."""
-    return {"budget": budget.promise.to_dict(), "filter": dict(budget.filter)} | _changing(budget, spent)
+    fixed: dict[str, Any] = {"budget": budget.promise.to_dict(), "filter": dict(budget.filter)}
+    return fixed | _changing(budget, spent)
 
 
-def _changing(budget: Budget, spent: Fraction) -> Mapping[str, Any]:
+def _changing(budget: Budget, spent: Fraction) -> dict[str, Any]:
     share = float(spent) / budget.limit if budget.limit else 1.0
     return {"remaining": what_is_left(budget, spent).to_dict(), "spent": share}
