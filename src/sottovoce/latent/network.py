@@ -12,24 +12,21 @@ import numpy as np
 
 from sottovoce.facts import Facts
 from sottovoce.latent.class_draws import draw_classes
-from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
+from sottovoce.latent.count_tables import CountTables, NoisyTables
 from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.fields import Field, field_from, settings_of
+from sottovoce.latent.fitted_tables import FittedTables
 from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.latent.sweeps import draw_dirichlet
-from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.mechanism import check_draws
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.plain import mapping
-from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings import Statistics
 
 __all__ = ["BayesianNetwork"]
 
 
 @dataclass(frozen=True)
-class BayesianNetwork(OverTables):
+class BayesianNetwork(FittedTables[NetworkPosterior]):
     r"""Discrete variables, each with a table of probabilities given its parents.
 
     .. math:: p(x) = \prod_v \theta_{v \mid \mathrm{pa}(v)}(x_v \mid x_{\mathrm{pa}(v)})
@@ -65,6 +62,7 @@ class BayesianNetwork(OverTables):
     True
     """
 
+    structure: ClassVar[str] = "other parents than the network's"
     word: ClassVar[str] = "Bayesian network"
     mechanisms: ClassVar[tuple[str, ...]] = ("noisy statistics", "tempered network")
     parameter: ClassVar[str] = "tables"
@@ -109,42 +107,10 @@ class BayesianNetwork(OverTables):
         """What is counted: one table (parents, node) a node."""
         return CountTables(self.fields, tuple((*above, name) for name, above in self.parents))
 
-    def through_blocks(
-        self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator
+    def _from_counts(
+        self, counts: Sequence[Any], n: int | None, draws: int, rng: np.random.Generator
     ) -> NetworkPosterior:
-        """Return the fit to noisy tables."""
-        return self.fit(self.tables.through_blocks(n, total, noises, rng), rng=rng)
-
-    def fit(
-        self, data: Any, *, noise_aware: bool = True, draws: int = 256, rng: np.random.Generator | None = None
-    ) -> NetworkPosterior:
-        """Return posterior draws of all tables.
-
-        Given noisy tables this is post-processing, free of cost; each node's table is read by itself, n being known.
-        Given records or their `Statistics` it is **not private**: keep the result to yourself, or compare with it.
-
-        Parameters
-        ----------
-        data
-            Noisy tables, records in memory, or statistics.
-        noise_aware
-            Count the true tables behind noisy ones as unknown, so that intervals are honest. Otherwise noisy counts are
-            taken at their word, those below zero as 0.
-        draws
-            How many draws.
-        rng
-            Secure randomness by default.
-        """
-        draws = check_draws(draws)
-        rng = secure_rng() if rng is None else rng
-        if isinstance(data, NoisyTables):
-            if data.tables != self.tables:
-                raise InvalidData("these tables were counted over other fields or other parents than the network's")
-            if noise_aware:
-                return self._aware(data, draws, rng)
-            counts: Sequence[Any] = data.clipped
-        else:
-            counts = self.counts(data)
+        del n
         values = tuple(
             draw_dirichlet(np.broadcast_to(t + self.prior_of(t.shape[-1]), (draws, *t.shape)), rng) for t in counts
         )
@@ -159,9 +125,10 @@ class BayesianNetwork(OverTables):
         statistics = records if isinstance(records, Statistics) else self.tables.statistics(records)
         if statistics.n == 0:
             raise InvalidData("there is no record; a network needs at least one")
-        return self.tables.arrays(statistics)
+        return super().counts(statistics)
 
     def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> NetworkPosterior:
+        """Read each node's table by itself, n being known."""
         values, convergence = [], []
         for table, noise in zip(data.counts, data.noises, strict=True):
             size = table.shape[-1]

@@ -89,12 +89,7 @@ class NetworkPosterior(QueriedDraws):
 
     def log_likelihood(self, records: Mapping[str, Any]) -> Floats:
         """Return Σ log p(record) under each draw, over the records that hold known categories alone."""
-        codes = {f.name: f.codes(records[f.name]) for f in self.fields if f.name in records}
-        missing = [f.name for f in self.fields if f.name not in codes]
-        if missing:
-            raise InvalidValue(f"the records have no column {missing[0]!r}")
-        if len({code.size for code in codes.values()}) != 1:
-            raise InvalidValue("every column must have one value a record; these have different lengths")
+        codes = self._codes(records)
         inside = np.logical_and.reduce([code >= 0 for code in codes.values()])
         codes = {name: code[inside] for name, code in codes.items()}
         total = np.zeros(len(self))

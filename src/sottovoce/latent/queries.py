@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,16 @@ class QueriedDraws(NamedDraws):
         if value not in field.categories:
             raise InvalidValue(f"{name!r} has no category {value!r}; it has {', '.join(map(str, field.categories))}")
         return field.categories.index(value)
+
+    def _codes(self, records: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the code of every value by column, -1 where it is in no list."""
+        missing = [f.name for f in self.fields if f.name not in records]
+        if missing:
+            raise InvalidValue(f"the records have no column {missing[0]!r}")
+        codes = {f.name: f.codes(records[f.name]) for f in self.fields}
+        if len({code.size for code in codes.values()}) != 1:
+            raise InvalidValue("every column must have one value a record; these have different lengths")
+        return codes
 
     def query_draws(self, target: str, given: Mapping[str, Hashable] | None = None) -> Floats:
         """Return Pr[target | given] under each draw, by variable elimination: (draws, categories)."""

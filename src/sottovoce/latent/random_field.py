@@ -11,19 +11,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sottovoce.facts import Facts
-from sottovoce.latent.count_tables import CountTables, NoisyTables, OverTables
+from sottovoce.latent.count_tables import CountTables, NoisyTables
 from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.field_evidence import NoisyCounts, TrueCounts
 from sottovoce.latent.fields import Field, field_from, settings_of
+from sottovoce.latent.fitted_tables import FittedTables
 from sottovoce.latent.log_linear import LogLinear
 from sottovoce.latent.random_field_posterior import RandomFieldPosterior, family_of
-from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.mechanism import check_draws
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import mapping
-from sottovoce.privacy.randomness import secure_rng
-from sottovoce.readings import Statistics
 
 __all__ = ["MarkovRandomField"]
 
@@ -38,7 +34,7 @@ _AGREE = 1.05
 
 
 @dataclass(frozen=True)
-class MarkovRandomField(OverTables):
+class MarkovRandomField(FittedTables[RandomFieldPosterior]):
     r"""Discrete variables that meet in cliques, with a table of potentials for each clique.
 
     .. math:: p(x) = \frac{1}{Z(\theta)} \exp \sum_c \theta_c(x_c)
@@ -78,6 +74,7 @@ class MarkovRandomField(OverTables):
     True
     """
 
+    structure: ClassVar[str] = "other cliques than the field's"
     word: ClassVar[str] = "Markov random field"
     mechanisms: ClassVar[tuple[str, ...]] = ("noisy statistics",)
     parameter: ClassVar[str] = "effects"
@@ -123,36 +120,22 @@ class MarkovRandomField(OverTables):
         """What is counted: one table a clique."""
         return CountTables(self.fields, self.cliques)
 
-    def through_blocks(
-        self, n: int, total: Floats, noises: Sequence[IntegerNoise], rng: np.random.Generator
+    def _aware(self, data: NoisyTables, draws: int, rng: np.random.Generator) -> RandomFieldPosterior:
+        """Where a field has no category for values outside of its list, how many are inside is one more unknown."""
+        outside = any(field.other_code < 0 for field in self.fields)
+        evidence = NoisyCounts(self.family, data.counts, data.noises, data.n, float(self.spread), outside)
+        return self._walked(evidence, draws, rng)
+
+    def _from_counts(
+        self, counts: Sequence[Any], n: int | None, draws: int, rng: np.random.Generator
     ) -> RandomFieldPosterior:
-        """Return the fit to noisy tables."""
-        return self.fit(self.tables.through_blocks(n, total, noises, rng), rng=rng)
+        flat = np.concatenate([np.ravel(t) for t in counts]).astype(np.float64)
+        n_inside = float(counts[0].sum()) if n is None else n
+        return self._walked(TrueCounts(self.family, flat, n_inside, float(self.spread)), draws, rng)
 
-    def fit(
-        self, data: Any, *, noise_aware: bool = True, draws: int = 256, rng: np.random.Generator | None = None
-    ) -> RandomFieldPosterior:
-        """Return posterior draws of the natural parameters, by elliptical slices with the exact normalizer.
-
-        Given noisy tables this is post-processing, free of cost. Given records or their `Statistics` it is **not
-        private**: keep the result to yourself, or compare with it. Where a field has no category for values outside
-        of its list, the law is that of the records inside, and how many there are is one more unknown.
-
-        Parameters
-        ----------
-        data
-            Noisy tables, records in memory, or statistics.
-        noise_aware
-            Count the true tables behind noisy ones as unknown, so that intervals are honest. Otherwise noisy counts are
-            taken at their word, those below zero as 0.
-        draws
-            How many draws.
-        rng
-            Secure randomness by default.
-        """
-        draws = check_draws(draws)
-        rng = secure_rng() if rng is None else rng
-        walk = self._evidence(data, noise_aware).walk(_CHAINS, rng)
+    def _walked(self, evidence: NoisyCounts | TrueCounts, draws: int, rng: np.random.Generator) -> RandomFieldPosterior:
+        """Draw the natural parameters by elliptical slices with the exact normalizer, until the chains agree."""
+        walk = evidence.walk(_CHAINS, rng)
         kept = list(itertools.islice(walk, _BURN_IN, _BURN_IN + max(_LEAST, -(-draws // _CHAINS))))
         while True:
             chains = np.stack(kept, axis=1)
@@ -164,24 +147,6 @@ class MarkovRandomField(OverTables):
         flat = chains.reshape(-1, chains.shape[-1])
         some = np.linspace(0, len(flat) - 1, draws).astype(int)
         return RandomFieldPosterior(self.fields, self.cliques, flat[some], convergence)
-
-    def _evidence(self, data: Any, noise_aware: bool) -> NoisyCounts | TrueCounts:
-        if isinstance(data, NoisyTables):
-            if data.tables != self.tables:
-                raise InvalidData("these tables were counted over other fields or other cliques than the field's")
-            if noise_aware:
-                outside = any(field.other_code < 0 for field in self.fields)
-                return NoisyCounts(self.family, data.counts, data.noises, data.n, float(self.spread), outside)
-            flat = np.concatenate([t.ravel() for t in data.clipped]).astype(np.float64)
-            return TrueCounts(self.family, flat, data.n, float(self.spread))
-        counts = self.counts(data)
-        flat = np.concatenate([np.ravel(t) for t in counts]).astype(np.float64)
-        return TrueCounts(self.family, flat, float(counts[0].sum()), float(self.spread))
-
-    def counts(self, records: Any) -> tuple[Any, ...]:
-        """Return the true counts of each clique's table."""
-        statistics = records if isinstance(records, Statistics) else self.tables.statistics(records)
-        return self.tables.arrays(statistics)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public description."""

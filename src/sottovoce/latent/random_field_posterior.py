@@ -93,12 +93,7 @@ class RandomFieldPosterior(QueriedDraws):
 
     def log_probability(self, records: Mapping[str, Sequence[Hashable]]) -> Floats:
         """Return log p(x) of each record under each draw, (draws, records); -inf where a value is in no list."""
-        missing = [f.name for f in self.fields if f.name not in records]
-        if missing:
-            raise InvalidValue(f"the records have no column {missing[0]!r}")
-        codes = {f.name: f.codes(records[f.name]) for f in self.fields}
-        if len({code.size for code in codes.values()}) != 1:
-            raise InvalidValue("every column must have one value a record; these have different lengths")
+        codes = self._codes(records)
         total: Any = -self.log_normalizer[:, None]
         for clique, table in zip(self.cliques, self.family.tree.split(self.potentials), strict=True):
             cells: Any = (slice(None), *(np.maximum(codes[name], 0) for name in clique))
