@@ -97,6 +97,6 @@ def hides_n(promise: Promise | None, said: str | None) -> bool:
 
 
 def is_new(ledger: str | os.PathLike[str]) -> bool:
-    """Say whether a ledger is a file that is not there yet."""
+    """Say whether there is no ledger there yet."""
     with contextlib.closing(Store(read_url(ledger), _PATIENCE)) as store:
         return not is_there(store)
