@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from papers.verb_coverage import Cell, cover
@@ -82,15 +83,19 @@ def test_a_mean_without_noise_has_the_interval_of_a_normal_mean() -> None:
     assert np.median(spreads) == pytest.approx(0.1, rel=0.05)
 
 
-def test_a_sum_with_laplace_noise_has_the_density_of_both_laws() -> None:
-    """Against the convolution on a fine grid."""
-    u = np.linspace(-120, 120, 2_400_001)
-    x = np.array([-9.0, -1.0, 0.0, 0.5, 4.0, 20.0])
-    for variance, noise in ((1.0, 2.0), (9.0, 0.5), (0.25, 18.0)):
-        laplace = stats.laplace.pdf(u, scale=math.sqrt(noise / 2))
-        exact = [float(stats.norm.pdf(at - u, scale=math.sqrt(variance)) @ laplace) * 1e-4 for at in x]
-        gap = np.log(exact) - _log_density(x, np.array(variance), noise, "laplace")
-        assert gap == pytest.approx(np.full(x.size, gap[0]), abs=1e-6)
+@pytest.mark.parametrize("variance", [1e-12, 0.25, 9.0, 1e6, 7e15, 5e17, 1e30])
+@pytest.mark.parametrize("noise", [1e-6, 0.5, 18.0, 1e6])
+def test_a_sum_with_laplace_noise_has_the_density_of_both_laws(variance: float, noise: float) -> None:
+    """Against the convolution in closed form, with sixty digits."""
+    x = np.array([-9.0, 0.0, 0.5, 1e3, -1e8, 3 * math.sqrt(variance)])
+    with mpmath.workdps(60):
+        s, b = mpmath.sqrt(variance), mpmath.sqrt(mpmath.mpf(noise) / 2)
+        sides = [
+            [mpmath.erfc((t / s + s / b) / mpmath.sqrt(2)) * mpmath.exp(t / b) for t in (at, -at)]
+            for at in map(mpmath.mpf, x)
+        ]
+        exact = [float(mpmath.log((one + other) / 2) + s**2 / (2 * b**2)) for one, other in sides]
+    assert _log_density(x, np.array(variance), noise, "laplace") == pytest.approx(exact, rel=1e-12, abs=1e-12)
 
 
 def test_means_that_noise_drowns_are_as_the_prior_says() -> None:

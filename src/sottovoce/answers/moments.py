@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
@@ -125,7 +125,13 @@ def _log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> 
     if kind == "gaussian":
         total = np.maximum(variance + noise, 1e-18)
         return np.asarray(-(x**2) / (2 * total) - np.log(total) / 2)
-    # The mean of e^{∓x/b}·Φ over the two sides, b the scale of the Laplace law.
+    # The sum of e^{±x/b + s²/2b²}·Φ(−a) over the two sides, a = ±x/s + s/b and b the scale of the Laplace law. Where a
+    # is large the exponent and Φ's cancel, and what is left of them is −x²/2s².
     b, spread = math.sqrt(noise / 2), np.sqrt(np.maximum(variance, 1e-18))
-    sides = [sign * x / b + log_ndtr(-sign * x / spread - spread / b) for sign in (1, -1)]
-    return np.asarray(np.logaddexp(*sides) + spread**2 / (2 * b**2))
+    sides = []
+    for side in (x, -x):
+        a = side / spread + spread / b
+        near = np.log(erfcx(np.maximum(a, 0.0) / math.sqrt(2)) / 2) - (side / spread) ** 2 / 2
+        far = side / b + spread**2 / (2 * b**2) + log_ndtr(np.maximum(-a, 0.0))
+        sides.append(np.where(a > 0, near, far))
+    return np.asarray(np.logaddexp(*sides))
