@@ -186,3 +186,13 @@ def test_a_condition_alone_is_a_record_of_0_or_1() -> None:
             table.read(ClippedSum(0, 1), where="age > 35", missing=0)
         with pytest.raises(InvalidValue, match="lower one first"):
             table.read(ClippedSum(1, 0), where="age > 35")
+
+
+@pytest.mark.parametrize("bounds", [(0, 90), (-10, 0), (-10, 10), (3, 9), (-9, -3), (0, 0)])
+def test_a_missing_whole_number_is_what_it_counts_as_wherever_that_lies(bounds: tuple[int, int]) -> None:
+    low, high = bounds
+    ages = [None, -5, 0, 3, 90, 91, 10**12, None, -(2**63)]
+    with open_table(pa.table({"age": pa.array(ages, pa.int64())})) as table:
+        for missing in (None, low, high, (low + high) // 2):
+            seen = table.read(ClippedSum(low, high), "age", missing=missing)
+            assert seen == ClippedSum(low, high).read(ages, missing)

@@ -34,14 +34,18 @@ def clipped_sum(asked: Asked, reading: ClippedSum) -> Plan:
     engine, column = asked.engine, asked.one()
     within = _within(column, reading, asked.missing)
     quick = within.counted and engine.skips
-    steps = ibis.greatest(ibis.least(column, within.last), within.first) if quick else _steps(engine, column, within)
-    grid, there = within.grid, {"there": column.count().cast("string")} if quick else {}
+    steps, passed = _steps(engine, column, within), within.filler
+    if quick and passed == within.first:  # a missing number is passed over, and becomes the first or the last
+        steps = ibis.least(ibis.greatest(column, within.first), within.last)
+    elif quick:
+        steps, passed = ibis.greatest(ibis.least(column, within.last), within.first), within.last
+    grid, there = within.grid, {} if passed == within.filler else {"there": column.count().cast("string")}
     query = table.aggregate(n=table.count().cast("string"), s=engine.total(steps), **there)
 
     def decode(row: tuple[int, ...]) -> Statistics:
         n, total = row[:2]
-        if quick:  # a missing number was passed over, and became the last
-            total += (n - row[2]) * (within.filler - within.last)
+        if there:
+            total += (n - row[2]) * (within.filler - passed)
         above = float(total / grid.unit - n * Fraction(reading.low))
         return Statistics(n, np.array([grid.value(total)]), above, (total / grid.unit,))
 
