@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from typing import Any
 
 import pytest
@@ -116,3 +117,30 @@ def test_a_slot_is_free_when_the_last_of_its_ticks_has_come(curator: Curator) ->
     curator.make_all = make_all  # type: ignore[method-assign]
     made(curator, paid, tick, threads=1)
     assert events == ["made 3", *["tick"] * 3, "made 2", *["tick"] * 2]
+
+
+@pytest.mark.parametrize("moments", range(12))
+def test_whoever_is_cancelled_takes_no_slot_along(curator: Curator, moments: int) -> None:
+    makers = Makers(1)
+    makers.pool = _AtOnce()  # type: ignore[assignment]
+    paid = paid_for(curator, curator.price(NOISY, "smoker"), 4)
+
+    async def story() -> None:
+        some = [asyncio.ensure_future(makers.make(curator, one, at_once)) for one in paid[:3]]
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        for one in some:
+            one.cancel()
+        await asyncio.gather(*some, return_exceptions=True)
+        assert isinstance(await makers.make(curator, paid[3], at_once), Draft)
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+
+
+class _AtOnce(Executor):
+    """Does what it is given when it is given, so that every moment of a loop is the same each time."""
+
+    def submit(self, work: Any, /, *arguments: Any, **options: Any) -> Any:
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments, **options))
+        return done

@@ -69,13 +69,12 @@ class Makers:
             task.add_done_callback(line.tasks.discard)
         future: asyncio.Future[Draft | Exception] = loop.create_future()
         work.members.append((paid, future))
-        made = await future
         try:
+            made = await future
             await tick()
         finally:
-            work.due -= 1
-            if not work.due:
-                line.slots.release()
+            if not future.cancelled():  # of who was cancelled before anything was made, `_run` takes leave
+                _leave(line, work)
         return made
 
     async def _run(self, line: _Line, priced: Priced, work: _Work) -> None:
@@ -90,15 +89,20 @@ class Makers:
             made = [error] * len(paid)
         for (_, future), one in zip(work.members, made, strict=True):
             if future.done():  # whoever waited was cancelled: nobody waits for that tick
-                work.due -= 1
+                _leave(line, work)
             else:
                 future.set_result(one)
-        if not work.due:
-            line.slots.release()
 
     def close(self) -> None:
         """Finish what is under way, and let go of the threads."""
         self.pool.shutdown()
+
+
+def _leave(line: _Line, work: _Work) -> None:
+    """Let one go who waited; with the last of them goes the slot."""
+    work.due -= 1
+    if not work.due:
+        line.slots.release()
 
 
 def _made(curator: Curator, paid: list[Paid]) -> list[Draft]:
