@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -124,14 +126,16 @@ def exact_path(misfits: Integers, bits: int, initial: Floats, transition: Floats
 def _state(forwards: _Filter, t: int, moves: Sequence[Fraction] | None, uniform: LazyUniform) -> int:
     """Return the state at step t given the one after it."""
 
-    def below(state: int) -> Any:
-        def threshold(bits: int) -> Ball:
-            now = forwards(bits)[t]
-            with precision(bits):
-                parts = now if moves is None else [p * ball(m) for p, m in zip(now, moves, strict=True)]
-                return sum(parts[:state], ball(0)) / sum(parts, ball(0))
+    @cache
+    def shares(bits: int) -> list[Ball]:
+        now = forwards(bits)[t]
+        with precision(bits):
+            parts = now if moves is None else [p * ball(m) for p, m in zip(now, moves, strict=True)]
+            whole = sum(parts, ball(0))
+            return [part / whole for part in accumulate(parts, initial=ball(0))]
 
-        return threshold
+    def below(state: int) -> Any:
+        return lambda bits: shares(bits)[state]
 
     return next(
         state for state in range(len(forwards.initial) - 1, -1, -1) if state == 0 or uniform.beyond(below(state))

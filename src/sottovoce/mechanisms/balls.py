@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from scipy import special
@@ -28,6 +28,13 @@ _MANY = 30_000.0
 """Terms beyond which Arb's own hypergeometric sums are faster than ours."""
 
 
+@cache
+def _flint() -> Any:
+    import flint  # noqa: PLC0415 - only a release needs it
+
+    return flint
+
+
 class precision:  # noqa: N801 - used like a function
     """Work with so many bits. A ball holds whatever the precision is; the lock keeps it as wide as it was asked for."""
 
@@ -35,25 +42,21 @@ class precision:  # noqa: N801 - used like a function
         self._bits = bits
 
     def __enter__(self) -> None:
-        from flint import ctx  # noqa: PLC0415 - only a release needs it
-
         _LOCK.acquire()
+        ctx = _flint().ctx
         self._before, ctx.prec = ctx.prec, self._bits
 
     def __exit__(self, *_: object) -> None:
-        from flint import ctx  # noqa: PLC0415 - only a release needs it
-
-        ctx.prec = self._before
+        _flint().ctx.prec = self._before
         _LOCK.release()
 
 
 def ball(x: Fraction | int | tuple[int, int]) -> Ball:
     """Return the ball of a fraction, or of the dyadic number mantissa·2^exponent."""
-    from flint import arb, fmpq, fmpz  # noqa: PLC0415 - only a release needs it
-
+    flint = _flint()
     if isinstance(x, tuple):
-        return arb((fmpz(x[0]), fmpz(x[1])))
-    return arb(fmpq(x.numerator, x.denominator))
+        return flint.arb((flint.fmpz(x[0]), flint.fmpz(x[1])))
+    return flint.arb(flint.fmpq(x.numerator, x.denominator))
 
 
 def _between(sum_: tuple[int, int, int]) -> Ball:
