@@ -17,6 +17,7 @@ import sqlalchemy as sa
 import sottovoce
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.store import read_url
+from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
@@ -163,6 +164,21 @@ def test_a_locked_sqlite_ledger_says_so(path: Path) -> None:
         ledger.reserve(budget, GaussianProfile(0.5), {})
         assert ledger.spent(budget) == Fraction(1, 4)
     holder.close()
+
+
+def test_an_interrupt_between_rows_leaves_no_lock(path: Path) -> None:
+    def interrupted(transaction: Transaction) -> None:
+        transaction.lock_head()
+        transaction.append("note", {"count": 1, "hash": "", "at": ""}, key="elsewhere")
+        transaction.row("SELECT sequence FROM sottovoce_events")  # one of two: the rest was never asked for
+        raise KeyboardInterrupt
+
+    with Ledger(path) as ledger, Ledger(path, timeout=0.1) as other:
+        with pytest.raises(KeyboardInterrupt) as held:  # as a notebook holds the last error
+            ledger.write(interrupted)
+        other.reserve(other.budget("patients"), GaussianProfile(0.1), {})
+        ledger.reserve(ledger.budget("patients"), GaussianProfile(0.1), {})
+        assert held.type is KeyboardInterrupt and not ledger.noted("elsewhere").count
 
 
 def test_a_locked_postgres_ledger_says_so(postgres_url: str) -> None:

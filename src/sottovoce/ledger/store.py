@@ -161,7 +161,7 @@ class Store:
                 return _Connection(pooled, [], pooled.invalidate)
             raw = self._sqlite()
             self._file = self._file or _place(_look(self._given))
-            return _Connection(raw, self._beside(), raw.close)
+            return _Connection(raw, self._beside(), lambda: _end(raw))
 
     def _beside(self) -> list[_Place | None]:
         return [_place(_look(log)) for log in self._logs]
@@ -220,6 +220,13 @@ class Store:
         """Let every connection go."""
         while self._process == os.getpid() and self._idle:
             self._idle.pop().raw.close()
+
+
+def _end(connection: sqlite3.Connection) -> None:
+    """Close a connection in doubt, its transaction first: half read it lives on, and locks, while it is held."""
+    with contextlib.suppress(sqlite3.Error):
+        connection.rollback()
+    connection.close()
 
 
 def _look(path: str) -> os.stat_result | None:
