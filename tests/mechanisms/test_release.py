@@ -245,3 +245,14 @@ def test_samples_and_posteriors_export_to_arviz():
     assert data.posterior["theta"].shape == (1, 5)
     whole = NoisyStatistics(BetaBernoulli(2, 3), 40, "laplace", 2.0).release(BITS).to_arviz(draws=50)
     assert whole.posterior["theta"].shape == (1, 50)
+
+
+def test_releases_made_together_are_what_a_kind_of_its_own_says():
+    class Capped(NoisyStatistics):
+        def _value(self, statistics, rng, draws):
+            return 7.0
+
+    made = Capped(BetaBernoulli(1, 1), 4, "laplace", 2.0)
+    assert not made.together
+    assert [one.value for one in made.releases([0, 1, 1, 0], 3)] == [7.0] * 3
+    assert NoisyStatistics(BetaBernoulli(1, 1), 4, "laplace", 2.0).together

@@ -321,6 +321,9 @@ def test_other_losses_and_other_mechanisms_refuse():
         DiffusedRegression(Design(Softmax(3), 2, 1.0), 10, 1.0, 0.5)
     with pytest.raises(InvalidValue, match="share"):
         FilteredRegression(DESIGNS["a line"], 10, 1.0, flatten=1.0)
+    for shares in ({"first": 1e-300}, {"flatten": 1e-300}):
+        with pytest.raises(InvalidValue, match="sees nothing"):
+            FilteredRegression(DESIGNS["two classes"], 100, 1.0, **shares)
     with pytest.raises(InvalidValue, match="prior"):
         FilteredRegression.calibrate(DESIGNS["a line"], 10, GaussianDP(1.0), prior_scale=1.0, prior_precision=1.0)
 

@@ -91,6 +91,18 @@ def test_questions_that_differ_are_not_mixed_up(curator: Curator) -> None:
     assert [draft.reservation for draft in drafts] == [one.reservation for one in paid]
 
 
+def test_what_was_paid_for_once_is_made_once(curator: Curator) -> None:
+    first, second = paid_for(curator, curator.price(NOISY, "smoker"), 2)
+    with pytest.raises(InvalidValue, match="made once"):
+        curator.make_all([first, second, first])
+    assert not first.reservation.touched
+    curator.make(first)
+    for again in ([first], [second, first]):
+        with pytest.raises(InvalidValue, match="made once"):
+            curator.make_all(again)
+    assert not second.reservation.touched
+
+
 def test_a_failure_is_told_to_all_and_the_next_is_made(curator: Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     priced = curator.price(NOISY, "smoker")
     with monkeypatch.context() as patch:

@@ -207,6 +207,8 @@ class Door(Purse):
         priced = paid[0].priced
         if any(one.priced is not priced for one in paid):
             raise InvalidValue("what is made together must have been paid for as one question")
+        if len({one.reservation.entry for one in paid}) < len(paid) or any(one.reservation.touched for one in paid):
+            raise InvalidValue("what was paid for once is made once; reserve again to ask again")
         for one in paid:
             one.reservation.touch()
         releases = priced.make(len(paid))

@@ -40,6 +40,8 @@ _SPREAD = 0.2
 wide as the prior: all of their width together would drown what the others say."""
 _LEAST_MU = 1e-12
 """The least μ: what is computed from answers behind more noise would leave the doubles."""
+_LEAST_LOOK = 1e-24
+"""The least μ of one look, for the same reason: a share may be as small as it likes."""
 _NO_INTERVALS = (
     "this spread is tuned for averaging predictions over, and too narrow for an interval; ask for a regression table "
     "instead"
@@ -137,6 +139,11 @@ class FilteredRegression(RegressionMechanism):
             raise InvalidValue(f"shape_room must lie between 0, for none, and 1e6. Got {self.shape_room}")
         if self.full and not isinstance(self.design.loss, Logistic):
             raise InvalidValue(f"full looks are at two classes; set full=False for {self.design.loss.name}")
+        if (least := min(mu for mu in self.mus if mu)) < _LEAST_LOOK:
+            raise InvalidValue(
+                f"a look with so small a share sees nothing: its μ must be at least {_LEAST_LOOK:g}. Got {least:g}; "
+                "raise first, or flatten"
+            )
         self._steps  # noqa: B018 - refuse now what no whole number holds
 
     @classmethod
