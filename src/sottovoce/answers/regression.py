@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -144,7 +145,8 @@ class Regression:
             "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))])
             for line in [head, *body]
         ]
-        return "\n".join([self.question.describe(), *(line.rstrip() for line in shown), self.footing()])
+        footing = textwrap.wrap(self.footing(), 80)
+        return "\n".join([self.question.describe(), *(line.rstrip() for line in shown), *footing])
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
