@@ -234,3 +234,17 @@ def test_missing_values_leave_a_record_out_and_odd_ones_change_nothing_else(tmp_
     with sv.Curator(data, tmp_path / "p.ledger", sv.ApproxDP(20.0, 1e-6), facts=FACTS, dataset="p") as curator:
         row = curator.regress("smoker ~ age + ward + sex", spend=0.9).table.set_index("term").loc["age"]
     assert abs(row.estimate - 0.04) < 4 * row.sd < 0.02
+
+
+def test_a_value_that_cannot_be_predicted_for_is_named(curator) -> None:
+    answer = curator.regress("smoker ~ age + ward", spend=0.3)
+    with pytest.raises(InvalidData, match=r"none: ward of row 1; there are A, B, C$"):
+        answer.predict({"age": [30, 40], "ward": ["A", "Z"]})
+    with pytest.raises(InvalidData, match=r"none: age of row 2$"):
+        answer.predict({"age": [30, 40, None], "ward": "A"})
+
+
+def test_what_is_said_below_a_table_fits_eighty_columns(curator) -> None:
+    answer = curator.regress("sbp ~ age", spend=0.3)
+    assert len(answer.footing()) > 80
+    assert max(map(len, answer.summary().splitlines())) <= 80

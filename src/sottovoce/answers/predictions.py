@@ -84,8 +84,19 @@ def _rows(posterior: Coefficients, frame: Any) -> tuple[Floats, list[str]]:
     values = [np.repeat(v, n) if one else v for v, one in zip(values, ones, strict=True)]
     rows, known = encoding.rows(values)
     if not known.all():
-        raise InvalidData("a row to predict for has a value that the facts do not allow, or none")
+        where = _first(encoding, values)
+        raise InvalidData(f"a row to predict for has a value that the facts do not allow, or none: {where}")
     return rows, _held(posterior, values)
+
+
+def _first(encoding: Any, values: list[Floats]) -> str:
+    """Return the place of the first value that stands for nothing, in words."""
+    for place, (name, column) in enumerate(zip(encoding.names, encoding.columns, strict=True)):
+        absent = values[place] < 0 if isinstance(column, Category) else np.isnan(values[place])
+        if encoding.default(place) is None and absent.any():
+            levels = f"; there are {', '.join(map(str, column.categories))}" if isinstance(column, Category) else ""
+            return f"{name} of row {int(np.argmax(absent))}{levels}"
+    raise AssertionError("every value is known")
 
 
 def _held(posterior: Coefficients, values: list[Floats]) -> list[str]:

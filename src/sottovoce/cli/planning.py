@@ -63,7 +63,9 @@ def plan(
     if question is not None:
         from sottovoce.cli.planning_questions import plan_question  # noqa: PLC0415 - needs the data extra
 
-        plan_question(question, count, known, parse_promise(whole), width, spend, plot, family, as_json=as_json)
+        alone = system is None and mechanism == "all" and mean is None
+        paid = _paid(target, budget, spend, alone=alone)
+        plan_question(question, count, known, parse_promise(whole), width, paid, plot, family, as_json=as_json)
         return
     promise_text = target or given.get("target")
     priced = width is not None
@@ -113,6 +115,15 @@ def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: f
     enough = records_needed(model, n, budget, width, mean, best.name)
     more = "" if enough is None else f", and n = {enough:,} would do"
     return f"± {width:g} is out of reach: all of {budget} gives ± {number(best.width, 3)} ({best.name}){more}"
+
+
+def _paid(target: str | None, budget: str | None, spend: str | None, *, alone: bool) -> str | None:
+    """Return what is paid for a question: a share of the budget, or a promise; nothing that was said is passed over."""
+    if not alone:
+        raise InvalidValue("a question brings its system and mechanism: leave out --system, --mechanism and --mean")
+    if target is not None and (spend is not None or budget is not None):
+        raise InvalidValue("say --target, or --budget and --spend: a target is all that is paid")
+    return target if spend is None else spend
 
 
 def _means(text: str) -> list[float]:

@@ -38,7 +38,10 @@ class Foreseen:
 
 def foresee(mechanism: AdaptiveLooks, n: int | None = None, level: float = 0.95) -> list[Foreseen]:
     """Return how wide each interval will be, if the columns spread evenly over what is public of them and go with
-    nothing: flags and categories even, counts of one on average, numbers over a quarter of their bounds.
+    nothing. Of what is explained, counts are of one on average, and numbers spread over a quarter of their bounds.
+
+    Rare levels, narrow columns and groups that differ are known less well. Of 3,000 records in twelve wards the
+    interval of a ward with one record in 36 was six times as wide, that of an age over a fifth of its bounds four.
 
     Parameters
     ----------

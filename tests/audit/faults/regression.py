@@ -331,4 +331,4 @@ def _same_records(patch: Patch) -> None:
 
 @fault("no noise on a score", "private search", PARTS)
 def _bare_score(patch: Patch) -> None:
-    patch.setattr(best_of, "noisy", lambda total, scale, rng: total)
+    patch.setattr(best_of, "exact_normals", lambda total, scale, rng: total)
