@@ -175,6 +175,8 @@ def test_an_answer_shows_itself(curator: Curator) -> None:
         ("rate", "sbp", {}, "ask for its mean"),
         ("quantiles", "sbp", {"at": (1.5,)}, "probabilities"),
         ("counts", ["ward", "ward"], {}, "once"),
+        ("counts", "age", {}, r"cut, by Cells\(facts, \{'age': 12\}\) or --cut age=12"),
+        ("counts", {"ward": 2}, {}, r"Cells\(facts"),
         ("proportion", "smoker", {"prior": 0.0}, "prior"),
         ("guess", "sbp", {}, "one of"),
     ],

@@ -77,6 +77,11 @@ def test_plan_refuses_a_number_of_records_below_zero() -> None:
     assert answer.returncode == 2 and "n must be a whole number >= 0. Got -3" in answer.stderr
 
 
+def test_a_system_that_is_named_without_its_parts_is_a_wrong_argument() -> None:
+    answer = run("plan", "--system", "outcomes", "--n", "3", "--target", "approx:1,1e-6")
+    assert answer.returncode == 2 and "cannot read outcomes: 'outcomes'" in answer.stderr
+
+
 def test_plan_needs_no_data_and_prints_the_worked_calibration() -> None:
     answer = run("plan", *BETA, "--n", "100", "--target", "renyi:15,0.1", "--json")
     assert answer.returncode == 0, answer.stderr

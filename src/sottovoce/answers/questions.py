@@ -314,6 +314,8 @@ def names_of(given: Any) -> tuple[str, ...]:
     """Return one name, or several, as a tuple."""
     if given is not None and not isinstance(given, str | Iterable):
         raise InvalidValue(f"columns are named by texts. Got a {type(given).__name__}")
+    if isinstance(given, Mapping):
+        raise InvalidValue("columns are named by texts; to cut them say Cells(facts, {...})")
     found = (given,) if isinstance(given, str) else tuple(given or ())
     if not all(isinstance(name, str) for name in found):
         raise InvalidValue("columns are named by texts")
@@ -326,7 +328,8 @@ def categories_of(name: str, column: Column) -> tuple[Hashable, ...]:
         return (False, True)
     if isinstance(column, Category):
         return column.categories
-    raise InvalidValue(f"{name!r} is a {column.word}, so it has no public list of values to count or to group by")
+    said = f"{name!r} is a {column.word}, so it has no public list of values to count or to group by"
+    raise InvalidValue(f"{said}; counts of it must be cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12")
 
 
 def _filler(column: Column) -> float | None:

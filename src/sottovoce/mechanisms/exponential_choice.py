@@ -140,7 +140,10 @@ class Outcomes:
     def from_dict(state: Mapping[str, Any]) -> Outcomes:
         """Read a system from `to_dict`'s form."""
         known = mapping("outcomes", state)
-        return Outcomes(tuple(known["outcomes"]), Reading.from_dict(known["reading"]), known.get("base"))
+        try:
+            return Outcomes(tuple(known["outcomes"]), Reading.from_dict(known["reading"]), known.get("base"))
+        except (KeyError, TypeError) as error:
+            raise InvalidValue(f"cannot read outcomes: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
