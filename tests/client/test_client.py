@@ -22,7 +22,7 @@ from sottovoce.answers.verbs import Verbs
 from sottovoce.client import Client, NotAllowed, NotAuthenticated, NotFound, ServerUnreachable, TooManyRequests
 from sottovoce.client.errors import error_of, kind_of
 from sottovoce.curator import Curator
-from sottovoce.facts import Facts
+from sottovoce.facts import Cells, Facts
 from sottovoce.ledger import EntryPending, KeyTaken, Ledger
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import PureDP, RenyiDP
@@ -136,6 +136,10 @@ def test_every_verb_and_words_too(client: Client) -> None:
     assert 0 < client.proportion("smoker", spend=some).rows[0]["estimate"] < 1
     assert len(client.rate("visits", exposure="wait", by="ward", spend=some).rows) == 3
     assert len(client.counts(["ward", "smoker"], spend=some).rows) == 6
+    cells = Cells(client.facts, {"age": 4, "ward": ...})
+    assert client.counts(cells, spend=some).question.cells == cells
+    with pytest.raises(InvalidValue, match="in words cells are all values"):
+        client.counts(Cells(client.facts, {"age": 4, "ward": ...}, missing="cell"), spend=some)
     assert [row["quantile"] for row in client.quantiles("age", (0.1, 0.9), spend=some).rows] == [0.1, 0.9]
     assert client.ask("pooled mean of age by ward", spend=0.001).question.pool
     assert client.asked("mean", column="age", spend="0.1%", level=0.5).level == 0.5

@@ -180,12 +180,27 @@ def test_more_groups_than_rows_are_refused_before_any_is_made(tmp_path: Path) ->
             assert refused.status_code == 422 and "has far more" in refused.text
 
 
+def test_counts_cut_columns_of_numbers(client: httpx.Client, ada: dict[str, str]) -> None:
+    told = ask(client, ada, verb="counts", columns=["age", "ward"], cut="age=0,18,65,inf", spend="renyi:8,60").json()
+    rows = told["table"]
+    assert [row["age"] for row in rows[::3]] == ["0 to 18", "18 to 65", "65 or more"] and len(rows) == 9
+    for cut, why in (
+        ("age", "once, such as"),
+        ("size=3", "once, such as"),
+        ("age=x", "at edges"),
+        ("age=4096", "rows"),
+    ):
+        refused = ask(client, ada, verb="counts", columns=["age", "ward"], cut=cut)
+        assert refused.status_code == 422 and why in refused.text
+    assert ask(client, ada, verb="counts", columns="age").status_code == 422
+
+
 def test_the_schema_is_made_from_the_catalogue_and_the_facts(client: httpx.Client, ada: dict[str, str]) -> None:
     facts = client.get(HERE, headers=ada).json()
     verbs = {verb["verb"]: verb["schema"]["properties"] for verb in facts["verbs"]}
     assert list(verbs) == list(CATALOGUE)
     assert verbs["mean"]["column"]["enum"] == ["age", "visits", "wait"]
-    assert verbs["counts"]["columns"]["anyOf"][0]["enum"] == ["smoker", "ward"]
+    assert set(verbs["counts"]["columns"]["anyOf"][0]["enum"]) == {"smoker", "ward", "age", "visits", "wait"}
     body = client.get("/openapi.json").json()["components"]["schemas"]["VerbBody"]["properties"]
     assert set(body["verb"]["enum"]) == set(CATALOGUE)
     assert {"column", "columns", "by", "where", "exposure", "at", "pool", "spend", "level"} <= set(body)

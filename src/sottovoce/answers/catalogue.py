@@ -15,7 +15,7 @@ from sottovoce.answers.asking import parse_spend
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.paid_verbs import PaidVerbs
 from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Column, Count, Facts, Flag, Number
+from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import Mechanism, Release
@@ -191,6 +191,8 @@ class Verb:
         if self.word == "quantiles":
             at = asked.get("at", (0.25, 0.5, 0.75))
             asked["at"] = (at,) if isinstance(at, int | float) else at
+        if cut := asked.pop("cut", ""):
+            asked["cells"] = Cells.parse(facts, [columns] if isinstance(columns, str) else columns, cut)
         made = Question(self.word, columns, facts, **asked)
         check_levels(made.where, facts)
         return made
@@ -305,7 +307,14 @@ RATE = Verb(
 COUNTS = Verb(
     "counts",
     "How many records",
-    (Argument("columns", "columns", "Columns to count", "", _VALUES, needed=True), _BY, WHERE, _POOL, _PRIOR),
+    (
+        Argument("columns", "columns", "Columns to count", "", (*_VALUES, *_NUMBERS), needed=True),
+        _BY,
+        WHERE,
+        Argument("cut", "text", "Cut numbers", "age=12 into twelve cells, days=0,7,30,inf at edges; a ; between two."),
+        _POOL,
+        _PRIOR,
+    ),
 )
 QUANTILES = Verb(
     "quantiles",

@@ -139,6 +139,11 @@ class Question:
             )
 
     @property
+    def cut(self) -> str:
+        """How counts cut columns of numbers, in words."""
+        return "" if self.cells is None else self.cells.text
+
+    @property
     def parameter(self) -> str:
         """The verb and its column, for names."""
         return f"{self.verb} of {', '.join(self.columns_asked)}"

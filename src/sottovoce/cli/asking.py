@@ -66,7 +66,10 @@ def ask(
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, **options) as curator:
         if cut or missing_cell:
-            asked["cells"] = _cells(curator.facts, asked["columns"], cut or [], missing_cell=missing_cell)
+            from sottovoce.facts import Cells, Facts  # noqa: PLC0415 - as light as the rest of the house
+
+            missing = "cell" if missing_cell else "out"
+            asked["cells"] = Cells.parse(curator.facts or Facts({}), asked["columns"], "; ".join(cut or []), missing)
         asking = curator.question(asked.pop("verb"), asked.pop("columns"), **asked)
         answer = curator.answer(
             asking,
@@ -100,24 +103,6 @@ def _as_shown(frame: Any, names: list[str]) -> Any:
     from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
 
     return frame.assign(**{name: [shown(value) for value in frame[name]] for name in names})
-
-
-def _cells(facts: Any, columns: tuple[str, ...], cuts: list[str], *, missing_cell: bool) -> Any:
-    """Return the cells of the columns asked about: those that are not cut are categories, taken whole."""
-    from sottovoce.facts import Cells  # noqa: PLC0415 - as light as the rest of the house
-
-    said: dict[str, Any] = {}
-    for text in cuts:
-        name, equals, parts = text.partition("=")
-        if not equals or name not in columns or name in said:
-            raise InvalidValue(f"--cut names a column that is asked about, once, such as age=12. Got {text!r}")
-        try:
-            said[name] = int(parts) if "," not in parts else [float(part) for part in parts.split(",")]
-        except ValueError:
-            raise InvalidValue(
-                f"--cut takes a number of cells, or edges, such as days=0,7,30,inf. Got {text!r}"
-            ) from None
-    return Cells(facts, {name: said.get(name, ...) for name in columns}, missing="cell" if missing_cell else "out")
 
 
 def written(write: Any, path: Path) -> None:

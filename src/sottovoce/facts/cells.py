@@ -147,6 +147,38 @@ class Cells:
             raise InvalidValue(f"{name!r} is cut into categories, which have no edges")
         return np.array(axis.marks, dtype=np.float64)
 
+    @property
+    def text(self) -> str:
+        """How columns of numbers are cut, as `parse` reads it."""
+        if self.missing != "out" or any(
+            axis.marks != _axis(axis.name, self.facts[axis.name], ..., "out").marks
+            for axis in self.axes
+            if not axis.numeric
+        ):
+            raise InvalidValue("in words cells are all values of a category; missing values are in none")
+        return "; ".join(f"{a.name}={','.join(f'{mark:.17g}' for mark in a.marks)}" for a in self.axes if a.numeric)
+
+    @classmethod
+    def parse(cls, facts: Facts, columns: Sequence[str], text: str, missing: str = "out") -> Self:
+        """Return the cells of columns of which a text says how some are cut; the others are categories, taken whole.
+
+        >>> facts = Facts(age=Number(0, 110), ward=Category(["A", "B"]), days=Number(0, 365))
+        >>> Cells.parse(facts, ["age", "ward", "days"], "age=11; days=0,7,30,inf").shape
+        (11, 2, 3)
+        """
+        said: dict[str, Any] = {}
+        for part in filter(None, (one.strip() for one in text.split(";"))):
+            name, _, parts = part.rpartition("=")
+            if name not in columns or name in said:
+                raise InvalidValue(f"a cut names a column that is asked about, once, such as age=12. Got {part[:80]!r}")
+            try:
+                said[name] = [float(one) for one in parts.split(",")] if "," in parts else int(parts)
+            except ValueError:
+                raise InvalidValue(
+                    f"a column is cut into a number of cells, or at edges, such as days=0,7,30,inf. Got {part[:80]!r}"
+                ) from None
+        return cls(facts, {name: said.get(name, ...) for name in columns}, missing)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the cells as plain values; `from_dict` reads them back."""
         cuts = {axis.name: [_ended(mark) for mark in axis.marks] for axis in self.axes}

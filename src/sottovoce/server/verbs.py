@@ -68,6 +68,10 @@ class VerbQuestion:
         facts = curator.facts or Facts({})
         _check_groups(verb, arguments, facts)
         question = verb.question(facts, arguments)
+        if (cells := getattr(question, "cells", None)) is not None and cells.size > _MOST_GROUPS:
+            raise InvalidValue(
+                f"an answer has at most {_MOST_GROUPS} rows, and these cells are {cells.size}; cut fewer"
+            )
         mechanism = verb.mechanism(curator, question, spend, part, config.mechanisms)
         about = {"verb": verb.word, "asked": question.describe()}
         return Order(mechanism, where=question.where, purpose=self.purpose, about=about)
