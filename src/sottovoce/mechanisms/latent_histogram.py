@@ -149,8 +149,11 @@ def polished(
     """Return coarse draws moved to whole counts that sum to n, by Metropolis steps between pairs of categories."""
     draws, size = counts.shape
     counts = np.clip(counts + np.floor(lattice * rng.random(counts.shape)), 0, n)
+    short = n - counts.sum(axis=1)
     for k in np.argsort(-counts.mean(axis=0)):  # hand what is over or short to the largest categories first
-        counts[:, k] = np.maximum(counts[:, k] + n - counts.sum(axis=1), 0.0)
+        given = np.maximum(counts[:, k] + short, 0.0)
+        short -= given - counts[:, k]
+        counts[:, k] = given
 
     def log_weight(c: Floats, k: Any) -> Floats:
         inside = c >= 0
