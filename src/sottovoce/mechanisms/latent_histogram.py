@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ _NEGLIGIBLE = 40.0
 """e^-40 of the largest weight is dropped."""
 _CELLS = 2**22
 """Entries that the laws of all partial sums of latent counts may take together."""
+_TABLED = 2**22
+"""Entries of a table of the prior's weights."""
 
 
 @dataclass(frozen=True)
@@ -155,21 +158,34 @@ def polished(
         short -= given - counts[:, k]
         counts[:, k] = given
 
+    prior = _prior_weight(alpha, n)
+
     def log_weight(c: Floats, k: Any) -> Floats:
         inside = c >= 0
-        c = np.where(inside, c, 0.0)
-        body = special.gammaln(alpha[k] + c) - special.gammaln(c + 1) + noise.log_weight(noisy[k] - c)
-        return np.where(inside, body, -np.inf)
+        c = np.where(inside, np.minimum(c, n), 0.0)
+        return np.where(inside, prior(c, k) + noise.log_weight(noisy[k] - c), -np.inf)
 
+    weights = log_weight(counts, np.arange(size))
     for _ in range(100):
         order = rng.permutation(size)
         left, right = order[: size // 2], order[size // 2 : 2 * (size // 2)]
         scale = lattice * 2.0 ** rng.uniform(-3, 4)
         move = np.rint(rng.normal(0, scale, (draws, left.size))) + rng.integers(-1, 2, (draws, left.size))
-        old_left, old_right = counts[:, left], counts[:, right]
-        gain = log_weight(old_left + move, left) + log_weight(old_right - move, right)
-        gain -= log_weight(old_left, left) + log_weight(old_right, right)
-        step = np.where(np.log(rng.random(move.shape)) < gain, move, 0.0)
-        counts[:, left] = old_left + step
-        counts[:, right] = old_right - step
+        old = (counts[:, left], weights[:, left]), (counts[:, right], weights[:, right])
+        new = tuple((c, log_weight(c, k)) for c, k in ((old[0][0] + move, left), (old[1][0] - move, right)))
+        gain = new[0][1] + new[1][1] - (old[0][1] + old[1][1])
+        taken = np.log(rng.random(move.shape)) < gain
+        for k, before, after in zip((left, right), old, new, strict=True):
+            counts[:, k] = np.where(taken, after[0], before[0])
+            weights[:, k] = np.where(taken, after[1], before[1])
     return counts
+
+
+def _prior_weight(alpha: Floats, n: int) -> Callable[[Floats, Any], Floats]:
+    """Return log Γ(αₖ + c) − log c! as a function of c and k, looked up where a table of all counts is small."""
+    kinds, which = np.unique(alpha, return_inverse=True)
+    if kinds.size * (n + 1) > _TABLED:
+        return lambda c, k: np.asarray(special.gammaln(alpha[k] + c) - special.gammaln(c + 1))
+    every = np.arange(n + 1.0)
+    table = special.gammaln(kinds[:, None] + every) - special.gammaln(every + 1)
+    return lambda c, k: np.asarray(table[which[k], c.astype(np.int64)])
