@@ -29,7 +29,7 @@ class Born:
 
     def __init__(self, process: Any) -> None:
         self._process = process
-        self.kill, self.terminate = process.kill, process.terminate
+        self.kill, self.terminate, self.pid = process.kill, process.terminate, process.pid
 
     def poll(self) -> int | None:
         """Return how it ended; None while it runs."""
