@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -39,7 +40,7 @@ _REMEMBERED = 1024
 _LOST = "the answer was lost after it was charged; the history has its entry"
 
 
-class PaidAnswers:
+class PaidAnswers(ABC):
     """The part of the service that spends budget. Nothing else in it blocks the event loop, or is refused, for it."""
 
     config: Config
@@ -58,8 +59,9 @@ class PaidAnswers:
         self._orders: dict[tuple[int, type, str], Priced] = {}
         self._sayings: WeakKeyDictionary[Priced, Saying] = WeakKeyDictionary()
 
+    @abstractmethod
     def _dataset(self, caller: Caller, scope: str, name: str) -> Dataset:
-        raise NotImplementedError
+        """Return a data set, if the caller's token has this scope on it."""
 
     async def ask(self, caller: Caller, name: str, question: Asking, key: str | None = None) -> dict[str, Any]:
         """Answer a question: charge it durably, draw, wait for the next tick, record, and only then say so.
