@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from sottovoce.readings.function_rows import FunctionRows, ScoreRows
     from sottovoce.readings.functions import FunctionSum, FunctionValue
     from sottovoce.readings.group_moments import GroupMoments
+    from sottovoce.readings.held_records import HeldRecords
     from sottovoce.readings.joint import Joint
-    from sottovoce.readings.look import HeldRecords, Look
+    from sottovoce.readings.look import Look
     from sottovoce.readings.moments import Moments
     from sottovoce.readings.person_cells import PersonCells, PersonMoments, PersonRows
     from sottovoce.readings.person_look import PersonLook

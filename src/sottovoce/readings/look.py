@@ -21,21 +21,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.facts.columns import Category, Column, Flag, Number
+from sottovoce.facts.columns import Column, Flag, Number
 from sottovoce.facts.encodings import Encoding
-from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.numbers import Floats, above_diagonal, real
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
-from sottovoce.readings.base import MOST_RECORDS, Block, Looks, Movement, Reading, Statistics
-from sottovoce.readings.columns import as_codes, as_numbers
+from sottovoce.readings.base import MOST_RECORDS, Block, Movement, Reading, Statistics
 from sottovoce.readings.families import Family, family_of
+from sottovoce.readings.held_records import HeldRecords, as_columns, held, one_more, typical_values
+from sottovoce.readings.look_parts import PARTS, Parts
 
-__all__ = ["PARTS", "HeldRecords", "Look", "as_columns", "fine_bits"]
+__all__ = ["CHUNK", "SLACK", "Look", "fine_bits"]
 
-PARTS = ("score", "information", "meat")
-_CHUNK = 1 << 12
+CHUNK = 1 << 12
 """So many records at a time stay near the processor."""
-_SLACK = 1.01
+SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
 
 
@@ -48,22 +48,6 @@ def fine_bits(n: int | None) -> int:
     (15, 13, 9)
     """
     return max(4, min(15, (52 - max(MOST_RECORDS if n is None else n, 1).bit_length()) // 2))
-
-
-@dataclass(frozen=True, eq=False)
-class HeldRecords(Looks):
-    """Records in memory, one list a column, that may be looked at again."""
-
-    columns: tuple[Any, ...]
-
-    @property
-    def n(self) -> int:
-        """The number of records."""
-        return len(self.columns[0])
-
-    def look(self, reading: Any) -> Any:
-        """Return what a reading makes of them."""
-        return reading.read(list(self.columns))
 
 
 @dataclass(frozen=True)
@@ -189,54 +173,28 @@ class Look(Reading):
 
     # The parts of the total.
 
+    @cached_property
+    def layout(self) -> Parts:
+        """Which entries of the total belong to which part."""
+        return Parts(self.parts, self.dimension)
+
     @property
     def sizes(self) -> dict[str, int]:
-        """The entries of each block: of a matrix the diagonal and what is above it are two."""
-        D = self.dimension
-        found = {}
-        for part in self.parts:
-            if part == "score":
-                found[part] = D
-                continue
-            found[part] = D
-            if D > 1:
-                found[f"{part} off"] = D * (D - 1) // 2
-        return found
+        """The entries of each block."""
+        return self.layout.sizes
 
     @property
     def size(self) -> int:
         """The entries of all parts."""
-        return sum(self.sizes.values())
+        return self.layout.size
 
     def split(self, total: Any) -> dict[str, Floats]:
         """Return each part of a total: the score as a vector, the others as symmetric matrices."""
-        D = self.dimension
-        pieces = dict(
-            zip(self.sizes, np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1]), strict=True)
-        )
-        found = {}
-        for part in self.parts:
-            if part == "score":
-                found[part] = pieces[part]
-                continue
-            matrix = np.diag(pieces[part])
-            if D > 1:
-                rows, columns = above_diagonal(D)
-                matrix[rows, columns] = matrix[columns, rows] = pieces[f"{part} off"]
-            found[part] = matrix
-        return found
+        return self.layout.split(total)
 
     def join(self, **parts: Floats) -> Floats:
         """Return a total from its parts, as `split` gives them."""
-        pieces = []
-        for part in self.parts:
-            if part == "score":
-                pieces.append(parts[part])
-                continue
-            pieces.append(np.diag(parts[part]))
-            if self.dimension > 1:
-                pieces.append(parts[part][above_diagonal(self.dimension)])
-        return np.concatenate(pieces).astype(np.float64)
+        return self.layout.join(**parts)
 
     # The records.
 
@@ -250,10 +208,10 @@ class Look(Reading):
         del public
         if missing is not None:
             raise InvalidValue("each column says itself what a missing value counts as")
-        values = as_columns(self, records)
+        values = as_columns(self.columns, records)
         n, total = len(values[0]), np.zeros(self.size)
-        for start in range(0, n, _CHUNK):
-            *some, last = (column[start : start + _CHUNK] for column in values)
+        for start in range(0, n, CHUNK):
+            *some, last = (column[start : start + CHUNK] for column in values)
             total = total + self.of_rows(*self.encoding.rows(some, len(last)), self.model.outcome(last))
         return Statistics(n, total)
 
@@ -299,7 +257,7 @@ class Look(Reading):
     @property
     def _rounding(self) -> float:
         """How far rounding moves one contribution, in steps: half a step an entry."""
-        return math.sqrt(self.dimension) / 2 * _SLACK
+        return math.sqrt(self.dimension) / 2 * SLACK
 
     @property
     def _alike(self) -> bool:
@@ -411,7 +369,7 @@ class Look(Reading):
         first, second = held(first), held(second)
         if isinstance(first, HeldRecords) and isinstance(second, HeldRecords):
             if relation.hides_n:
-                return _one_more(first, second) or _one_more(second, first)
+                return one_more(first, second) or one_more(second, first)
             pairs = zip(zip(*first.columns, strict=True), zip(*second.columns, strict=True), strict=False)
             return first.n == second.n and sum(repr(a) != repr(b) for a, b in pairs) <= 1
         return super().neighbours(first, second, relation)
@@ -457,7 +415,7 @@ class Look(Reading):
 
     def typical(self) -> tuple[tuple[Any, ...], ...]:
         """Return the ends, the middle and beyond of every column, and a missing value."""
-        return tuple(_values(column) for column in self.columns)
+        return tuple(typical_values(column) for column in self.columns)
 
     @classmethod
     def example(cls) -> Self:
@@ -470,18 +428,6 @@ class Look(Reading):
         state["encoding"] = Encoding.from_dict(state["encoding"])
         state["response"] = Column.from_dict(state["response"])
         return super()._from_state(state)
-
-
-def held(records: Any) -> Any:
-    """Return the records themselves where somebody holds them for a mechanism."""
-    inner = getattr(records, "records", None)
-    return inner if isinstance(inner, HeldRecords) else records
-
-
-def _one_more(longer: HeldRecords, shorter: HeldRecords) -> bool:
-    """Say whether the first data set is the second with one record before it."""
-    rows = [[repr(row) for row in zip(*held.columns, strict=True)] for held in (longer, shorter)]
-    return rows[0][1:] == rows[1]
 
 
 def _turned(matrix: Floats, rows: Floats) -> Floats:
@@ -499,29 +445,3 @@ def _turned(matrix: Floats, rows: Floats) -> Floats:
 def _outer(left: Floats, right: Floats) -> Floats:
     """Return left ⊗ right of each record, flat."""
     return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(right), -1))
-
-
-def as_columns(look: Look, records: Any) -> list[Floats]:
-    """Return the columns of a look as numbers, categories as their places; or raise `InvalidData`."""
-    wanted = len(look.columns)
-    if isinstance(records, Mapping) or not hasattr(records, "__len__") or len(records) != wanted:
-        raise InvalidData(f"this reading takes a list of {wanted} columns, in order")
-    values = [_numbers(column, given) for column, given in zip(look.columns, records, strict=True)]
-    if len({len(column) for column in values}) > 1:
-        raise InvalidData("every column must have one value a record; these have different lengths")
-    return values
-
-
-def _numbers(column: Column, given: Any) -> Floats:
-    if isinstance(column, Category):
-        return as_codes(given, column.categories, -1).astype(np.float64)
-    return as_numbers(given)
-
-
-def _values(column: Any) -> tuple[Any, ...]:
-    if isinstance(column, Category):
-        return (*column.categories, None)
-    if isinstance(column, Flag):
-        return (False, True, None)
-    low, high = getattr(column, "low", 0), column.high
-    return (low, high, (low + high) / 2, 3 * high + 1, None) if isinstance(column, Number) else (0, high, 1, None)

@@ -19,7 +19,8 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import Statistics
-from sottovoce.readings.look import _CHUNK, _SLACK, HeldRecords, Look, as_columns, held
+from sottovoce.readings.held_records import HeldRecords, as_columns, held
+from sottovoce.readings.look import CHUNK, SLACK, Look
 from sottovoce.readings.persons import averages, split_person, whose
 
 __all__ = ["PersonLook"]
@@ -51,11 +52,11 @@ class PersonLook(Look):
         if missing is not None:
             raise InvalidValue("each column says itself what a missing value counts as")
         others, person, names = split_person(records, len(self.columns) + 1)
-        values = as_columns(self, others)
+        values = as_columns(self.columns, others)
         n, D = len(names), self.dimension
         rows, scores, informations = np.zeros(n, np.int64), np.zeros((n, D), np.int64), np.zeros((n, D, D), np.int64)
-        for start in range(0, person.size, _CHUNK):
-            some, whom = [column[start : start + _CHUNK] for column in values], person[start : start + _CHUNK]
+        for start in range(0, person.size, CHUNK):
+            some, whom = [column[start : start + CHUNK] for column in values], person[start : start + CHUNK]
             x, known = self.encoding.rows(some[:-1], len(some[-1]))
             y = self.model.outcome(some[-1])
             kept = known & ~np.isnan(y) & (whom >= 0)
@@ -76,7 +77,7 @@ class PersonLook(Look):
     @property
     def _rounding(self) -> float:
         """How far rounding moves one person's score, in steps: rows first, then their average."""
-        return math.sqrt(self.dimension) * _SLACK
+        return math.sqrt(self.dimension) * SLACK
 
     @property
     def _alike(self) -> bool:
@@ -94,7 +95,7 @@ class PersonLook(Look):
 
     @property
     def _matrix_rounding(self) -> float:
-        return self.dimension / 2 * _SLACK
+        return self.dimension / 2 * SLACK
 
     @property
     def moves(self) -> dict[str, float]:

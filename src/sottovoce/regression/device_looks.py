@@ -22,7 +22,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look, Looks, Statistics
 from sottovoce.readings.families import EDGE, FARTHEST, HART
-from sottovoce.readings.look import as_columns
+from sottovoce.readings.held_records import as_columns
 from sottovoce.regression.formula import Formula
 
 __all__ = ["DeviceRecords"]
@@ -74,7 +74,7 @@ class DeviceRecords(Looks):
             raise InvalidValue(f"chunk must be a whole number above zero. Got {chunk!r}")
         look = formula.look(0)
         try:
-            columns = as_columns(look, [records[name] for name in formula.columns])
+            columns = as_columns(look.columns, [records[name] for name in formula.columns])
         except (KeyError, TypeError, IndexError):
             raise InvalidData(f"this regression reads the columns {', '.join(formula.columns)}") from None
         n, places = len(columns[-1]), tuple(devices) or tuple(jax.devices())

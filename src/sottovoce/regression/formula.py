@@ -20,7 +20,8 @@ from sottovoce.privacy.numbers import Floats, real
 from sottovoce.privacy.plain import mapping
 from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import Family, LinearFamily, family_of
-from sottovoce.readings.look import PARTS, fine_bits
+from sottovoce.readings.look import fine_bits
+from sottovoce.readings.look_parts import PARTS
 from sottovoce.regression.veil import NARROWEST
 
 __all__ = ["Formula"]

@@ -15,7 +15,7 @@ from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
-from sottovoce.readings.look import as_columns
+from sottovoce.readings.held_records import as_columns
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.formula import Formula
 
@@ -52,7 +52,7 @@ def _looks(family: str) -> Iterator[Look]:
 
 def _read(look: Look, records: list[tuple[Any, ...]]) -> dict[str, Floats]:
     """Return each part of a look at each record, a matrix with all its entries."""
-    columns = as_columns(look, list(zip(*records, strict=True)))
+    columns = as_columns(look.columns, list(zip(*records, strict=True)))
     rows, _ = look.encoding.rows(columns[:-1], len(records))
     w, roots = look.contributions(rows, look.model.outcome(columns[-1]))
     squares = {"information": roots, "meat": [w]}

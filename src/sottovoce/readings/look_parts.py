@@ -1,0 +1,69 @@
+"""How score, information and meat lie one after the other in the total of a look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats, above_diagonal
+
+__all__ = ["PARTS", "Parts"]
+
+PARTS = ("score", "information", "meat")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a look at so many unknowns: the score a vector, the others symmetric matrices.
+
+    Of a matrix the diagonal and what is above it are two blocks, each row by row.
+
+    >>> Parts(("score", "meat"), 2).sizes
+    {'score': 2, 'meat': 2, 'meat off': 1}
+    """
+
+    names: tuple[str, ...]
+    dimension: int
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The entries of each block."""
+        D, found = self.dimension, {}
+        for part in self.names:
+            found[part] = D
+            if part != "score" and D > 1:
+                found[f"{part} off"] = D * (D - 1) // 2
+        return found
+
+    @property
+    def size(self) -> int:
+        """The entries of all blocks."""
+        return sum(self.sizes.values())
+
+    def split(self, total: Any) -> dict[str, Floats]:
+        """Return each part of a total."""
+        blocks = np.split(np.asarray(total), np.cumsum(list(self.sizes.values()))[:-1])
+        pieces = dict(zip(self.sizes, blocks, strict=True))
+        return {part: pieces[part] if part == "score" else self._matrix(part, pieces) for part in self.names}
+
+    def _matrix(self, part: str, pieces: dict[str, Floats]) -> Floats:
+        matrix = np.diag(pieces[part])
+        if self.dimension > 1:
+            rows, columns = above_diagonal(self.dimension)
+            matrix[rows, columns] = matrix[columns, rows] = pieces[f"{part} off"]
+        return matrix
+
+    def join(self, **parts: Floats) -> Floats:
+        """Return a total from its parts, as `split` gives them."""
+        pieces = []
+        for part in self.names:
+            if part == "score":
+                pieces.append(parts[part])
+                continue
+            pieces.append(np.diag(parts[part]))
+            if self.dimension > 1:
+                pieces.append(parts[part][above_diagonal(self.dimension)])
+        return np.concatenate(pieces).astype(np.float64)
