@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.registry import Registry
 from sottovoce.regression.losses import positive
 
@@ -67,10 +68,8 @@ class ConvexSet(ABC):
         """Read a set from `to_dict`'s form."""
         given = dict(state)
         word = given.pop("set", None)
-        try:
+        with restoring(f"a convex set {word!r}"):
             made: ConvexSet = CONVEX_SETS[word](**given)
-        except TypeError as error:
-            raise InvalidValue(f"cannot read a convex set {word!r}: {error}") from None
         return made
 
 

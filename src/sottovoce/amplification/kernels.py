@@ -23,6 +23,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.registry import Registry
 
 __all__ = ["KERNELS", "FiniteKernel", "Kernel", "randomized_response"]
@@ -87,10 +88,8 @@ class Kernel(ABC):
         rest = dict(state)
         word = rest.pop("kernel", None)
         kind = KERNELS[word]
-        try:
+        with restoring(f"a {word} kernel"):
             kernel: Kernel = kind(**rest)
-        except TypeError as error:
-            raise InvalidValue(f"cannot read a {word} kernel: {error}") from None
         return kernel
 
 

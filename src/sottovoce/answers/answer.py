@@ -19,6 +19,7 @@ from sottovoce.answers.style import COLOURS, figure
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.profile import Profile
 
 __all__ = ["Answer", "Comparison"]
@@ -257,11 +258,9 @@ class Answer:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Answer:
         """Read an answer from `to_dict`'s form."""
-        try:
+        with restoring("an answer"):
             release = Release.from_dict(state["release"])
             return Answer(release, state["entry"], state["share"], float(state["level"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read an answer: {error}") from None
 
 
 def _flat(label: Any) -> tuple[Hashable, ...]:

@@ -20,6 +20,7 @@ from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
 
@@ -231,10 +232,8 @@ class Verb:
 
     def read(self, state: Mapping[str, Any]) -> Any:
         """Read an answer from the plain values of its `to_dict`."""
-        try:
+        with restoring("an answer"):
             return self.answer(Release.from_dict(state["release"]), state["entry"], state["share"], state["level"])
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read an answer: {error}") from None
 
 
 def spend_of(given: Any) -> Promise | float:

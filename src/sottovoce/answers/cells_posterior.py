@@ -18,8 +18,9 @@ from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.answers.questions import Question
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings.group_moments import STEPS
 
@@ -272,13 +273,11 @@ class CellsPosterior:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> CellsPosterior:
         """Read noisy cells from `to_dict`'s form."""
-        try:
+        with restoring("noisy cells"):
             question = Question.from_dict(state["question"])
             cells = np.asarray(state["cells"], dtype=np.int64)
             n = None if state["n"] is None else int(state["n"])
             return CellsPosterior(question, n, state["noise"], float(state["scale"]), cells)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read noisy cells: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()

@@ -14,7 +14,7 @@ from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.conditions import check_columns
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import as_floats
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
 __all__ = ["VERBS", "Question"]
@@ -300,14 +300,12 @@ class Question:
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a question from `to_dict`'s form."""
         state = mapping("question", state)
-        try:
+        with restoring("a question"):
             rest = {name: state[name] for name in ("where", "exposure", "bins", "pool", "prior")}
             if state.get("cells") is not None:
                 rest["cells"] = Cells.from_dict(state["cells"])
             columns, by, at = (tuple(state[name]) for name in ("columns", "by", "at"))
             return cls(state["verb"], columns, Facts.from_dict(state["facts"]), by, at=at, **rest)
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read a question: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Question) and self.to_dict() == other.to_dict()

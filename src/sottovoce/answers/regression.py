@@ -17,7 +17,7 @@ from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.plain import json_object
+from sottovoce.privacy.plain import json_object, restoring
 from sottovoce.privacy.profile import Profile
 
 if TYPE_CHECKING:  # the room needs an extra
@@ -279,12 +279,10 @@ class Regression:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Regression:
         """Read a regression from `to_dict`'s form."""
-        try:
+        with restoring("a regression"):
             return Regression(
                 Release.from_dict(state["release"]), state["entry"], state["share"], float(state["level"])
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read a regression: {error}") from None
 
     @staticmethod
     def from_json(text: str) -> Regression:

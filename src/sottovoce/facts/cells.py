@@ -15,7 +15,7 @@ from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.facts.facts import Facts
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 
 __all__ = ["Axis", "Cells"]
 
@@ -188,12 +188,10 @@ class Cells:
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read cells from `to_dict`'s form."""
         state = mapping("table of cells", state)
-        try:
+        with restoring("a table of cells"):
             facts = Facts.from_dict(state["facts"])
             cuts = {name: _opened(marks) for name, marks in state["cuts"].items()}
             return cls(facts, cuts, state["missing"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidValue(f"cannot read a table of cells: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cells) and self.to_dict() == other.to_dict()

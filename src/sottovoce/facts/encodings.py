@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 
 __all__ = ["LEAST", "Encoding", "Scale", "levels_of", "scale_of"]
 
@@ -178,12 +178,10 @@ class Encoding:
     def from_dict(cls, state: Mapping[str, Any]) -> Encoding:
         """Read an encoding from `to_dict`'s form."""
         given = mapping("encoding", state)
-        try:
+        with restoring("an encoding"):
             return cls(
                 tuple(given["names"]),
                 tuple(map(Column.from_dict, given["columns"])),
                 tuple(tuple((int(a), int(b)) for a, b in entry) for entry in given["entries"]),
                 tuple(map(bool, given["centred"])),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read an encoding: {error}") from None

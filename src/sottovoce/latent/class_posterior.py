@@ -12,8 +12,8 @@ from scipy import special
 from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.draws import NamedDraws
 from sottovoce.latent.fields import Bounded, Field, field_from
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import restoring
 
 __all__ = ["ClassPosterior"]
 
@@ -110,7 +110,7 @@ class ClassPosterior(NamedDraws):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> ClassPosterior:
         """Read draws from `to_dict`'s form."""
-        try:
+        with restoring("a class posterior"):
             total = state.get("total")
             return ClassPosterior(
                 field_from(state["label"]),
@@ -119,8 +119,6 @@ class ClassPosterior(NamedDraws):
                 tuple(np.asarray(draws, dtype=np.float64) for draws in state["features"]),
                 None if total is None else np.asarray(total, dtype=np.float64),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidValue(f"cannot read a class posterior: {error}") from None
 
 
 def _own_unit(field: Bounded, draws: Floats) -> Floats:

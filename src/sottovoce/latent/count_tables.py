@@ -22,7 +22,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.noisy_statistics import NoisyStatistics
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.promises import Promise
 from sottovoce.readings import CrossCounts, Statistics
 from sottovoce.readings.base import checked_n
@@ -190,11 +190,9 @@ class CountTables:
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read count tables from `to_dict`'s form."""
         state = mapping("system of count tables", state)
-        try:
+        with restoring("count tables"):
             fields = tuple(map(field_from, state["fields"]))
             return cls(fields, tuple(tuple(table) for table in state["tables"]))
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise InvalidValue(f"cannot read count tables: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,13 +252,11 @@ class NoisyTables:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> NoisyTables:
         """Read tables from `to_dict`'s form."""
-        try:
+        with restoring("noisy tables"):
             tables = CountTables.from_dict(state["tables"])
             counts = tuple(np.reshape(c, s) for c, s in zip(state["counts"], tables.shapes, strict=True))
             noises = tuple(IntegerNoise(noise["kind"], noise["scale"]) for noise in state["noises"])
             return NoisyTables(tables, int(state["n"]), counts, noises)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read noisy tables: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoisyTables) and self.to_dict() == other.to_dict()

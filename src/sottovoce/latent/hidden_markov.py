@@ -19,7 +19,7 @@ from sottovoce.latent.sweeps import ChainState, Prior, gibbs_sweep, noisy_sweep,
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.readings import Statistics
 
@@ -277,13 +277,11 @@ class HiddenMarkovModel(OverTables):
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a model from `to_dict`'s form."""
         state = mapping("hidden Markov model", state)
-        try:
+        with restoring("a hidden Markov model"):
             fields, tables = tuple(map(field_from, state["fields"])), len(state["tables"])
             grid = ChainGrid(fields[0], fields[1 : len(fields) - tables])
             priors = (state.get("emission_prior"), state.get("transition_prior", 1.0))
             return cls(grid, fields[len(fields) - tables :], state["states"], *priors)
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise InvalidValue(f"cannot read a hidden Markov model: {error}") from None
 
 
 def _check_sweeps(sweeps: int | None, burn_in: int | None, starts: int, chains: int) -> None:

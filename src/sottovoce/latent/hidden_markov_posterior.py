@@ -19,6 +19,7 @@ from sottovoce.latent.relabel import common_labels
 from sottovoce.latent.sweeps import ChainState
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import restoring
 
 __all__ = ["HiddenMarkovPosterior"]
 
@@ -226,7 +227,7 @@ class HiddenMarkovPosterior(NamedDraws):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> HiddenMarkovPosterior:
         """Read draws from `to_dict`'s form."""
-        try:
+        with restoring("a hidden Markov posterior"):
             return HiddenMarkovPosterior(
                 tuple(map(field_from, state["fields"])),
                 np.asarray(state["initial"], dtype=np.float64),
@@ -235,5 +236,3 @@ class HiddenMarkovPosterior(NamedDraws):
                 np.asarray(state["states"], dtype=np.int64),
                 int(state.get("chains", 1)),
             )
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read a hidden Markov posterior: {error}") from None

@@ -20,6 +20,7 @@ from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.readings import ClassMoments, Statistics
 from sottovoce.readings.class_moments import STEPS
 
@@ -224,8 +225,6 @@ class NaiveBayesModel:
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a model from `to_dict`'s form."""
         rest = {name: value for name, value in state.items() if name not in ("system", "kind")}
-        try:
+        with restoring("a naive Bayes model"):
             label, fields = field_from(rest.pop("label")), tuple(map(field_from, rest.pop("fields")))
             return cls(label, fields, **rest)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidValue(f"cannot read a naive Bayes model: {error}") from None

@@ -19,7 +19,7 @@ from sottovoce.latent.fitted_tables import FittedTables
 from sottovoce.latent.network_posterior import NetworkPosterior
 from sottovoce.latent.sweeps import draw_dirichlet
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import Statistics
 
 __all__ = ["BayesianNetwork"]
@@ -167,7 +167,5 @@ class BayesianNetwork(FittedTables[NetworkPosterior]):
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a network from `to_dict`'s form."""
         state = mapping("Bayesian network", state)
-        try:
+        with restoring("a network"):
             return cls(tuple(map(field_from, state["fields"])), state.get("parents"), state.get("prior"))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidValue(f"cannot read a network: {error}") from None

@@ -13,8 +13,8 @@ from sottovoce.latent.diagnostics import Convergence
 from sottovoce.latent.elimination import Factor
 from sottovoce.latent.fields import Field, field_from
 from sottovoce.latent.queries import QueriedDraws
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["NetworkPosterior"]
@@ -111,11 +111,9 @@ class NetworkPosterior(QueriedDraws):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> NetworkPosterior:
         """Read draws from `to_dict`'s form."""
-        try:
+        with restoring("a network posterior"):
             return NetworkPosterior(
                 tuple(map(field_from, state["fields"])),
                 tuple((name, tuple(above)) for name, above in state["parents"]),
                 tuple(np.asarray(table, dtype=np.float64) for table in state["values"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read a network posterior: {error}") from None

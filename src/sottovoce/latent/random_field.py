@@ -19,7 +19,7 @@ from sottovoce.latent.fitted_tables import FittedTables
 from sottovoce.latent.log_linear import LogLinear
 from sottovoce.latent.random_field_posterior import RandomFieldPosterior, family_of
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 
 __all__ = ["MarkovRandomField"]
 
@@ -169,10 +169,8 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a field from `to_dict`'s form."""
         state = mapping("Markov random field", state)
-        try:
+        with restoring("a random field"):
             return cls(tuple(map(field_from, state["fields"])), state["cliques"], state.get("spread", 1.0))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidValue(f"cannot read a random field: {error}") from None
 
 
 def _checked(names: Sequence[str], cliques: Any) -> tuple[tuple[str, ...], ...]:

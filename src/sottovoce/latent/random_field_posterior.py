@@ -18,6 +18,7 @@ from sottovoce.latent.log_linear import LogLinear
 from sottovoce.latent.queries import QueriedDraws
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["RandomFieldPosterior", "family_of"]
@@ -121,12 +122,10 @@ class RandomFieldPosterior(QueriedDraws):
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> RandomFieldPosterior:
         """Read draws from `to_dict`'s form."""
-        try:
+        with restoring("a random field's posterior"):
             return RandomFieldPosterior(
                 tuple(map(field_from, state["fields"])),
                 tuple(tuple(clique) for clique in state["cliques"]),
                 np.asarray(state["coefficients"], dtype=np.float64),
                 Convergence.from_dict(state["convergence"]) if state.get("convergence") else None,
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read a random field's posterior: {error}") from None

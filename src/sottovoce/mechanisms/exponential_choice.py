@@ -27,7 +27,7 @@ from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, real
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.pure import BoundedRangeProfile
@@ -140,10 +140,8 @@ class Outcomes:
     def from_dict(state: Mapping[str, Any]) -> Outcomes:
         """Read a system from `to_dict`'s form."""
         known = mapping("outcomes", state)
-        try:
+        with restoring("outcomes"):
             return Outcomes(tuple(known["outcomes"]), Reading.from_dict(known["reading"]), known.get("base"))
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read outcomes: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)

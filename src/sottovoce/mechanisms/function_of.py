@@ -12,7 +12,7 @@ from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import Reading, Statistics
 from sottovoce.readings.function_reading import FunctionReading
 
@@ -133,8 +133,6 @@ class NoisyValue:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> NoisyValue:
         """Read a value from `to_dict`'s form."""
-        try:
+        with restoring("a noisy value"):
             values, noise = np.asarray(state["values"], dtype=np.float64), IntegerNoise(**state["noise"])
             return NoisyValue(np.atleast_1d(values), noise, real("grid", state["grid"], above=0.0))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read a noisy value: {error}") from None

@@ -13,7 +13,7 @@ from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.numbers import whole
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
 from sottovoce.privacy.registry import Registry
@@ -266,11 +266,9 @@ class Mechanism(ABC):
         rest = mapping("mechanism", state)
         word = rest.pop("mechanism", None)
         kind = MECHANISMS[word]
-        try:
+        with restoring(f"a {word}"):
             known = kind._renewed(rest)
             mechanism: Mechanism = kind._from_state({k: v for k, v in known.items() if k not in kind.derived})
-        except (TypeError, KeyError) as error:
-            raise InvalidValue(f"cannot read a {word}: {error}") from None
         return mechanism
 
     @classmethod

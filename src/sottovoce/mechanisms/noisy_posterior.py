@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import restoring
 from sottovoce.readings import Statistics
 from sottovoce.systems.distributions import Distribution
 from sottovoce.systems.distributions.base import Size
@@ -77,15 +77,13 @@ class NoisyPosterior:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> NoisyPosterior:
         """Read a posterior from `to_dict`'s form."""
-        try:
+        with restoring("a noisy posterior"):
             return NoisyPosterior(
                 np.asarray(state["noisy"], dtype=np.float64),
                 Statistics(int(state["n"]), np.asarray(state["total"], dtype=np.float64)),
                 Distribution.from_dict(state["noise_aware"]),
                 Distribution.from_dict(state["plug_in"]),
             )
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read a noisy posterior: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoisyPosterior) and self.to_dict() == other.to_dict()

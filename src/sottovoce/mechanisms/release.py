@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.plain import canonical, json_object
+from sottovoce.privacy.plain import canonical, json_object, restoring
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.registry import Registry
 from sottovoce.systems.distributions import Distribution
@@ -104,7 +104,7 @@ class Release:
         """Read a release from `to_dict`'s form: numbers, arrays of samples, distributions, noisy
         posteriors.
         """
-        try:
+        with restoring("a release"):
             return Release(
                 _value(state["value"]),
                 Profile.from_dict(state["profile"]),
@@ -112,8 +112,6 @@ class Release:
                 str(state["parameter"]),
                 bool(state["reproducible"]),
             )
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read a release: {error}") from None
 
     @staticmethod
     def from_json(text: str) -> Release:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["canonical", "json_object", "mapping"]
+__all__ = ["canonical", "json_object", "mapping", "restoring"]
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, check_circular=False)
 _MAKE: Any = getattr(json.encoder, "c_make_encoder", None)
@@ -49,3 +49,27 @@ def mapping(what: str, state: Any, error: type[InvalidValue] = InvalidValue) -> 
     if not isinstance(state, Mapping):
         raise error(f"a {what} is read from a mapping, as its to_dict gives. Got a {type(state).__name__}")
     return dict(state)
+
+
+class restoring:  # noqa: N801 - read as a verb: with restoring("a release"): ...
+    """Raise `InvalidValue` where plain values are not what `to_dict` gave; what was refused with a reason stays so.
+
+    >>> with restoring("a release"):
+    ...     {}["value"]
+    Traceback (most recent call last):
+    sottovoce.privacy.errors.InvalidValue: cannot read a release: 'value' is missing
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or isinstance(error, InvalidValue):
+            return
+        if isinstance(error, KeyError):
+            raise InvalidValue(f"cannot read {self.what}: {error} is missing") from None
+        if isinstance(error, TypeError | ValueError | AttributeError | IndexError):
+            raise InvalidValue(f"cannot read {self.what}: {error}") from None

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
-from sottovoce.privacy.plain import json_object
+from sottovoce.privacy.plain import json_object, restoring
 from sottovoce.privacy.promise import Promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
@@ -279,10 +279,8 @@ class Profile(ABC):
         rest = dict(state)
         word, basis = rest.pop("profile", None), rest.pop("basis", None)
         kind, relation = PROFILES[word], Relation.parse(rest.pop("relation", str(REPLACE_ONE)))
-        try:
+        with restoring(f"a {word} profile"):
             profile: Profile = kind._from_state(rest, Basis(basis))
-        except (AttributeError, TypeError, KeyError, ValueError) as error:
-            raise InvalidValue(f"cannot read a {word} profile: {error}") from None
         if profile.relation not in (relation, REPLACE_ONE):
             raise InvalidValue(f"cannot read a {word} profile: its parts are about {profile.relation}, not {relation}")
         return profile if profile.relation == relation else profile.about(relation)

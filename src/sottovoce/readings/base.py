@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, any_floats, as_floats, whole
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 
@@ -301,10 +301,8 @@ class Reading(ABC):
         """Read a reading from `to_dict`'s form."""
         rest = mapping("reading", state)
         kind = READINGS[rest.pop("reading", None)]
-        try:
+        with restoring("a reading"):
             reading: Reading = kind._from_state(rest)
-        except TypeError as error:
-            raise InvalidValue(f"cannot read a reading: {error}") from None
         return reading
 
     def _off(self) -> InvalidData:

@@ -24,6 +24,7 @@ from sottovoce.privacy.best_of import BestOfProfile, Tries
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
@@ -97,15 +98,13 @@ class Chosen:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Chosen:
         """Read it from `to_dict`'s form."""
-        try:
+        with restoring("what was chosen"):
             found = state["found"]
             if isinstance(found, Mapping):
                 value = POSTERIORS[found["posterior"]].from_dict(found)
             else:
                 value = np.asarray(found, dtype=np.float64)
             return Chosen(int(state["which"]), float(state["score"]), value)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read what was chosen: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)

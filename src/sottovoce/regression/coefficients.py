@@ -12,6 +12,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.regression.belief import Belief
 from sottovoce.regression.formula import Formula
@@ -144,13 +145,11 @@ class Coefficients:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> Coefficients:
         """Read a posterior from `to_dict`'s form."""
-        try:
+        with restoring("coefficients"):
             names = ("weights", "means", "covariances", "plain_sd")
             arrays: dict[str, Any] = {name: np.asarray(state[name], dtype=np.float64) for name in names}
             cut = None if state.get("cut") is None else float(state["cut"])
             return Coefficients(Formula.from_dict(state["formula"]), **arrays, cut=cut)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read coefficients: {error}") from None
 
 
 def _quantile(q: float, weights: Floats, means: Floats, sds: Floats) -> Any:

@@ -14,6 +14,7 @@ from sottovoce.facts import Facts
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.readings import ClippedRows, Moments, Rows
 from sottovoce.readings.cells import column_of, table_of
 from sottovoce.readings.rows import span, width_of
@@ -274,15 +275,13 @@ class Design:
     def from_dict(cls, state: Mapping[str, Any]) -> Design:
         """Read a design from `to_dict`'s form."""
         given = {name: value for name, value in state.items() if name not in ("system", "kind")}
-        try:
+        with restoring("a regression"):
             given["loss"] = Loss.from_dict(given["loss"])
             given["radius"] = math.inf if given.get("radius") is None else given["radius"]
             given["features"] = tuple(map(Column.from_dict, given.get("features", ())))
             given["label"] = None if given.get("label") is None else Column.from_dict(given["label"])
             given["names"] = tuple(given.get("names", ()))
             return cls(**given)
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read a regression: {error}") from None
 
 
 def _two_classes(loss: Loss, fact: Column) -> tuple[Loss, Column]:

@@ -17,7 +17,7 @@ from sottovoce.facts.encodings import Encoding
 from sottovoce.facts.formulas import ParsedFormula, parse_formula
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
-from sottovoce.privacy.plain import mapping
+from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import Look, PersonLook
 from sottovoce.readings.families import Family, LinearFamily, family_of
 from sottovoce.readings.look import fine_bits
@@ -248,11 +248,9 @@ class Formula:
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Read a regression from `to_dict`'s form."""
         given = mapping("formula", state)
-        try:
+        with restoring("a formula"):
             rest = {name: given[name] for name in ("family", "prior", "spread", "where")}
             return cls(given["formula"], Facts.from_dict(given["facts"]), **rest)
-        except (KeyError, TypeError) as error:
-            raise InvalidValue(f"cannot read a formula: {error}") from None
 
     @classmethod
     def from_facts(cls, settings: Mapping[str, Any], facts: Facts, column: str | None = None) -> Self:

@@ -11,6 +11,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["GaussianPosterior"]
@@ -68,11 +69,9 @@ class GaussianPosterior:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> GaussianPosterior:
         """Read a posterior from `to_dict`'s form."""
-        try:
+        with restoring("a Gaussian posterior"):
             mean, covariance = (np.asarray(state[name], dtype=np.float64) for name in ("mean", "covariance"))
             return GaussianPosterior(mean, covariance, state.get("no_intervals"))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidValue(f"cannot read a Gaussian posterior: {error}") from None
 
     def mapped(self, matrix: Floats, shift: Floats | float = 0.0) -> GaussianPosterior:
         """Return the posterior of Aw + b, for a public matrix A and public numbers b.

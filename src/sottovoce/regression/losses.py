@@ -22,6 +22,7 @@ from jax.scipy.special import log_ndtr
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.registry import Registry
 
 __all__ = [
@@ -91,10 +92,8 @@ class Loss(ABC):
         """Read a loss from `to_dict`'s form."""
         given = dict(state)
         word = given.pop("loss", None)
-        try:
+        with restoring(f"a loss {word!r}"):
             loss: Loss = LOSSES[word](**given)
-        except TypeError as error:
-            raise InvalidValue(f"cannot read a loss {word!r}: {error}") from None
         return loss
 
     @property

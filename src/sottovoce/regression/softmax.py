@@ -13,6 +13,7 @@ import numpy as np
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.regression.losses import Constants, Loss
 
@@ -129,9 +130,7 @@ class SoftmaxPosterior:
     @staticmethod
     def from_dict(state: Mapping[str, Any]) -> SoftmaxPosterior:
         """Read a posterior from `to_dict`'s form."""
-        try:
+        with restoring("a softmax posterior"):
             mean, covariance = (np.asarray(state[name], dtype=np.float64) for name in ("mean", "covariance"))
             d = mean.shape[1]
             return SoftmaxPosterior(mean, covariance.reshape(d, d), state.get("no_intervals"))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InvalidValue(f"cannot read a softmax posterior: {error}") from None

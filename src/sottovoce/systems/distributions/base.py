@@ -14,6 +14,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, real, shown, whole
+from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.privacy.registry import Registry
 
@@ -140,10 +141,8 @@ class Distribution(ABC):
         word = rest.pop("distribution", None)
         kind = DISTRIBUTIONS[word]
         values = {k: Distribution.from_dict(v) if isinstance(v, Mapping) else v for k, v in rest.items()}
-        try:
+        with restoring(f"a {word} distribution"):
             distribution: Distribution = kind(**values)
-        except TypeError as error:
-            raise InvalidValue(f"cannot read a {word} distribution: {error}") from None
         return distribution
 
 
