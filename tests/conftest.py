@@ -12,10 +12,10 @@ from typing import Any
 # the others. Before NumPy is imported; child processes take it over.
 os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
-# What was compiled once is kept: JAX's programs from run to run, a folder a worker so that none reads what another is
-# writing; and bytecode, which the commands that tests start would otherwise make anew each time.
+# What was compiled once is kept: JAX's programs from run to run, in one folder for all workers (JAX warns of one
+# that is half written, and compiles it anew); and bytecode, for the commands that tests start.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(
-    Path.home() / ".cache" / "sottovoce-tests" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    Path.home() / ".cache" / "sottovoce-tests"
 )
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
