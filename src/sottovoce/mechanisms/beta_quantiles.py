@@ -15,6 +15,8 @@ __all__ = ["quantiles"]
 _TINY = 1e-300
 _FEW = 16
 """Laws of a mixture that a search for a quantile begins with."""
+_BLOCK = 2**16
+"""Laws that are worked on at once."""
 
 
 def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[float]) -> list[Floats]:
@@ -24,12 +26,21 @@ def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[flo
     I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a. Newton's steps inside a bracket; below the middle
     they are those of log F in log x, which a power law near zero makes exact.
     """
+    step = max(_BLOCK // weights.shape[1], 1)
+    blocks = [slice(row, row + step) for row in range(0, len(first), step)]
+    return list(np.hstack([_quantiles(first[rows], total, weights[rows], levels) for rows in blocks]))
+
+
+def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[float]) -> list[Floats]:
     last = weights.shape[1] - 1 - (weights[:, ::-1] > 0).argmax(axis=1)
     columns = np.arange(weights.shape[1])
     a = first[:, None] + np.minimum(columns, last[:, None])
     b = total - a
-    norms = special.betaln(a, b)
     inside = columns < last[:, None]
+    norms = np.empty_like(a)  # B(a + 1, b - 1) = B(a, b) · a / (b - 1)
+    norms[:, 0] = special.betaln(a[:, 0], b[:, 0])
+    norms[:, 1:] = np.where(inside[:, :-1], np.log(a[:, :-1] / b[:, 1:]), 0.0)
+    np.cumsum(norms, axis=1, out=norms)
     normal = _as_normals(weights, a / total, total)
 
     def evaluate(x: Floats, rows: Any) -> tuple[Floats, Floats]:

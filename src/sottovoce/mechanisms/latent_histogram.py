@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.sum_tree import SumTree, trimmed
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["LatentCounts", "polished", "tabulate"]
 
-_NEGLIGIBLE = 40.0
-"""e^-40 of the largest weight is dropped."""
-_CELLS = 2**22
-"""Entries that the laws of all partial sums of latent counts may take together."""
+_NEGLIGIBLE = 36.0
+"""e^-36 of the largest weight is dropped."""
+_COLUMNS = 2**13
+"""Counts that one category may have on a lattice."""
+_CELLS = 2**25
+"""Entries of the table of all categories' weights."""
+_LOOK = 2**9
+"""Counts of one category on the lattices by which its range is found."""
+_BLOCK = 2**16
+"""Entries that are worked on at once."""
 _TABLED = 2**22
 """Entries of a table of the prior's weights."""
 
@@ -35,115 +41,125 @@ class LatentCounts:
     lattice: float
     weights: Floats
     target: int
-    period: int
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return where each category's counts begin, and the law of each count given the sum of all."""
-        columns, fft = self.weights.shape[1], scipy.fft
-        # The laws of the sum of all categories but one, block by block: a sum of d counts spreads as √d, and √d blocks
-        # of √d categories keep the memory in proportion to d.
-        blocks = np.array_split(self.weights, math.isqrt(len(self.weights)))
-        outside = _others(np.array([fft.rfft(block, self.period).prod(axis=0) for block in blocks]))
-        # others[k, (target - c) mod period] for c = 0, 1, …
-        at = (self.target - np.arange(columns)) % self.period
-        chances = np.concatenate(
-            [
-                block * np.maximum(fft.irfft(rest * _others(fft.rfft(block, self.period)), self.period)[:, at], 0.0)
-                for block, rest in zip(blocks, outside, strict=True)
-            ]
-        )
-        chances /= chances.sum(axis=1, keepdims=True)
-        keep = chances > 1e-15
-        first = keep.argmax(axis=1)
-        wide = int((columns - keep[:, ::-1].argmax(axis=1) - first).max())
-        index = first[:, None] + np.arange(wide)
-        inside = index < columns
-        kept = np.take_along_axis(chances, np.minimum(index, columns - 1), axis=1) * inside
-        kept = np.where(kept > 1e-15, kept, 0.0)
-        return self.low + first, kept / kept.sum(axis=1, keepdims=True)
+        chances = SumTree.grow(self.weights, 4).rest(self.target)[: len(self.weights)]
+        chances *= self.weights
+        first, kept = trimmed(chances)
+        kept /= kept.sum(axis=1, keepdims=True)
+        return self.low + self.lattice * first, kept
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""
-        partial = scipy.fft.irfft(_running_products(scipy.fft.rfft(self.weights, self.period)), self.period)
-        size = self.weights.shape[0]
-        steps = np.empty((draws, size))
-        left = np.full(draws, self.target)
-        for k in range(size - 1, 0, -1):
-            some = np.flatnonzero(self.weights[k] > 0)
-            mass = np.maximum(partial[k - 1], 0.0)[(left[:, None] - some) % self.period] * self.weights[k, some]
-            below = np.cumsum(mass, axis=1)
-            pick = np.sum(below < rng.random(draws)[:, None] * below[:, -1:], axis=1)
-            steps[:, k] = some[np.minimum(pick, some.size - 1)]
-            left = left - steps[:, k].astype(np.int64)
-        steps[:, 0] = left
-        return self.low + self.lattice * steps
-
-
-def _others(spectra: Any) -> Any:
-    """Return for each row the product of all the others, without dividing by what may be nothing."""
-    others = np.ones_like(spectra)
-    others[1:] = _running_products(spectra[:-1])
-    others[:-1] *= _running_products(spectra[:0:-1])[::-1]
-    return others
-
-
-def _running_products(rows: Any) -> Any:
-    """Return the product of each row and all before it; `cumprod` goes down one column at a time, which is slow."""
-    out = np.array(rows)
-    for k in range(1, len(out)):
-        out[k] *= out[k - 1]
-    return out
+        steps = SumTree.grow(self.weights, 2).draw(self.target, draws, rng)[: len(self.weights)]
+        return self.low + self.lattice * steps.T
 
 
 def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> LatentCounts:
-    """Return the weights of the counts that noisy ones of n records may have been."""
-    size = alpha.size
+    """Return the weights of the counts that noisy ones of n records may have been.
+
+    Where each count may lie is found by looking: a range about the noisy count is widened where weights at an end of
+    it are not negligible, and narrowed to those that are not.
+    """
     inside = np.clip(noisy, 0, n)
-    # Far enough out for the noise, and for all records that the noisy counts leave over.
+    # Far enough out for the noise, and for a share of the records that the noisy counts leave over.
     far = _NEGLIGIBLE if noise.kind == "laplace" else np.sqrt(2 * _NEGLIGIBLE)
-    reach = np.ceil(far * noise.scale + 2 + abs(n - inside.sum()))
-    low, high = np.maximum(np.floor(inside) - reach, 0.0), np.minimum(np.ceil(inside) + reach, n)
-    wide = float((high - low).max())
-    lattice = 1.0
+    reach = np.ceil(far * noise.scale + 2 + 2 * abs(n - inside.sum()) / inside.size)
+    low, high = np.maximum(np.floor(inside) - reach, 0.0), np.minimum(np.ceil(inside) + reach, float(n))
+    finest, most = np.inf, _LOOK
     while True:
-        columns = int(wide // lattice) + 1
-        period = scipy.fft.next_fast_len(
-            int(min(size * columns, 18 * np.sqrt(2 * size) * noise.scale / lattice + 3 * columns)), real=True
-        )
-        if size * period <= _CELLS and columns <= 2**13:
+        lattice = _lattice(low, high, most)
+        middle = (lattice - 1) / 2 if most == _COLUMNS else 0.0
+        log_weights = _log_weights(alpha, noisy, n, low, high, lattice, middle, noise)
+        target = round((n - low.sum()) / lattice)
+        weights = _tilted(log_weights, target)
+        keep = weights > np.exp(-_NEGLIGIBLE) * weights.max(axis=1, keepdims=True)
+        first, last = keep.argmax(axis=1), keep.shape[1] - 1 - keep[:, ::-1].argmax(axis=1)
+        under = (first == 0) & (low > 0)
+        over = (low + lattice * (last + 1) > high) & (high < n)
+        if under.any() or over.any():
+            wide = np.maximum(high - low, 1.0)
+            low = np.where(under, np.maximum(low - wide, 0.0), low)
+            high = np.where(over, np.minimum(high + wide, n), high)
+        elif lattice == 1:
             break
+        else:
+            nearer = np.maximum(low + lattice * (first - 1), low), np.minimum(low + lattice * (last + 1), high)
+            finer = _lattice(*nearer, most)
+            if finer < min(lattice, finest):
+                (low, high), finest = nearer, finer
+            elif most == _LOOK:
+                most, finest = _COLUMNS, np.inf
+            else:
+                break
+    start, weights = trimmed(weights)
+    return LatentCounts(low + lattice * start, lattice, weights, target - int(start.sum()))
+
+
+def _lattice(low: Floats, high: Floats, most: int) -> float:
+    """Return the least power of two that is a lattice's step with so many counts a category, and few enough in all."""
+    wide, lattice = float((high - low).max()), 1.0
+    while wide // lattice + 1 > min(most, max(_CELLS // low.size, 2)):
         lattice *= 2
-    counts = low[:, None] + lattice * np.arange(columns)
-    target = round((n - low.sum()) / lattice)
-    weights = _tilted(_log_weight(alpha, noisy, counts, lattice, noise), counts <= high[:, None], target)
-    return LatentCounts(low, lattice, weights, target, period)
+    return lattice
 
 
-def _log_weight(alpha: Floats, noisy: Floats, counts: Floats, lattice: float, noise: IntegerNoise) -> Floats:
-    """Return the log-weights of latent counts, a row a category; of the lattice's cells where it is coarse."""
-    middle = np.maximum(counts, 0.0) + (0.0 if lattice == 1 else (lattice - 1) / 2)
-    body = special.gammaln(alpha[:, None] + middle) - special.gammaln(middle + 1)
-    return np.asarray(body + noise.log_weight(noisy[:, None] - middle))
+def _log_weights(
+    alpha: Floats, noisy: Floats, n: int, low: Floats, high: Floats, lattice: float, middle: float, noise: IntegerNoise
+) -> Floats:
+    """Return the log-weights of latent counts, a row a category."""
+    steps = lattice * np.arange(int((high - low).max() // lattice) + 1)
+    out = np.empty((low.size, steps.size))
+    prior = _prior_weight(alpha, n, 0 if middle else min(out.size, _TABLED))
+    every = np.arange(low.size)[:, None]
+    for rows in _blocks(out):
+        counts = low[rows, None] + steps
+        at = np.minimum(counts, n) + middle
+        body = prior(at, every[rows]) + noise.log_weight(noisy[rows, None] - at)
+        out[rows] = np.where(counts <= high[rows, None], body, -np.inf)
+    return out
 
 
-def _tilted(log_weights: Floats, allowed: Any, target: float) -> Floats:
-    """Return the weights times e^(ηc), η such that they expect the right sum, by Newton's steps in a bracket."""
-    log_weights = np.where(allowed, log_weights, -np.inf)
+def _tilted(log_weights: Floats, target: float) -> Floats:
+    """Return the weights times e^(ηc), η such that they expect the right sum, by Newton's steps in a bracket.
+
+    They take the place of their logarithms.
+    """
     columns = np.arange(log_weights.shape[1])
-    low, high, tilt = -50.0, 50.0, 0.0
-    for _ in range(60):
-        tilted = log_weights + tilt * columns
-        chances = np.exp(tilted - tilted.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        means = chances @ columns
-        gap = float(means.sum() - target)
-        slope = float((chances @ columns**2 - means**2).sum())
+    low, high, tilt = -np.inf, np.inf, 0.0
+    for _ in range(200):
+        mean = slope = 0.0
+        for rows in _blocks(log_weights):
+            chances = _chances(log_weights[rows], tilt)
+            means = chances @ columns
+            mean += float(means.sum())
+            slope += float((chances @ columns**2 - means**2).sum())
+        gap = mean - target
         low, high = (low, tilt) if gap > 0 else (tilt, high)
-        if abs(gap) <= 1e-3 or high - low < 1e-12:
+        if abs(gap) <= 1e-3 + 1e-2 * math.sqrt(max(slope, 0.0)) or high - low < 1e-12 * abs(tilt):
             break
-        fresh = tilt - gap / slope if slope > 0 else np.nan
+        far = 1 + 2 * abs(tilt)  # where all but one count of each is hopeless, the slope is nothing
+        fresh = tilt - min(max(gap / max(slope, 1e-300), -far), far)
         tilt = fresh if low < fresh < high else (low + high) / 2
-    return np.where(chances > 1e-14 * chances.max(axis=1, keepdims=True), chances, 0.0)
+    for rows in _blocks(log_weights):
+        log_weights[rows] = _chances(log_weights[rows], tilt)
+    return log_weights
+
+
+def _chances(log_weights: Floats, tilt: float) -> Floats:
+    """Return the tilted weights, that sum to one in each row."""
+    tilted = log_weights + tilt * np.arange(log_weights.shape[1])
+    tilted -= tilted.max(axis=1, keepdims=True)
+    np.exp(tilted, out=tilted)
+    tilted /= tilted.sum(axis=1, keepdims=True)
+    return tilted
+
+
+def _blocks(table: Floats) -> Iterator[slice]:
+    """Yield some rows at a time, that what is made of them stays near the processor."""
+    step = max(_BLOCK // table.shape[1], 1)
+    return (slice(first, first + step) for first in range(0, len(table), step))
 
 
 def polished(
@@ -181,10 +197,10 @@ def polished(
     return counts
 
 
-def _prior_weight(alpha: Floats, n: int) -> Callable[[Floats, Any], Floats]:
+def _prior_weight(alpha: Floats, n: int, most: int = _TABLED) -> Callable[[Floats, Any], Floats]:
     """Return log Γ(αₖ + c) − log c! as a function of c and k, looked up where a table of all counts is small."""
     kinds, which = np.unique(alpha, return_inverse=True)
-    if kinds.size * (n + 1) > _TABLED:
+    if kinds.size * (n + 1) > most:
         return lambda c, k: np.asarray(special.gammaln(alpha[k] + c) - special.gammaln(c + 1))
     every = np.arange(n + 1.0)
     table = special.gammaln(kinds[:, None] + every) - special.gammaln(every + 1)

@@ -33,9 +33,10 @@ class NoisyHistogram(Distribution):
 
     With θ summed out the counts are independent, weights Γ(α + c)/c! · Pr[noise = ñ - c], but for their sum, which
     is n. The laws of sums of them are convolutions: they give the law of every single count, and so the mean,
-    the variance and the interval of every probability, without drawing. Joint draws go backwards from n through the
-    laws of partial sums. Where the counts range too widely to tabulate, the draws are made on a coarser lattice, moved
-    by Metropolis steps between pairs of categories, and stand for the marginals too.
+    the variance and the interval of every probability, without drawing. Joint draws go down from n through the
+    laws of sums of half the counts, of a quarter of them, and so on. Where one count alone ranges too widely to
+    tabulate, the draws are made on a coarser lattice, moved by Metropolis steps between pairs of categories, and stand
+    for the marginals too.
 
     Attributes
     ----------
@@ -92,6 +93,14 @@ class NoisyHistogram(Distribution):
             counts = polished(self.alpha, self.noisy, counts, self.n, self._table.lattice, self._noise, rng)
         return DirichletMixture(Dirichlet(self.alpha + counts), np.full(draws, 1 / draws))
 
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """The means and the variances of the counts."""
+        low, chances = self._counts
+        steps = np.arange(chances.shape[1])
+        means = chances @ steps
+        return low + means, np.maximum(chances @ steps**2 - means**2, 0.0)
+
     def _shapes(self) -> tuple[Floats, Floats]:
         """Return the first shape of the Beta law of each probability for each count it may have, and their chances."""
         low, chances = self._counts
@@ -102,19 +111,16 @@ class NoisyHistogram(Distribution):
         """The mean probabilities."""
         if self._table.lattice > 1:
             return self.joint.mean
-        shapes, chances = self._shapes()
-        return (shapes * chances).sum(axis=1) / (self.alpha.sum() + self.n)
+        return (self.alpha + self._moments[0]) / (self.alpha.sum() + self.n)
 
     @property
     def variance(self) -> Any:
         """The variance of each probability."""
         if self._table.lattice > 1:
             return self.joint.variance
-        shapes, chances = self._shapes()
         total = self.alpha.sum() + self.n
-        share = shapes / total
-        spread = share * (1 - share) / (total + 1) + (share - self.mean[:, None]) ** 2
-        return (spread * chances).sum(axis=1)
+        spread = self._moments[1] / total**2
+        return (self.mean * (1 - self.mean) - spread) / (total + 1) + spread
 
     def marginal(self, category: int) -> Mixture:
         """Return the mixture of Beta distributions of one probability."""

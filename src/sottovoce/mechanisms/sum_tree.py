@@ -1,0 +1,204 @@
+"""The laws of sums of independent whole numbers in a binary tree: each number's law, and draws of all, given the sum.
+
+A sum of m numbers is √m times as wide as one of them, so a level of the tree takes 1/√2 of the room of the level below
+it, and the whole tree takes room in proportion to how many numbers there are; time too, but for a logarithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["Level", "SumTree", "trimmed"]
+
+Whole = NDArray[np.int64]
+
+_TINY = 1e-15
+"""What is below this part of a law's largest chance is dropped: the transforms round off no less."""
+_BLOCK = 2**17
+"""Entries that are worked on at once."""
+_FEW = 16
+"""Numbers that are not worth guessing: their sum is drawn first."""
+_GUESSES = 8
+
+
+@dataclass(frozen=True)
+class Level:
+    """Laws of sums, a row each, and the sum at which each row begins."""
+
+    start: Whole
+    laws: Floats
+
+    def padded(self, fan: int) -> Level:
+        """Return the same with laws of empty sums at the end, if need be, to make groups of so many."""
+        more = -len(self.laws) % fan
+        if not more:
+            return self
+        nothing = np.zeros((more, self.laws.shape[1]))
+        nothing[:, 0] = 1.0
+        return Level(np.append(self.start, np.zeros(more, dtype=np.int64)), np.concatenate([self.laws, nothing]))
+
+    def chance(self, row: int, sums: Any) -> Floats:
+        """Return the chances of sums of any shape in one row."""
+        law, at = self.laws[row], sums - self.start[row]
+        return np.where((at >= 0) & (at < law.size), law[np.clip(at, 0, law.size - 1)], 0.0)
+
+
+@dataclass(frozen=True)
+class SumTree:
+    """The laws of single numbers, of sums of groups of them, of groups of groups, …; all but that of the whole sum."""
+
+    fan: int
+    levels: tuple[Level, ...]
+
+    @classmethod
+    def grow(cls, laws: Floats, fan: int) -> SumTree:
+        """Return the tree of numbers with these laws, a row each, from 0 upwards, so many to a group."""
+        levels = [Level(np.zeros(len(laws), dtype=np.int64), laws).padded(fan)]
+        while len(levels[-1].laws) > fan:
+            levels.append(_added(levels[-1], fan).padded(fan))
+        return cls(fan, tuple(levels))
+
+    def rest(self, total: int) -> Floats:
+        """Return how likely all others make up the total, for every value of each number, up to a factor a row."""
+        rest, start = np.ones((1, 1)), np.array([total])
+        for level in reversed(self.levels):
+            groups = len(level.laws) // self.fan  # an empty sum is above none
+            rest, start = _without_siblings(rest[:groups], start[:groups], level, self.fan), level.start
+        return rest
+
+    def draw(self, total: int, draws: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Return independent draws of all numbers given their total, a column each; groups are pairs."""
+        out = np.empty((len(self.levels[0].laws), draws), dtype=np.int32)
+        below = np.cumsum(self.levels[0].laws, axis=1)
+        below /= below[:, -1:]
+        self._fill(len(self.levels), 0, np.full(draws, total), np.arange(draws), below, out, rng)
+        return out
+
+    def _fill(
+        self, depth: int, row: int, totals: Whole, where: Whole, below: Floats, out: Any, rng: np.random.Generator
+    ) -> None:
+        """Draw the numbers under one sum, given it, in some of the columns.
+
+        Numbers of the left half are guessed, as they are without a total, and taken as often as the right half
+        makes up for them. Where many guesses have failed, the left half's sum is drawn first.
+        """
+        if depth == 0:
+            out[row, where] = totals
+            return
+        lower, sums, waiting = self.levels[depth - 1], np.zeros_like(totals), np.arange(totals.size)
+        left, right = 2 * row, 2 * row + 1
+        first, middle = left << (depth - 1), right << (depth - 1)
+        if middle - first >= _FEW and middle < len(out):
+            most = lower.laws[right].max()
+            for _ in range(_GUESSES):
+                guess = _independent(below[first:middle], waiting.size, rng)
+                made = guess.sum(axis=0, dtype=np.int64)
+                taken = rng.random(waiting.size) * most < lower.chance(right, totals[waiting] - made)
+                out[first:middle, where[waiting[taken]]] = guess[:, taken]
+                sums[waiting[taken]] = made[taken]
+                waiting = waiting[~taken]
+                if not waiting.size:
+                    break
+        if waiting.size:
+            sums[waiting] = _split(lower, left, totals[waiting], rng)
+            self._fill(depth - 1, left, sums[waiting], where[waiting], below, out, rng)
+        if middle < len(out):
+            self._fill(depth - 1, right, totals - sums, where, below, out, rng)
+
+
+def trimmed(laws: Floats) -> tuple[Whole, Floats]:
+    """Return where the laws begin that are left without their negligible ends, and these, all of one width."""
+    keep = laws > _TINY * laws.max(axis=1, keepdims=True)
+    first, last = keep.argmax(axis=1), laws.shape[1] - keep[:, ::-1].argmax(axis=1)
+    wide = int((last - first).max())
+    first = np.minimum(first, laws.shape[1] - wide)
+    return first, _windows(laws * keep, wide)[np.arange(len(laws)), first]
+
+
+def _windows(rows: Floats, wide: int) -> Any:
+    """Return a view of all stretches of the rows that are so wide."""
+    return np.lib.stride_tricks.sliding_window_view(rows, wide, axis=1, writeable=True)
+
+
+def _added(lower: Level, fan: int) -> Level:
+    """Return the laws of the sums of groups of neighbours."""
+    wide = fan * (lower.laws.shape[1] - 1) + 1
+    laws = np.empty((len(lower.laws) // fan, wide))
+    for some, spectra, length in _spectra(lower, fan):
+        laws[some] = scipy.fft.irfft(spectra.prod(axis=1), length)[:, :wide]
+    first, laws = trimmed(laws)
+    return Level(lower.start.reshape(-1, fan).sum(axis=1) + first, laws / laws.sum(axis=1, keepdims=True))
+
+
+def _without_siblings(rest: Floats, start: Whole, lower: Level, fan: int) -> Floats:
+    """Return how likely all but one sum make up the total, from the same of the sums of groups of neighbours."""
+    columns = lower.laws.shape[1]
+    wide = fan * (columns - 1) + 1
+    out = np.empty((len(rest), fan, columns))
+    # Backwards: what is left over is then a sum too, of the others and what was left over of all.
+    first = wide - rest.shape[1] - (start - lower.start.reshape(-1, fan).sum(axis=1))
+    for some, spectra, length in _spectra(lower, fan):
+        whole = np.zeros((len(spectra), wide))
+        _windows(whole, rest.shape[1])[np.arange(len(whole)), first[some]] = rest[some, ::-1]
+        others = _others(spectra, scipy.fft.rfft(whole, length))
+        out[some] = scipy.fft.irfft(others, length)[..., wide - columns : wide][..., ::-1]
+    np.maximum(out, 0.0, out=out)
+    out /= out.max(axis=2, keepdims=True)
+    return out.reshape(-1, columns)
+
+
+def _spectra(level: Level, fan: int) -> Iterator[tuple[slice, Any, int]]:
+    """Yield some groups of neighbours at a time: which, their transforms, and the length of these."""
+    rows, columns = level.laws.shape
+    length = scipy.fft.next_fast_len(fan * (columns - 1) + 1, real=True)
+    step = max(_BLOCK // (fan * length), 1)
+    for first in range(0, rows // fan, step):
+        some = slice(first, first + step)
+        yield some, scipy.fft.rfft(level.laws.reshape(-1, fan, columns)[some], length), length
+
+
+def _others(spectra: Any, first: Any) -> Any:
+    """Return for each of a group the product of a first factor and all the others: nothing may be divided by."""
+    out, after = np.empty_like(spectra), np.array(spectra[:, -1])
+    out[:, 0] = first
+    for k in range(1, spectra.shape[1]):
+        np.multiply(out[:, k - 1], spectra[:, k - 1], out=out[:, k])
+    for k in range(spectra.shape[1] - 2, -1, -1):
+        out[:, k] *= after
+        after *= spectra[:, k]
+    return out
+
+
+def _independent(below: Floats, draws: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Return draws of numbers that have no total to make up, a row a number."""
+    level = rng.random((len(below), draws))
+    out = np.empty(level.shape, dtype=np.int32)
+    for row, chances in enumerate(below):
+        out[row] = chances.searchsorted(level[row], side="right")
+    return out
+
+
+def _split(lower: Level, left: int, totals: Whole, rng: np.random.Generator) -> Whole:
+    """Return sums of a left half given what it makes with the right one: equal totals share a table."""
+    kinds, which = np.unique(totals, return_inverse=True)
+    values = lower.start[left] + np.arange(lower.laws.shape[1])
+    level, out = np.maximum(rng.random(totals.size), 1e-12), np.empty_like(totals)
+    step = max(_BLOCK // values.size, 1)
+    for first in range(0, kinds.size, step):
+        some = kinds[first : first + step, None]
+        mine = np.flatnonzero((which >= first) & (which < first + step))
+        below = np.cumsum(lower.laws[left] * lower.chance(left + 1, some - values), axis=1)
+        below /= below[:, -1:]
+        # One search in all tables, one after the other: that of each kind lies between its number and the next.
+        table = which[mine] - first
+        at = (below + np.arange(some.size)[:, None]).ravel().searchsorted(table + level[mine])
+        out[mine] = values[at - table * values.size]
+    return out

@@ -1,0 +1,120 @@
+"""The counts behind a noisy histogram, against sums over all of them without transforms."""
+
+import functools
+
+import numpy as np
+import pytest
+from scipy import special
+
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.latent_histogram import tabulate
+from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
+
+
+def by_adding(alpha, noisy, n, noise):
+    """Every count's law given the sum of all: convolutions term by term, in which nothing cancels."""
+    c = np.arange(n + 1.0)
+    logs = special.gammaln(alpha[:, None] + c) - special.gammaln(c + 1) + noise.log_weight(noisy[:, None] - c)
+    low, high = -5e3, 5e3
+    for _ in range(100):
+        tilt = (low + high) / 2
+        laws = np.exp(logs + tilt * c - (logs + tilt * c).max(axis=1, keepdims=True))
+        laws /= laws.sum(axis=1, keepdims=True)
+        low, high = (low, tilt) if (laws @ c).sum() > n else (tilt, high)
+
+    def running(rows):
+        sums = [np.eye(1, n + 1)[0]]
+        for row in rows:
+            law = np.convolve(sums[-1], row)[: n + 1]
+            sums.append(law / law.max())
+        return sums
+
+    before, after = running(laws[:-1]), running(laws[:0:-1])[::-1]
+    found = np.array([w * np.convolve(a, b)[n::-1] for w, a, b in zip(laws, before, after, strict=True)])
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def spread_out(low, chances, n):
+    every = np.zeros((len(low), n + chances.shape[1] + 1))
+    np.put_along_axis(every, low.astype(int)[:, None] + np.arange(chances.shape[1]), chances, axis=1)
+    assert not every[:, n + 1 :].any()
+    return every[:, : n + 1]
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [1e-3, 0.5, 3.0, 100.0])
+@pytest.mark.parametrize("least", [1e-6, 0.1, 1.0, 30.0, 1e4])
+def test_the_law_of_every_count_is_the_sum_over_all_histograms(kind, scale, least):
+    rng = np.random.default_rng(3)
+    for size, n in ((1, 9), (2, 40), (7, 60), (39, 10), (39, 700)):
+        alpha = least * rng.uniform(1, 2, size)
+        truth = rng.multinomial(n, rng.dirichlet(np.full(size, 0.5)))
+        noisy = np.rint(truth + scale * rng.laplace(size=size))
+        noise = IntegerNoise(kind, scale)
+        known = tabulate(alpha, noisy, n, noise)
+        assert known.lattice == 1
+        found = spread_out(*known.marginals(), n)
+        np.testing.assert_allclose(found, by_adding(alpha, noisy, n, noise), atol=1e-10)
+
+
+@pytest.mark.parametrize("noisy", [[-900.0, 4.0, 2.0, 3e4], [0.0] * 4, [700.0] * 4, [-700.0, 0.0, 0.0, 0.0]])
+@pytest.mark.parametrize("least", [1e-3, 1.0, 1e4])
+def test_noisy_counts_far_from_any_histogram(noisy, least):
+    alpha, n, noise = least * np.array([1.0, 1, 2, 3]), 300, IntegerNoise("laplace", 2.0)
+    found = spread_out(*tabulate(alpha, np.array(noisy), n, noise).marginals(), n)
+    np.testing.assert_allclose(found, by_adding(alpha, np.array(noisy), n, noise), atol=1e-10)
+
+
+def test_counts_off_by_one_without_noise_move_one_category():
+    alpha = np.array([1.0, 2, 1, 1])
+    known = NoisyHistogram(alpha, [5.0, 4, 0, 2], 10, "gaussian", 1e-3)
+    fewer = np.array([5 / 5, 4 / 5, 0, 2 / 2])  # c! / Γ(α + c) over the same of c - 1
+    np.testing.assert_allclose(known.mean * 15 - alpha, [5, 4, 0, 2] - fewer / fewer.sum(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [5, 70, 321])
+def test_draws_have_the_laws_of_single_counts_and_the_total(size):
+    rng = np.random.default_rng(8)
+    n = 6 * size
+    noisy = rng.multinomial(n, rng.dirichlet(np.ones(size))) + np.rint(rng.laplace(0, 3, size))
+    known = tabulate(np.full(size, 0.7), noisy, n, IntegerNoise("laplace", 3.0))
+    draws = known.draw(4000, rng)
+    assert np.all(draws.sum(axis=1) == n)
+    laws = spread_out(*known.marginals(), n)
+    seen = np.array([np.bincount(column.astype(int), minlength=n + 1) for column in draws.T])
+    assert not seen[laws == 0].any()
+    often = 4000 * laws > 8
+    chi = ((seen - 4000 * laws) ** 2 / np.maximum(4000 * laws, 1))[often]
+    expected = (1 - laws)[often]
+    assert abs(chi.sum() - expected.sum()) < 5 * np.sqrt(2 * expected.sum())
+    # And jointly: what half of them make together.
+    left, right = (functools.reduce(np.convolve, part) for part in np.split(known.weights, [size // 2]))
+    sums = np.arange(left.size)
+    other = known.target - sums
+    law = left * np.where((other >= 0) & (other < right.size), right[np.clip(other, 0, right.size - 1)], 0.0)
+    law /= law.sum()
+    mean = law @ sums
+    variance = law @ (sums - mean) ** 2
+    found = (draws[:, : size // 2] - known.low[: size // 2]).sum(axis=1)
+    assert abs(found.mean() - mean) < 5 * np.sqrt(variance / 4000)
+    assert found.var() == pytest.approx(variance, rel=0.12)
+
+
+def test_ten_thousand_categories_have_exact_laws_and_draws():
+    rng, size = np.random.default_rng(4), 10_000
+    n = 20 * size
+    noisy = rng.multinomial(n, np.full(size, 1 / size)) + np.rint(rng.laplace(0, 2, size))
+    known = tabulate(np.ones(size), noisy, n, IntegerNoise("laplace", 2.0))
+    assert known.lattice == 1
+    low, chances = known.marginals()
+    steps = np.arange(chances.shape[1])
+    means = chances @ steps
+    assert (low + means).sum() == pytest.approx(n, rel=1e-12)
+    # A fixed sum of so many takes from each variance what it gives to the sum, but for higher orders.
+    columns = np.arange(known.weights.shape[1])
+    free = known.weights @ columns**2 - (known.weights @ columns) ** 2
+    np.testing.assert_allclose(chances @ steps**2 - means**2, free * (1 - free / free.sum()), rtol=2e-3)
+    draws = known.draw(64, rng)
+    assert np.all(draws.sum(axis=1) == n)
+    gaps = (draws.mean(axis=0) - low - means) / np.sqrt(free / 64)
+    assert abs((gaps**2).mean() - 1) < 0.1
