@@ -133,9 +133,7 @@ def _party(
 ) -> Outcome:
     if APART:
         os.sched_setaffinity(0, set(CORES[-2 * (place + 1) :][:2]))
-    outcome = crowd(servers, tokens, SMOKERS, clients=clients, seconds=seconds, name=name, **options)
-    outcome.answers.clear()  # they are many, and only counted here
-    return outcome
+    return crowd(servers, tokens, SMOKERS, clients=clients, seconds=seconds, name=name, keep=False, **options)
 
 
 def joined(outcomes: list[Outcome]) -> Outcome:

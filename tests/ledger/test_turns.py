@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sottovoce.ledger import Ledger, Reservation, changes, turns
 from sottovoce.ledger.turns import Turns
+from sottovoce.privacy.errors import LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
 
@@ -24,6 +27,15 @@ def beside(tmp_path: Path) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def taken(turns: Turns) -> Iterator[None]:
+    turns.take()
+    try:
+        yield
+    finally:
+        turns.give_back()
+
+
 def free(path: Path) -> bool:
     """Say whether another opening of the file can have its lock."""
     with path.open() as file:
@@ -34,23 +46,30 @@ def free(path: Path) -> bool:
         return True
 
 
-def test_a_turn_is_given_back_however_it_ends(beside: Path) -> None:
-    mine = Turns(beside)
-    with mine.taken():
-        assert not free(beside)
-    assert free(beside)
-    with pytest.raises(ZeroDivisionError), mine.taken():
-        raise ZeroDivisionError
-    assert free(beside)
-    mine.close()
+def test_a_turn_is_given_back_however_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "p.ledger"
+    with Ledger(path, create=True) as ledger:
+        store, beside = ledger._store, path.with_name("p.ledger-anchor")
+        with store.transaction(write=True):
+            assert not free(beside)
+        assert free(beside)
+        with store.transaction(write=False):
+            assert free(beside)
+        with pytest.raises(ZeroDivisionError), store.transaction(write=True):
+            raise ZeroDivisionError
+        assert free(beside)
+        path.rename(tmp_path / "moved")
+        with pytest.raises(LedgerUnavailable), store.transaction(write=True):
+            pass
+        assert free(beside)
 
 
 def test_it_is_waited_for_a_while_and_no_longer(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "_PATIENCE", 0.02)
     mine, other = Turns(beside), Turns(beside)
-    with mine.taken():
+    with taken(mine):
         start = time.monotonic()
-        with other.taken():
+        with taken(other):
             assert time.monotonic() - start >= 0.02
     assert free(beside)
 
@@ -60,7 +79,7 @@ def test_without_a_file_or_such_locks_all_goes_on(
 ) -> None:
     ran = []
     for one in (Turns(None), Turns(tmp_path / "none")):
-        with one.taken():
+        with taken(one):
             ran.append(1)
         one.close()
 
@@ -68,7 +87,7 @@ def test_without_a_file_or_such_locks_all_goes_on(
         raise OSError(95, "not supported")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with Turns(beside).taken():
+    with taken(Turns(beside)):
         ran.append(1)
     assert len(ran) == 3
 
@@ -77,7 +96,7 @@ def test_whoever_holds_the_file_holds_up_no_ledger_for_long(tmp_path: Path, monk
     monkeypatch.setattr(turns, "_PATIENCE", 0.02)
     with Ledger(tmp_path / "p.ledger", create=True) as ledger:
         budget = ledger.open_budget("patients", RenyiDP(2, 1.0), n=100, schema={})
-        with Turns(tmp_path / "p.ledger-anchor").taken():
+        with taken(Turns(tmp_path / "p.ledger-anchor")):
             assert isinstance(ledger.reserve(budget, GaussianProfile(0.125), {}), Reservation)
         assert ledger.verify().count == 3
 

@@ -29,6 +29,9 @@ def test_an_answer_says_what_it_is_what_it_cost_and_what_remains(client: httpx.C
         spent = before[word]["remaining"]["epsilon"] - after[word]["remaining"]["epsilon"]
         assert spent == pytest.approx(COST, rel=1e-6)
     assert answer["summary"]["renyi"]["16"] > answer["cost"]["yours"]
+    again = ask(client, ada, mechanism="diffused").json()  # what was told of the budgets is not told again
+    assert again["remaining"] == client.get("/api/v1/datasets/patients/remaining", headers=ada).json()
+    assert again["remaining"] != after
 
 
 NORMAL = {"kind": "normal-mean", "variance": 400.0, "prior_variance": 100.0, "prior_mean": 50.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import ipaddress
 import json
 import os
@@ -15,12 +16,14 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import sottovoce
 from sottovoce.ledger import Ledger
+from sottovoce.server.app import CONFIG_VARIABLE, worker_app
 from support.crowd import free_port
 from support.offices import SMOKERS, bearer, token_for, write_office
 
@@ -85,3 +88,21 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {"level", "message", "logger", "at"} <= set.intersection(*map(set, lines))
     assert sum(line["message"] == "request" for line in lines) == 2
+
+
+def test_a_worker_looks_through_nothing_for_litter_that_was_there_when_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else everyone waits for as long as that takes, every few seconds under a crowd."""
+    monkeypatch.setenv(CONFIG_VARIABLE, str(write_office(tmp_path).path))
+    before, turn = gc.get_threshold(), sys.getswitchinterval()
+    try:
+        app = worker_app()
+        assert gc.get_freeze_count() > 10_000
+        assert len(gc.get_objects()) < 10_000
+        assert gc.get_threshold()[0] > before[0]
+        app.state.service.close()
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+        sys.setswitchinterval(turn)

@@ -23,6 +23,7 @@ __all__ = ["Anchor", "Noting"]
 
 _LINE = re.compile(r" *(\d+):([0-9a-f]{64}) ([0-9a-f]{8})\n")
 _WIDTH = 100  # one short write of a fixed length, so that a note never keeps a tail of the one before
+_PWRITE = getattr(os, "pwrite", None)
 _TRIES = 20  # a note caught half written is whole a moment later
 
 
@@ -97,10 +98,10 @@ class Anchor:
     def write(self, head: Head) -> None:
         """Note that the ledger has come as far as `head`."""
         try:
-            if hasattr(os, "pwrite"):
-                os.pwrite(self._current(), _line(head).encode(), 0)
-            else:
+            if _PWRITE is None:
                 self._write_anew(_line(head).encode())
+            else:
+                _PWRITE(self._current(), _line(head).encode(), 0)
         except OSError as error:
             if self._needed:
                 raise LedgerUnavailable(
@@ -127,10 +128,11 @@ class Anchor:
 
     def _found(self) -> tuple[int, int] | None:
         """Return the device and the inode of the file that the path leads to now."""
-        with contextlib.suppress(FileNotFoundError):
+        try:
             found = os.stat(self._text_path)  # noqa: PTH116
-            return found.st_dev, found.st_ino
-        return None
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def close(self) -> None:
         """Let the file go."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any, NamedTuple
 
 from sottovoce.privacy.errors import LedgerCorrupt
@@ -37,6 +38,15 @@ class Written(NamedTuple):
     """A value of an event's content whose text `canonical` has made already: it goes into the body as it is."""
 
     text: str
+
+
+_TEXT: Mapping[type, Callable[[Any], str]] = {
+    str: _quoted,
+    int: int.__repr__,
+    NoneType: lambda _: "null",
+    Written: lambda value: value.text,
+}
+"""What `canonical` makes of the values that most events are made of."""
 
 
 class Event(NamedTuple):
@@ -89,24 +99,10 @@ def canonical_object(values: Mapping[str, Any]) -> str:
     >>> canonical_object({"b": Written('{"c":1}'), "a": None})
     '{"a":null,"b":{"c":1}}'
     """
-    pieces = []
-    for name, before in _layout(tuple(values)):
-        value = values[name]
-        kind = type(value)
-        if kind is str:
-            text = _quoted(value)
-        elif kind is Written:
-            text = value.text
-        elif kind is int:
-            text = int.__repr__(value)
-        elif value is None:
-            text = "null"
-        else:
-            text = canonical(value)
-        pieces.append(before)
-        pieces.append(text)
-    pieces.append("}" if pieces else "{}")
-    return "".join(pieces)
+    pieces = [
+        before + _TEXT.get(type(value := values[name]), canonical)(value) for name, before in _layout(tuple(values))
+    ]
+    return "".join(pieces) + "}" if pieces else "{}"
 
 
 @functools.lru_cache(maxsize=256)

@@ -61,9 +61,9 @@ class Charge:
     @classmethod
     def of(cls, budget: Budget, whole: Budget | None, profile: Profile, request: Mapping[str, Any]) -> Charge:
         """Price a request."""
-        texts = canonical(dict(request)), canonical(profile.to_dict())
+        asked = dict(request)
         whole_cost = None if whole is None else price(whole, profile)
-        return cls(budget, whole, dict(request), profile, *texts, price(budget, profile), whole_cost)
+        return cls(budget, whole, asked, profile, canonical(asked), profile.text, price(budget, profile), whole_cost)
 
 
 def price(budget: Budget, profile: Profile) -> float:

@@ -78,15 +78,23 @@ class Group:
     Parameters
     ----------
     writing
-        Opens a transaction that is durable, and noted, once its block has ended well.
+        Opens a transaction that is durable once its block has ended well.
+    written
+        Is told of each that is durable, before anyone else.
     name
         What is written to, for messages.
     timeout
         How many seconds a change waits for those before it.
     """
 
-    def __init__(self, writing: Callable[[], AbstractContextManager[Transaction]], name: str, timeout: float) -> None:
-        self._writing, self._name, self._timeout = writing, name, timeout
+    def __init__(
+        self,
+        writing: Callable[[], AbstractContextManager[Transaction]],
+        written: Callable[[Transaction], None],
+        name: str,
+        timeout: float,
+    ) -> None:
+        self._writing, self._written, self._name, self._timeout = writing, written, name, timeout
         self._start()
 
     def _start(self) -> None:
@@ -122,14 +130,17 @@ class Group:
         party = _Party(jobs)
         try:
             with self._turn:
-                self._waiting.append(party)
-                if self._writer is None:
+                first = self._writer is None  # and then nobody waits
+                if first:
                     self._writer = party
-                first = self._writer is party
-            if not first:
+                else:
+                    self._waiting.append(party)
+            if first:
+                self._write(jobs)
+            else:
                 self._wait(party)
-            if not party.done:
-                self._write_for_all()
+                if not party.done:
+                    self._write_for_all()
         finally:
             self._leave(party)
 
@@ -175,6 +186,7 @@ class Group:
                     jobs[0].value = jobs[0].change(transaction)
                 else:
                     _change_each(transaction, jobs)
+            self._written(transaction)
             for job in jobs:
                 job.durable = True
         except Exception as error:

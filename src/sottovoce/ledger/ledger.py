@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,9 +17,8 @@ from sottovoce.ledger.opening import open_store
 from sottovoce.ledger.reading import LedgerReading, check_name
 from sottovoce.ledger.records import Budget, Entry, Reservation, check_n
 from sottovoce.ledger.store import Store, read_url
-from sottovoce.ledger.transaction import Kept, Transaction
-from sottovoce.ledger.turns import Turns
-from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, UnprovenPrivacy
+from sottovoce.ledger.transaction import Transaction
+from sottovoce.privacy.errors import InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise
@@ -72,12 +71,10 @@ class Ledger(LedgerReading):
         anchor: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(Store(read_url(url), timeout))
-        self._kept, self._turns = Kept(), Turns(None)
-        self._group = Group(self._writing, self._store.name, timeout)
+        self._group = Group(self._writing, self._written, self._store.name, timeout)
         try:
             if self._store.path is not None:
-                self._anchors.append(beside := Anchor.beside(self._store.path))
-                self._turns = Turns(beside.path)
+                self._anchors.append(Anchor.beside(self._store.path))
             if anchor is not None:
                 self._anchors.append(_elsewhere(anchor, self._store, timeout))
             open_store(self._store, self._anchors, timeout, create=create)
@@ -89,7 +86,6 @@ class Ledger(LedgerReading):
     def close(self) -> None:
         """Let the ledger's connections go."""
         self._store.close()
-        self._turns.close()
         for anchor in self._anchors:
             anchor.close()
 
@@ -220,15 +216,11 @@ class Ledger(LedgerReading):
         """Note, durably, that another ledger has come as far as `head`; what is known already is not written again."""
         self.write(changes.noting(name, head, self.url))
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Transaction]:
-        with self._turns.taken(), self._store.transaction(write=True, kept=self._kept) as transaction:
-            yield transaction
-            found, seen = transaction.start, self._seen
-            if found.count < seen.count or (found.count == seen.count and found != seen):
-                raise LedgerCorrupt(
-                    f"the ledger had come to event {seen.count} and now ends at {found.count}: it was swapped"
-                )
+    def _writing(self) -> AbstractContextManager[Transaction]:
+        return self._store.transaction(write=True, kept=self._kept)
+
+    def _written(self, transaction: Transaction) -> None:
+        """Keep what a transaction left, and note how far the ledger has come, now that it is durable."""
         transaction.keep()
         self._advance(transaction.head)
 

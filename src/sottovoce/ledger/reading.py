@@ -16,7 +16,7 @@ from sottovoce.ledger.checkpoint import WORTHWHILE, Checkpoints, head_of
 from sottovoce.ledger.records import Budget, Entry, State
 from sottovoce.ledger.replay import Replay
 from sottovoce.ledger.store import Store
-from sottovoce.ledger.transaction import Transaction
+from sottovoce.ledger.transaction import Kept, Transaction
 from sottovoce.ledger.verification import linked, replay_all, replay_since
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt
 from sottovoce.privacy.promises import Promise
@@ -38,7 +38,8 @@ class LedgerReading:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._anchors: list[Noting] = []
-        self._seen = self._opened = self._since = self._linked = EMPTY
+        self._kept = Kept()
+        self._opened = self._since = self._linked = EMPTY
         self._known: dict[int, Budget] = {}
         self._checkpoints = Checkpoints(str(store.path or store.name))
         self._turn = threading.Lock()
@@ -169,8 +170,8 @@ class LedgerReading:
 
     def _advance(self, head: Head) -> None:
         with self._turn:
-            if head.count > self._seen.count:
-                self._seen = head
+            if head.count > self._kept.seen.count:
+                self._kept.seen = head
                 for anchor in self._anchors:
                     anchor.write(head)
 
@@ -193,7 +194,7 @@ class LedgerReading:
 
     def _verified(self, state: Mapping[str, Any] | None, noted: Head, *, forget: bool = False) -> Replay:
         # Anchors are read first: the ledger can only have grown since.
-        anchors = [self._seen, noted, *(anchor.read() for anchor in self._anchors)]
+        anchors = [self._kept.seen, noted, *(anchor.read() for anchor in self._anchors)]
         with self._store.transaction(write=False) as transaction:
             if state is None:
                 replay = replay_all(transaction, anchors, forget=forget)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +19,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool
 
+from sottovoce.ledger.anchor import Anchor
 from sottovoce.ledger.transaction import Kept, Transaction, leaves_it_sound
+from sottovoce.ledger.turns import Turns
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 
 __all__ = ["Store", "read_url"]
@@ -60,6 +63,48 @@ class _Connection:
         self.cursor = raw.cursor()
 
 
+class _Block:
+    """A block that is one transaction. Who writes takes the turn of this process first, and gives it back last."""
+
+    __slots__ = ("_connection", "_kept", "_store", "_transaction", "_write")
+
+    def __init__(self, store: Store, kept: Kept | None, *, write: bool) -> None:
+        self._store, self._kept, self._write = store, kept, write
+        self._connection: _Connection | None = None
+
+    def __enter__(self) -> Transaction:
+        store = self._store
+        try:
+            if self._write:
+                store.turns.take()
+            self._connection = connection = store.take()
+            store.begin(connection, write=self._write)
+        except BaseException as error:
+            self.__exit__(None, error, None)
+            raise
+        self._transaction = Transaction(connection.cursor, store.dialect, self._kept)
+        return self._transaction
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        try:
+            if error is None:
+                self._end()
+            else:
+                self._store.give_up(self._connection, error)
+        finally:
+            if self._write:
+                self._store.turns.give_back()
+
+    def _end(self) -> None:
+        try:
+            if self._write:
+                self._transaction.finish()
+            self._store.commit(self._connection, write=self._write)  # type: ignore[arg-type]
+        except BaseException as error:
+            self._store.give_up(self._connection, error)
+            raise
+
+
 class Store:
     """Connections with the rules of a ledger: durable commits, one writer at a time, consistent reads."""
 
@@ -74,17 +119,18 @@ class Store:
         self._swapped: str | None = None
         self._timeout = timeout
         self._process = os.getpid()
+        self.turns = Turns(None if self.path is None else Anchor.beside(self.path).path)
         # A pool as plain as can be: SQLAlchemy's own takes as long as a third of a durable transaction.
         self._idle: list[_Connection] = []
         if self.path is not None:
-            self._dialect: sa.Dialect = sqlite.dialect()
+            self.dialect: sa.Dialect = sqlite.dialect()
             return
         try:
             arguments = {"connect_timeout": max(2, int(timeout))}
             self._engine = sa.create_engine(url, connect_args=arguments, poolclass=NullPool)
         except ImportError:
             raise InvalidValue("a PostgreSQL ledger needs psycopg; pip install 'sottovoce[postgres]'") from None
-        self._dialect = self._engine.dialect
+        self.dialect = self._engine.dialect
         sa.event.listen(self._engine, "connect", self._prepare_postgres)
 
     def _sqlite(self) -> sqlite3.Connection:
@@ -111,40 +157,41 @@ class Store:
             cursor.execute(f"SET lock_timeout = {int(1000 * self._timeout)}")
         connection.commit()
 
-    @contextlib.contextmanager
-    def transaction(self, *, write: bool, kept: Kept | None = None) -> Iterator[Transaction]:
+    def transaction(self, *, write: bool, kept: Kept | None = None) -> AbstractContextManager[Transaction]:
         """Run a block as one transaction: durable when it ends well, without effect when it raises."""
-        self._leave_parent()
-        connection = None
-        try:
-            connection = self._take()
-            if begin := self._begin(write=write):
-                connection.cursor.execute(begin)
-            self._check_files(connection, logs=not write)
-            transaction = Transaction(connection.cursor, self._dialect, kept)
-            yield transaction
-            if write:
-                transaction.finish()
-            connection.cursor.execute("COMMIT")
-            if write:  # what was written just now must be what the next one to open the path finds
-                self._check_files(connection)
-        except BaseException as error:
-            if connection is not None:
-                self._give_up(connection, sound=isinstance(error, SottovoceError))
-            if (ours := self._in_our_words(error)) is not None:
-                raise ours from None
-            raise
-        else:
-            self._idle.append(connection)
+        return _Block(self, kept, write=write)
 
-    def _give_up(self, connection: _Connection, *, sound: bool) -> None:
-        """Undo a transaction. After any error but ours the connection is in doubt and never used again."""
-        if sound:
-            with contextlib.suppress(Exception):
-                connection.cursor.execute("ROLLBACK")
-                self._idle.append(connection)
-                return
-        connection.discard()
+    def begin(self, connection: _Connection, *, write: bool) -> None:
+        """Begin a transaction on the files that the path leads to."""
+        if self.path is not None:
+            connection.cursor.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        elif not write:
+            connection.cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._check_files(connection, logs=not write)
+
+    def commit(self, connection: _Connection, *, write: bool) -> None:
+        """Make a transaction durable."""
+        connection.cursor.execute("COMMIT")
+        if write:  # what was written just now must be what the next one to open the path finds
+            self._check_files(connection)
+        self._idle.append(connection)
+
+    def give_up(self, connection: _Connection | None, error: BaseException) -> None:
+        """Undo a transaction, and raise a driver's error in our words.
+
+        After any error but ours the connection is in doubt and never used again.
+        """
+        if connection is not None and not (isinstance(error, SottovoceError) and self._undone(connection)):
+            connection.discard()
+        if (ours := self._in_our_words(error)) is not None:
+            raise ours from None
+
+    def _undone(self, connection: _Connection) -> bool:
+        with contextlib.suppress(Exception):
+            connection.cursor.execute("ROLLBACK")
+            self._idle.append(connection)
+            return True
+        return False
 
     def _leave_parent(self) -> None:
         if self._process != os.getpid():
@@ -152,7 +199,9 @@ class Store:
             _INHERITED.extend(self._idle)
             self._idle, self._process = [], os.getpid()
 
-    def _take(self) -> _Connection:
+    def take(self) -> _Connection:
+        """Return a connection of this process that nobody uses."""
+        self._leave_parent()
         try:
             return self._idle.pop()
         except IndexError:
@@ -200,11 +249,6 @@ class Store:
         suffix, log = next((s, now) for s, now, old in zip(_SUFFIXES, beside, known, strict=True) if now != old)
         return f"the file {suffix} of the ledger {self.name} was {'removed' if log is None else 'replaced'}"
 
-    def _begin(self, *, write: bool) -> str | None:
-        if self.path is not None:
-            return "BEGIN IMMEDIATE" if write else "BEGIN"
-        return None if write else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
     def _in_our_words(self, error: BaseException) -> SottovoceError | None:
         """Return a driver's error as one clear line; None for an error that is not the driver's."""
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
@@ -220,6 +264,7 @@ class Store:
         """Let every connection go."""
         while self._process == os.getpid() and self._idle:
             self._idle.pop().raw.close()
+        self.turns.close()
 
 
 def _end(connection: sqlite3.Connection) -> None:

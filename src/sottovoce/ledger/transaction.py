@@ -20,22 +20,24 @@ from sottovoce.privacy.errors import LedgerCorrupt
 __all__ = ["Kept", "Transaction", "is_drivers", "leaves_it_sound"]
 
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
-_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
 _NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
 _CLOSE = ("commit", "void", "recover")
 _MOST = 64
-"""How many rows, or keys, one statement takes."""
+"""How many keys, or entries, one question takes."""
 
 
 class Kept:
     """What the last transaction of this process left: where the chain ended, what was spent of budgets by then, and
     which entries, with their budgets, it had reserved and not closed.
 
-    It counts for as long as the chain ends there: whoever else writes moves the head.
+    It counts for as long as the chain ends there: whoever else writes moves the head. `seen` is the furthest head that
+    this process has seen; the chain never ends before it.
     """
 
     def __init__(self) -> None:
+        self.seen = EMPTY
         self.keep(EMPTY, {}, {})
 
     def keep(self, head: Head, totals: dict[int, Fraction], open_: dict[int, int]) -> None:
@@ -122,14 +124,19 @@ class Transaction:
         if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
             self._execute("SELECT 1 FROM sottovoce_head FOR UPDATE", ())
         self.read_head()
-        if self._kept.head == self.head:
-            self.totals, self.open = self._kept.totals, self._kept.open
-        self._kept.keep(EMPTY, {}, {})  # until what changes now is durable
+        kept, seen = self._kept, self._kept.seen
+        if self.head.count < seen.count or (self.head.count == seen.count and self.head != seen):
+            raise LedgerCorrupt(
+                f"the ledger had come to event {seen.count} and now ends at {self.head.count}: it was swapped"
+            )
+        if kept.head == self.head:
+            self.totals, self.open = kept.totals, kept.open
+        kept.keep(EMPTY, {}, {})  # until what changes now is durable
         self._locked = True
 
     def read_head(self) -> None:
         """Read the head into `head`."""
-        count, digest = self.row("SELECT count, hash FROM sottovoce_head") or (None, None)
+        count, digest = self._cursor.execute("SELECT count, hash FROM sottovoce_head").fetchone() or (None, None)
         if not isinstance(count, int) or not isinstance(digest, str):
             raise LedgerCorrupt("the ledger's head is missing or damaged")
         self.head = self.start = Head(count, digest)
@@ -198,15 +205,16 @@ class Transaction:
         self._kept.keep(self.head, self.totals, self.open)
 
     def _write_down(self) -> None:
-        before = len(self._events) if self._tried is None else self._tried
         events, self._events = self._events, []
         self._about.clear()
+        if self._tried is None:
+            self._insert(events)
+            return
+        before, self._tried = self._tried, 0
         self._insert(events[:before])
-        if self._tried is not None:
-            self._tried = 0
-            if events[before:]:
-                self._save()
-        self._insert(events[before:])
+        if events[before:]:
+            self._save()
+            self._insert(events[before:])
 
     def _save(self) -> None:
         if not self._saved:
@@ -214,8 +222,8 @@ class Transaction:
             self._saved = True
 
     def _insert(self, events: list[Event]) -> None:
-        for chunk in _chunks(events):
-            self._execute(_rows(len(chunk)), [value for event in chunk for value in event])
+        if events:
+            self._cursor.executemany(_INSERT if self.sqlite else _with_percents(_INSERT), events)
 
 
 def _chunks(values: list[Any]) -> Iterator[list[Any]]:
@@ -225,11 +233,6 @@ def _chunks(values: list[Any]) -> Iterator[list[Any]]:
         size = min(_MOST, 1 << (rest.bit_length() - 1))
         yield values[start : start + size]
         start += size
-
-
-@functools.cache
-def _rows(count: int) -> str:
-    return f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}"
 
 
 @functools.cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 try:
@@ -39,18 +38,16 @@ class Turns:
         self._file: int | None = None
         self._process = 0
 
-    @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
-        """Run a block when it is this process's turn, or when it has waited long enough for it."""
-        file = self._opened() if self._beside is not None else None
-        if file is not None:
+    def take(self) -> None:
+        """Wait until it is this process's turn, or for long enough."""
+        if self._beside is not None and (file := self._opened()) is not None:
             _lock(file)
-        try:
-            yield
-        finally:
-            if file is not None:
-                with contextlib.suppress(OSError):
-                    fcntl.flock(file, fcntl.LOCK_UN)
+
+    def give_back(self) -> None:
+        """Let another process have its turn."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _opened(self) -> int | None:
         """Return the file, opened once by each process; None while there is none."""

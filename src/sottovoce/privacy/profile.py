@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
-from sottovoce.privacy.plain import json_object, restoring
+from sottovoce.privacy.plain import canonical, json_object, restoring
 from sottovoce.privacy.promise import Promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
@@ -266,6 +267,11 @@ class Profile(ABC):
         """Return the profile as a plain dictionary; `from_dict` reads back the same numbers."""
         state = {"profile": self.word, "basis": str(self.basis)} | self._state()
         return state if self.relation == REPLACE_ONE else state | {"relation": str(self.relation)}
+
+    @cached_property
+    def text(self) -> str:
+        """The one text of the profile, as `canonical` has it: made once, however often it is charged."""
+        return canonical(self.to_dict())
 
     def to_json(self) -> str:
         """Return the profile as JSON; `from_json` reads back the same numbers."""

@@ -83,7 +83,11 @@ def plain(value: Any) -> Any:
     >>> plain(np.array([0.5, np.inf]))
     [0.5, None]
     """
-    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(value, np.ndarray | np.generic):
+        finite = value.dtype.kind == "f" and bool(np.isfinite(value).all())
+        value = value.tolist()
+        if finite:  # as nearly always: nothing is looked at one by one
+            return value
     if isinstance(value, list):
         return [plain(one) for one in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value

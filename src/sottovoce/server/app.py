@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -30,6 +31,8 @@ CONFIG_VARIABLE = "SOTTOVOCE_SERVER_CONFIG"
 
 _TURN = 0.0005
 """Seconds for which a thread may keep the others waiting: they hand each other short work, all day long."""
+_LITTER = 10_000
+"""How many new things there may be before they are looked through for what refers to itself: answers leave little."""
 _ABOUT = """Ask questions of sensitive data. Each answer is a draw from a posterior, charged to your budget and to
 the data set's before any record is read. Tokens go into the header `Authorization: Bearer …`."""
 
@@ -92,4 +95,9 @@ class _App(FastAPI):
 def worker_app() -> FastAPI:
     """Return the application of a worker process, configured by the file that the environment names."""
     sys.setswitchinterval(_TURN)
-    return create_app(read_config(os.environ[CONFIG_VARIABLE]))
+    app = create_app(read_config(os.environ[CONFIG_VARIABLE]))
+    # What is there by now stays for good. To look through all of it for litter would hold up everyone who waits.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_LITTER)
+    return app

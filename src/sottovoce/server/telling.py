@@ -66,15 +66,20 @@ class Saying:
 
 
 class _Left:
-    """What is left of a budget, as JSON."""
+    """What is left of a budget, as JSON. All whose answers are recorded together are told the same of it."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         fixed = left_of(budget, Fraction(0))
         self._fixed: dict[str, Any] = {name: Written(canonical(fixed[name])) for name in ("budget", "filter")}
+        self._last: tuple[Fraction | None, Written] = None, Written("")
 
     def text(self, spent: Fraction) -> Written:
-        return Written(canonical_object(self._fixed | _changing(self._budget, spent)))
+        known, text = self._last
+        if known is None or spent != known:
+            text = Written(canonical_object(self._fixed | _changing(self._budget, spent)))
+            self._last = spent, text
+        return text
 
 
 def left_of(budget: Budget, spent: Fraction) -> dict[str, Any]:
