@@ -62,10 +62,10 @@ CASES: dict[str, tuple[Callable[[Table], Any], str]] = {
         lambda table: table.read(BallSum(2, 1.0), ["u", "v"]),
         f"SELECT count(*), sum(u * s), sum(v * s) FROM {SHRUNK}",
     ),
-    "X'X and X'y, 2 columns": (
+    "X'X, X'y, X'1 and y'y, 2 columns": (
         lambda table: table.read(Moments(2, 1.0, (0, 80), binary=False), ["u", "v", "income"]),
         "SELECT count(*), sum(u * s * u * s), sum(u * s * v * s), sum(v * s * v * s), "
-        f"sum(u * s * y), sum(v * s * y) FROM {SHRUNK}",
+        f"sum(u * s * y), sum(v * s * y), sum(u * s), sum(v * s), sum(y * y) FROM {SHRUNK}",
     ),
 }
 

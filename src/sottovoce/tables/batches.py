@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ _FEW = 256
 """So many combinations of categories are counted each on its own."""
 _PASSES = 8
 """So few categories are counted faster one after the other than all in one pass."""
+_SMALL = 255
+"""So many different texts are told apart by one byte each, which is compared fastest."""
 _WHOLE = (pa.types.is_signed_integer, pa.types.is_uint8, pa.types.is_uint16, pa.types.is_uint32, pa.types.is_boolean)
 
 
@@ -82,19 +85,20 @@ def _tally(column: Any, categories: tuple[Hashable, ...]) -> Any:
     """Return how many records have each category, those of none last."""
     texts, size = column.dictionary, len(categories)
     places, stand = _places(texts, categories), _indices(column, len(texts))
-    counts = np.zeros(size + 1, dtype=np.int64)
-    if size <= _PASSES:
-        for at in np.flatnonzero(places >= 0).tolist():
-            counts[places[at]] += np.count_nonzero(stand == at)
-        counts[-1] = len(stand) - counts.sum()
-    else:
+    if size > _PASSES:
+        counts = np.zeros(size + 1, dtype=np.int64)
         np.add.at(counts, np.append(places, -1), np.bincount(stand, minlength=len(texts) + 1))
-    return counts
+        return counts
+    stand, found = stand.astype(np.uint8) if len(texts) < _SMALL else stand, [0] * size
+    for at in np.flatnonzero(places >= 0).tolist():
+        found[places[at]] += np.count_nonzero(stand == at)
+    return np.array([*found, len(stand) - sum(found)])
 
 
 def _indices(column: Any, missing: int) -> Any:
     """Return where each text stands among the different ones."""
-    return column.indices.fill_null(missing).to_numpy(zero_copy_only=False)
+    indices = column.indices
+    return (indices.fill_null(missing) if indices.null_count else indices).to_numpy(zero_copy_only=False)
 
 
 def _kinds(reading: Reading) -> list[tuple[Hashable, ...] | None] | None:
@@ -145,6 +149,10 @@ def _column(column: Any, categories: tuple[Hashable, ...] | None) -> Any:
 
 
 def _places(values: Any, categories: tuple[Hashable, ...]) -> Any:
-    known = pa.array([c if isinstance(c, str) else int(c) for c in categories], values.type)  # type: ignore[call-overload]
-    found = pc.index_in(values, value_set=known)
+    found = pc.index_in(values, value_set=_known(categories, values.type))
     return found.fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+@lru_cache
+def _known(categories: tuple[Hashable, ...], kind: Any) -> Any:
+    return pa.array([c if isinstance(c, str) else int(c) for c in categories], kind)  # type: ignore[call-overload]

@@ -62,16 +62,16 @@ def _rows_by_cell(
 ) -> Plan:
     """Plan one row for each combination of keys: of the places in every column and, where they are few, of the numbers.
 
-    A record is in no cell where a number is not there or, where the engine must read all records to count them, where
-    the question is not about it: its first key is null, for a key less is read sooner. Elsewhere the records that the
-    question is not about are left out, and all are counted apart.
+    A record is in no cell where a number is not there, or where the question is not about it. Such records are left
+    out, and all are counted apart; where the engine would have to read them once more for that, their first key is
+    null, for a key less is read sooner.
     """
-    engine, records, apart = asked.engine, asked.records, asked.kept is not None and asked.whole is not None
+    engine, records = asked.engine, asked.records
     numbers = [asked.value(name, cut=False) for name in names]
     scales = reading.scales if isinstance(reading, GroupMoments) else ()
     known = [number for number, filler in zip(numbers, fillers, strict=True) if filler is None]
-    conditions = [_there(number) for number in known]
-    conditions += [] if asked.kept is None or apart else [asked.kept]
+    conditions = [*([] if asked.kept is None else [asked.kept]), *map(_there, known)]
+    apart = bool(conditions) and asked.whole is not None
     columns = {f"c{i}": key.value for i, key in enumerate(keys)}
     few = [_few(number, scale.low, scale.high, f) for number, scale, f in zip(numbers, scales, fillers, strict=True)]
     sizes = [key.size for key in few if key is not None]
@@ -83,14 +83,16 @@ def _rows_by_cell(
             f"t{i}": steps_of(engine, number.cast("float64"), s, f, loose=True)
             for i, (number, s, f) in enumerate(measures)
         }
-    if conditions:
+    if apart:
+        records = records.filter(conditions)
+    elif conditions:
         inside = functools.reduce(operator.and_, conditions)
         columns |= {"c0": ibis.cases((inside, columns["c0"]))} if keys else {"inside": inside}
-    rows = engine.stage((records.filter(asked.kept) if apart else records).select(**columns))
+    rows = engine.stage(records.select(**columns))
     grouped = [name for name in columns if not name.startswith("t")]
     sums = {} if values else _sums(engine, rows, reading)
     found = (rows.group_by(grouped) if grouped else rows).aggregate(records=rows.count(), **sums)
-    inside = ibis.cases((found.inside, 1), else_=0) if conditions and not keys else ibis.literal(1)
+    inside = ibis.cases((found.inside, 1), else_=0) if "inside" in columns else ibis.literal(1)
     shown = {name: found[name].cast("int64").fill_null(-1) for name in grouped if name != "inside"}
     query = found.select(**shown, inside=inside.cast("int64"), records=found.records, **{s: found[s] for s in sums})
     if apart:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import ibis
-import ibis.expr.datatypes as dt
 import numpy as np
 
 from sottovoce.facts.columns import Category, Column, Flag
@@ -14,7 +13,7 @@ from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import ClippedRows, Moments, Rows, Statistics
 from sottovoce.readings.rows import TINY, RowReading, default_place, span
-from sottovoce.tables.ball import Ball
+from sottovoce.tables.ball import Ball, isfinite
 from sottovoce.tables.engine import number
 from sottovoce.tables.grid import Grid
 from sottovoce.tables.plans import Asked, Plan
@@ -29,25 +28,39 @@ _WHY = "the facts of a feature say what a missing cell counts as; leave missing 
 def moments(asked: Asked, reading: Moments) -> Plan:
     """Plan n and the moments X'X, X'y, X'1 and y'y by one query; a record outside of `kept` adds nothing but its n."""
     features, label = _taken(asked, reading)
-    engine, table = asked.engine, asked.records
-    ball = Ball(reading.dimension, reading.data_norm)
-    parts = [part for name, fact in features for part in _encoded(asked, name, fact)]
+    engine, ball = asked.engine, Ball(reading.dimension, reading.data_norm)
+    parts, fillers = [part for name, fact in features for part in _encoded(asked, name, fact)], None
     if not reading.features:
-        parts = [_filled(asked, name, float(f)) for (name, _), f in zip(features, _fillers(reading), strict=True)]
+        parts = [asked.value(name, cut=False) for name, _ in features]
+        fillers = [*_fillers(reading).tolist(), *([0.0] if reading.intercept else [])]
     if reading.intercept:
         parts.append(number(reading.intercept))
     y = _response(asked, label, reading)
     if asked.kept is not None:
         y = ibis.cases((asked.kept, y), else_=number(0.0))
-    rows = ball.project(engine, table, parts, kept=asked.kept, finite=True, y=y)
-    w, grids = [rows[f"w{i}"] for i in range(reading.dimension)], [Grid.covering(b) for b in reading.bounds()]
-    products = (
-        [w[i] * w[j] for i, j in reading.places],
-        [column * rows.y for column in w],
-        w,
-        [rows.y * rows.y],
+    grids = [Grid.covering(bound) for bound in reading.bounds()]
+    gram, cross, one, square = (grid.scale for grid in grids)
+    rows = ball.project(
+        engine,
+        asked.records,
+        parts,
+        fillers=fillers,
+        bounded=bool(reading.features) and abs(reading.intercept) <= ball.huge,
+        kept=asked.kept,
+        scale=one,
+        y=y,
     )
-    sums = [(value * number(grid.scale), grid) for part, grid in zip(products, grids, strict=True) for value in part]
+    # Steps of every grid from few products: powers of two change no bit of them.
+    places = range(reading.dimension)
+    scaled = {f"u{i}": rows[f"w{i}"] * number(gram / (one * one)) for i in places}
+    rows = engine.stage(rows.mutate(**scaled, v=rows.y * number(cross / one), z=rows.y * number(square)))
+    products = (
+        [rows[f"w{i}"] * rows[f"u{j}"] for i, j in reading.places],
+        [rows[f"w{i}"] * rows.v for i in places],
+        [rows[f"w{i}"] for i in places],
+        [rows.y * rows.z],
+    )
+    sums = [(value, grid) for part, grid in zip(products, grids, strict=True) for value in part]
     totals = {f"s{k}": engine.total(engine.integer(value)) for k, (value, _) in enumerate(sums)}
     query = rows.aggregate(n=rows.count().cast("string"), **totals)
 
@@ -104,23 +117,6 @@ def raw(asked: Asked, name: str, fact: Column | None) -> Any:
     column, literals = category_literals(asked.value(name, fact.categories, cut=False), fact.categories)
     places = [(column == literal, place) for place, literal in enumerate(literals)]
     return ibis.cases(*places, else_=default_place(fact)).cast("float64")
-
-
-def _filled(asked: Asked, name: str, filler: float) -> Any:
-    """Return a column of numbers with a public one in place of what is missing, NaN or infinite."""
-    value = asked.value(name, cut=False).cast("float64")
-    if asked.engine.skips:
-        return ibis.cases((isfinite(value), value), else_=number(filler))
-    return ibis.cases(
-        (value.isnan(), number(filler)),
-        (value.abs().between(number(0.0), number(_HUGE)), value),
-        else_=number(filler),
-    )
-
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def isfinite(value: dt.Float64) -> dt.Boolean:
-    """Say whether a number is there and finite; null where it is not there."""
 
 
 def _encoded(asked: Asked, name: str, fact: Column | None) -> list[Any]:

@@ -195,7 +195,11 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
         return Found(records, counted=True)
     # Each different text once, and where it stands: so it lies in most files, and so it is compared fastest.
     coded = pa.schema([_coded(field) if field.name in texts else field for field in known])
-    data = ds.dataset(list(files), schema=coded, format=ds.ParquetFileFormat(dictionary_columns=texts))
+    # A local file need not be fetched ahead in large pieces.
+    how = ds.ParquetFileFormat(
+        dictionary_columns=texts, default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False)
+    )
+    data = ds.dataset(list(files), schema=coded, format=how)
     return Found(records, _register(connection, data), counted=True, batches=data)
 
 

@@ -194,9 +194,9 @@ def ball_sum(asked: Asked, reading: BallSum) -> Plan:
     asked.no_missing("a missing coordinate counts as 0; a ball takes no other value for it")
     asked.take(reading.dimension)
     engine, ball = asked.engine, Ball(reading.dimension, reading.radius)
-    rows = ball.project(engine, asked.records, [asked.value(n, cut=False) for n in asked.names], kept=asked.kept)
-    grid = Grid.covering(reading.radius)
-    steps = [engine.integer(rows[f"w{i}"] * number(grid.scale)) for i in range(reading.dimension)]
+    values, grid = [asked.value(name, cut=False) for name in asked.names], Grid.covering(reading.radius)
+    rows = ball.project(engine, asked.records, values, kept=asked.kept, scale=grid.scale)
+    steps = [engine.integer(rows[f"w{i}"]) for i in range(reading.dimension)]
     query = rows.aggregate(n=rows.count().cast("string"), **{f"s{i}": engine.total(s) for i, s in enumerate(steps)})
 
     def decode(row: tuple[int, ...]) -> Statistics:
