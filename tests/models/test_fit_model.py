@@ -244,7 +244,7 @@ def test_the_worked_models_yield_probabilities_and_slopes(name: str) -> None:
         seen = Observed(counts, 2000, "laplace", 2.0, cells=worked.cells)
         program = program_for(worked.model, {"cells": seen}, single=True, form="normal")
         names = program.check()
-        start = program.starts()[0]
+        start = program.back(program.starts[0])
         potential = jax.jit(
             jax.grad(lambda z: numpyro.infer.util.potential_energy(program, (program.counts,), {}, z)),
             compiler_options=compiler_options(seldom=True),
