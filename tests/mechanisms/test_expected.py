@@ -15,11 +15,14 @@ from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson
 
 @pytest.mark.parametrize("kind", [DiffusedPosterior, ConcentratedPosterior, TemperedPosterior, NoisyStatistics])
 def test_the_error_is_that_of_simulated_releases(kind: type) -> None:
-    """Samples from one table with the share imagined; means of posteriors from tables drawn with it."""
+    """Samples from one table with the share imagined; means of posteriors from tables drawn with it.
+
+    Of 500 errors the root mean square is known to 3 %: one told wrongly by a fifth or more is found out, as by 1,500.
+    """
     n, truth, rng = 200, 0.3, seeded_rng(3)
     mechanism = kind.calibrate(BetaBernoulli(3, 9), n, ApproxDP(1.0, 1e-4))
     found = []
-    for _ in range(1500):
+    for _ in range(500):
         whole = kind is NoisyStatistics
         records = (rng.random(n) < truth).astype(int) if whole else np.arange(n) < truth * n
         value = mechanism.release(records, rng).value

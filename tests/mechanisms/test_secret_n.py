@@ -38,6 +38,9 @@ from sottovoce.privacy import (
 )
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
+from support.concluding import concluded_once
+
+__all__ = ["concluded_once"]
 
 
 def beta_delta(epsilon: float, p: tuple[arb, arb], q: tuple[arb, arb]) -> float:
@@ -213,6 +216,7 @@ def test_a_look_is_claimed_by_one_record_s_own_length(family: str) -> None:
     assert looks.profile.relation == ADD_REMOVE
 
 
+@pytest.mark.usefixtures("concluded_once")
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -1,7 +1,8 @@
 """The likelihood of noisy counts: the sum over true counts, against brute force and against convolution."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 jax = pytest.importorskip("jax")
 pytest.importorskip("numpyro")
 
+from sottovoce.mechanisms.compiling import compiler_options  # noqa: E402
 from sottovoce.mechanisms.integer_noise import IntegerNoise  # noqa: E402
 from sottovoce.models.comparing import cell_log_likelihood  # noqa: E402
 from sottovoce.models.likelihood import Plan, choose_form, exact, log_normaliser, normal, plan_for  # noqa: E402
@@ -20,6 +22,11 @@ from sottovoce.models.observation import Observed  # noqa: E402
 def _double() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile what runs once, as the product compiles what it runs seldom."""
+    return jax.jit(function, compiler_options=compiler_options(seldom=True))
 
 
 def shared(n: int, cells: int) -> Iterator[tuple[int, ...]]:
@@ -62,7 +69,7 @@ def test_the_exact_form_is_the_sum_over_all_counts(kind: str, scale: float, n: i
     noise = IntegerNoise(kind, scale)  # type: ignore[arg-type]
     pi, other, noisy = drawn(n, n, cells, noise)
     plan = plan_for(noisy, n, noise)
-    found = jax.jit(jax.vmap(lambda p: exact(p, noisy, n, noise, plan)))(np.stack([pi, other]))
+    found = compiled(jax.vmap(lambda p: exact(p, noisy, n, noise, plan)))(np.stack([pi, other]))
     assert found.tolist() == pytest.approx([brute(p, noisy, n, noise) for p in (pi, other)], abs=1e-6)
 
 
@@ -72,7 +79,7 @@ def test_the_exact_form_and_its_slope_where_brute_force_cannot_go(kind: str, sca
     noise, n = IntegerNoise(kind, scale), 1500  # type: ignore[arg-type]
     pi, _, noisy = drawn(5, n, 12, noise)
     plan = plan_for(noisy, n, noise)
-    value, slope = jax.jit(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan)))(pi)
+    value, slope = compiled(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan)))(pi)
     assert float(value) == pytest.approx(convolved(pi, noisy, n, noise), abs=1e-8)
     step = np.random.default_rng(1).normal(size=12)
     step = (step - step.mean()) * 1e-3 * pi.min()
@@ -87,7 +94,7 @@ def test_the_exact_form_where_the_model_is_far_off(kind: str, scale: float) -> N
     noisy = np.array([301, 98, 104])
     tables = np.array([[0.1, 0.7, 0.2], [0.01, 0.01, 0.98], [0.999, 0.0005, 0.0005], [0.6, 0.2, 0.2]])
     plan = plan_for(noisy, n, noise)
-    found = jax.jit(jax.vmap(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan))))(tables)
+    found = compiled(jax.vmap(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan))))(tables)
     assert np.all(np.isfinite(found[1]))
     assert found[0].tolist() == pytest.approx([convolved(p, noisy, n, noise) for p in tables], rel=1e-5)
 
@@ -97,7 +104,7 @@ def test_probabilities_of_noisy_counts_sum_to_one() -> None:
     plan = Plan(4, 7, 3)
     around = np.arange(-14, 18)
     pairs = np.array([(a, b) for a in around for b in around], dtype=float)
-    logs = jax.vmap(lambda x: exact(pi, x, 3, noise, plan))(pairs)
+    logs = compiled(jax.vmap(lambda x: exact(pi, x, 3, noise, plan)))(pairs)
     assert float(np.exp(logs).sum()) == pytest.approx(1.0, abs=1e-6)
 
 
@@ -111,7 +118,7 @@ def test_extremes_stay_finite() -> None:
         ([0.2, 0.8], [200_000, 800_000], 1_000_000),
     ):
         plan = plan_for(noisy, n, noise)
-        value, slope = jax.jit(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan)))(np.array(pi))
+        value, slope = compiled(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan)))(np.array(pi))
         assert math.isfinite(float(value))
         assert np.all(np.isfinite(slope))
 
@@ -119,7 +126,9 @@ def test_extremes_stay_finite() -> None:
 def test_no_record_at_all_leaves_the_noise() -> None:
     noise = IntegerNoise("laplace", 2.0)
     expected = float(noise.log_weight([3, -2]).sum() - 2 * log_normaliser(noise))
-    assert float(exact([0.4, 0.6], [3, -2], 0, noise, plan_for([3, -2], 0, noise))) == pytest.approx(expected)
+    plan = plan_for([3, -2], 0, noise)
+    found = compiled(lambda p: exact(p, np.array([3, -2]), 0, noise, plan))(np.array([0.4, 0.6]))
+    assert float(found) == pytest.approx(expected)
 
 
 def test_the_normal_form_is_the_multivariate_normal() -> None:
@@ -128,7 +137,7 @@ def test_the_normal_form_is_the_multivariate_normal() -> None:
     rng = np.random.default_rng(3)
     pi, noisy, n, variance = rng.dirichlet(np.ones(9)), rng.integers(0, 400, 9), 900, 30.0
     law = multivariate_normal(n * pi, n * (np.diag(pi) - np.outer(pi, pi)) + variance * np.eye(9))
-    assert float(normal(pi, noisy, n, variance)) == pytest.approx(law.logpdf(noisy), rel=1e-10)
+    assert float(compiled(lambda p: normal(p, noisy, n, variance))(pi)) == pytest.approx(law.logpdf(noisy), rel=1e-10)
 
 
 def test_the_forms_agree_where_the_normal_one_is_chosen() -> None:
@@ -138,7 +147,7 @@ def test_the_forms_agree_where_the_normal_one_is_chosen() -> None:
     plan = plan_for(noisy, n, noise)
     rng = np.random.default_rng(4)
     near = rng.dirichlet(n * pi, 20)
-    both = jax.jit(jax.vmap(lambda p: exact(p, noisy, n, noise, plan) - normal(p, noisy, n, noise.variance)))
+    both = compiled(jax.vmap(lambda p: exact(p, noisy, n, noise, plan) - normal(p, noisy, n, noise.variance)))
     assert float(np.std(both(near))) < 0.15  # what differs between draws of π is what a posterior sees
 
 

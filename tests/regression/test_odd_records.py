@@ -26,6 +26,9 @@ from sottovoce.regression.noisy_moments import NoisyMoments
 from sottovoce.regression.placement import Placement, placed
 from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.regression.refined import RefinedRegression
+from support.concluding import concluded_once
+
+__all__ = ["concluded_once"]
 
 ODD = [0.0, 5e-324, -1e-310, 1e-40, 0.3, -1.0, 3.4e38, -3.5e38, 1e155, 1.7e308, -1.7e308, math.nan, math.inf, -math.inf]
 ROWS = list(product(ODD, [0.0, 1.0, -3.5e38, 1.7e308, math.nan]))
@@ -148,6 +151,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.usefixtures("concluded_once")
 @pytest.mark.filterwarnings("ignore::sottovoce.estimators.manners.EveryFitSpends")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("place", ["X", "y", "row"])

@@ -62,21 +62,18 @@ def bridge(program: Program, draws: Mapping[str, Floats], *, seed: int = 0) -> E
     with jax.enable_x64(True):
         given = jax.tree.map(jnp.asarray, program.prepared())
         chains, size = next(iter(draws.values())).shape[:2]
-        free = {name: jnp.asarray(part.reshape(-1, *part.shape[2:])) for name, part in draws.items()}
-        seldom = compiler_options(seldom=True)
-        loose = jax.jit(jax.vmap(lambda z: unconstrain_fn(program, (), {}, z)), compiler_options=seldom)(free)
-        first = jax.tree.map(lambda part: part[0], loose)
-        back = ravel_pytree(first)[1]
-        flat = np.asarray(jax.vmap(lambda z: ravel_pytree(z)[0])(loose)).reshape(chains, size, -1)
-        log_joint = jax.jit(
-            jax.vmap(lambda x: -potential_energy(program, (given,), {}, back(x))), compiler_options=compiler_options()
-        )
+        free = {name: part.reshape(-1, *part.shape[2:]) for name, part in draws.items()}
+        loose = jax.vmap(lambda z: ravel_pytree(unconstrain_fn(program, (), {}, z))[0])
+        flat = np.asarray(jax.jit(loose, compiler_options=compiler_options(seldom=True))(free))
+        flat, back = flat.reshape(chains, size, -1), program.back
+        joint = jax.vmap(lambda x, given: -potential_energy(program, (given,), {}, back(x)), in_axes=(0, None))
+        log_joint = jax.jit(joint, compiler_options=compiler_options())
         fitted, kept = flat[:, : size // 2], flat[:, size // 2 :]
         mean, spread = _normal(fitted.reshape(-1, flat.shape[2]))
         drawn = mean + seeded_rng(seed).standard_normal((kept.shape[0] * kept.shape[1], mean.size)) @ spread.T
         ours = kept.reshape(-1, mean.size)
-        posterior = np.asarray(log_joint(ours)) - _log_normal(ours, mean, spread)
-        proposal = np.asarray(log_joint(drawn)) - _log_normal(drawn, mean, spread)
+        posterior = np.asarray(log_joint(ours, given)) - _log_normal(ours, mean, spread)
+        proposal = np.asarray(log_joint(drawn, given)) - _log_normal(drawn, mean, spread)
     return _meng_wong(posterior, proposal, chains)
 
 

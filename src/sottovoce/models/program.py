@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from jax.flatten_util import ravel_pytree
 from numpyro import handlers
 from numpyro.distributions import biject_to
 
@@ -22,6 +23,7 @@ from sottovoce.models.likelihood import Form, Plan, choose_form, exact, normal, 
 from sottovoce.models.observation import Observed
 from sottovoce.models.tabulated import Table, table_for, tabulated
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import Floats
 
 __all__ = ["Program", "program_for"]
 
@@ -131,9 +133,15 @@ class Program:
                 _check(table[seed], who, {n: part[seed] for n, part in values.items()})
         return list(values)
 
-    def starts(self) -> list[dict[str, Any]]:
-        """Return draws of the prior, without bounds: where chains may start."""
-        return [{name: part[seed] for name, part in self._tried[2].items()} for seed in range(_TRIES)]
+    @property
+    def starts(self) -> Floats:
+        """Draws of the prior without bounds, one a row: where chains may start."""
+        return np.concatenate([part.reshape(_TRIES, -1) for part in jax.tree.leaves(self._tried[2])], axis=1)
+
+    @cached_property
+    def back(self) -> Callable[[Any], Any]:
+        """What gives such a row its sites again."""
+        return ravel_pytree(jax.tree.map(lambda part: part[0], self._tried[2]))[1]
 
     @cached_property
     def _tried(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -18,7 +18,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.diagnostics import summary as _summary
 from numpyro.infer.hmc import hmc
-from numpyro.infer.util import constrain_fn, potential_energy
+from numpyro.infer.util import ParamInfo, constrain_fn, potential_energy
 
 from sottovoce.mechanisms.compiling import compiler_options
 from sottovoce.models.program import Program
@@ -34,6 +34,9 @@ _DENSE = 40
 _DESCENTS, _STRIDE, _NEAR = 10, 0.5, 1e-4
 """Chains first walk so many steps of Newton's rule towards a mode, none longer than this in any unknown; slopes so far
 to either side give the bend."""
+_ABOVE = 1e3
+"""Of a start the height is known about, and said to be so much more: the warmup's first step leaves it, and heights are
+the true ones from there on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +77,8 @@ class Sampler:
         self._kept = draws
         self._accept = target_accept
         with jax.enable_x64(True):
-            tries = program.starts()
-            self._back = ravel_pytree(tries[0])[1]
-            self._tries = jnp.stack([ravel_pytree(start)[0] for start in tries])
-            self._size = self._tries.shape[1]
+            self._back, self._tries = program.back, program.starts
+        self._size = self._tries.shape[1]
         self._kernels = hmc(potential_fn_gen=self._potential, algo="NUTS")
         self._about = dataclasses.replace(program, forms=dict.fromkeys(program.forms, "normal"))
         self._compiled: tuple[Any, ...] | None = None
@@ -91,14 +92,14 @@ class Sampler:
         workers = ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1))
         with jax.enable_x64(True), _bar(self.progress, self.chains * (self.warmup + self.draws)) as advance, workers:
             given = jax.tree.map(jnp.asarray, self.program.prepared(counts))
-            keys = jax.random.split(jax.random.PRNGKey(seed), self.chains)
-            go, begin, end, about = self._programs(keys[0], given)
+            go, begin, end, about = self._programs(given)
             places = self._places(about, given)
 
             def one(chain: int) -> Any:
                 with jax.enable_x64(True):
-                    start = self._descended(about, np.asarray(places[chain]), given, self.chains * seed + chain)
-                    state, found = begin(keys[chain], *start, given), []
+                    key = self.chains * seed + chain
+                    start, shape = self._descended(about, places[chain], given, key)
+                    state, found = begin(np.int64(key), start, shape, *about(start, given)), []
                     for step in range(0, self.warmup + self.draws, _STEPS):
                         state, part = go(state, given)
                         found += [jax.device_get(part)] if step >= self.warmup else []
@@ -116,14 +117,14 @@ class Sampler:
             draws = jax.device_get(end(flat))
         return Drawn({name: np.asarray(part) for name, part in draws.items()}, int(diverged.sum()))
 
-    def _programs(self, key: Any, given: Any) -> tuple[Any, ...]:
+    def _programs(self, given: Any) -> tuple[Any, ...]:
         """Return, compiled once, what goes on with a chain, what starts it, what gives its draws their bounds, and the
         potential with its slope in the normal form: about the true one, and soon computed.
         """
         if self._compiled is None:
-            start, shape = jnp.zeros(self._size), jnp.eye(self._size)
-            begin = jax.jit(self._started).lower(key, start, shape, given)
-            flat = jnp.zeros((self.chains, self._kept, self._size))
+            start, shape = np.zeros(self._size), np.eye(self._size)
+            begin = jax.jit(self._started).lower(np.int64(0), start, shape, 0.0, start)
+            flat = np.zeros((self.chains, self._kept, self._size))
             often, seldom = compiler_options(), compiler_options(seldom=True)
             parts = (
                 (jax.jit(self._stepped).lower(begin.out_info, given), often),
@@ -135,7 +136,7 @@ class Sampler:
                 self._compiled = tuple(pool.map(lambda part: part[0].compile(compiler_options=part[1]), parts))
         return self._compiled
 
-    def _places(self, about: Any, given: Any) -> Any:
+    def _places(self, about: Any, given: Any) -> Floats:
         """Return where each chain starts: at the likeliest of some draws of the prior."""
         heights = np.array([about(start, given)[0] for start in self._tries])
         return self._tries[np.resize(np.argsort(heights, kind="stable")[: self.chains], self.chains)]
@@ -147,17 +148,18 @@ class Sampler:
         found = potential_energy(self._about, (given,), {}, self._back(x))
         return jnp.where(jnp.isfinite(found), found, jnp.inf)
 
-    def _started(self, key: Any, start: Any, shape: Any, given: Any) -> Any:
+    def _started(self, key: Any, start: Any, shape: Any, height: Any, slope: Any) -> Any:
         begin, _ = self._kernels
+        slope = jnp.where(jnp.isfinite(slope), slope, 0.0)
         return begin(
-            self._back(start),
+            ParamInfo(self._back(start), jnp.minimum(height, 1e9) + _ABOVE, self._back(slope)),
             self.warmup,
             step_size=0.1,
             inverse_mass_matrix=shape if self._size <= _DENSE else None,
             dense_mass=self._size <= _DENSE,
             target_accept_prob=self._accept,
-            rng_key=key,
-            model_args=(given,),
+            rng_key=jax.random.PRNGKey(key),
+            model_args=(None,),
         )
 
     def _descended(self, about: Any, x: Floats, given: Any, seed: int) -> tuple[Floats, Floats]:

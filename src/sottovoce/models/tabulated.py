@@ -131,16 +131,17 @@ def _balanced(root: Any, table: Table, n: int, noise: IntegerNoise) -> Any:
         return n - jnp.sum(u * slope) / 2, jnp.maximum(jnp.sum(u * (slope + u * bend)) / 4, 1e-9)
 
     def far(state: Any) -> Any:
-        _, (off, variance), turn = state
-        return (off**2 > 0.01 * variance) & (turn < 200)
+        _, move, turn = state
+        return (move != 0) & (turn < 200)
 
     def newton(state: Any) -> Any:
-        tilt, (off, variance), turn = state
-        tilt = tilt + jnp.clip(off / variance, -1.0, 1.0)
-        return tilt, gap(tilt), turn + 1
+        tilt, move, turn = state
+        off, variance = gap(tilt + move)
+        return tilt + move, jnp.where(off**2 > 0.01 * variance, jnp.clip(off / variance, -1.0, 1.0), 0.0), turn + 1
 
-    start = jnp.zeros((), root.dtype)
-    return jax.lax.while_loop(far, newton, (start, gap(start), 0))[0]
+    # The first turn moves by nothing worth it: so the loop holds the one place where the table is read.
+    zero = jnp.zeros((), root.dtype)
+    return jax.lax.while_loop(far, newton, (zero, zero + 1e-300, 0))[0]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
