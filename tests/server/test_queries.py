@@ -16,6 +16,8 @@ from sottovoce.server.queries import check_query, evaluate, parse_query
 from sottovoce.server.queries.parsing import LONGEST
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean, System
 
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+"""Those of any text; by default all of Unicode is tried for them first, which takes seconds."""
 BERNOULLI = BetaBernoulli(1, 1)
 POISSON = GammaPoisson(shape=1, rate=1, high=9)
 EXPONENTIAL = GammaExponential(shape=1, rate=1, high=9)
@@ -198,7 +200,7 @@ def test_what_makes_no_sense_for_a_system_is_refused_without_data(text: str, sys
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.text(max_size=60) | st.text(alphabet="theax()[]|<>=.,'0123 +-*/pobilymnd", max_size=60))
+@given(st.text(CHARACTERS, max_size=60) | st.text(alphabet="theax()[]|<>=.,'0123 +-*/pobilymnd", max_size=60))
 def test_any_text_is_a_query_or_a_clear_refusal(text: str) -> None:
     try:
         query = parse_query(text)

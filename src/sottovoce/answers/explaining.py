@@ -21,7 +21,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.promises import Promise
-from sottovoce.privacy.risk import advantage, predictive_value, success
+from sottovoce.privacy.risk import advantage, how_sure, success
 
 __all__ = ["Explanation", "explain", "only_budget", "texts", "together"]
 
@@ -137,9 +137,10 @@ def explain(
     people = _PEOPLE if chance >= 1 / _PEOPLE else 10 ** math.ceil(-math.log10(chance) - 1e-9)
     before = round(chance * people)
     chance = before / people  # as it is said: what follows is true of the numbers in the sentence
-    after = _up(success(claim, chance), people, before)
+    found = success(claim, chance)
+    after = _up(found, people, before)
     right = min(100.0, math.ceil(500 * (1 + advantage(claim)) - 1e-9) / 10)
-    sure = _up(predictive_value(claim, 0.5, chance), 100, 50)
+    sure = _up(how_sure(found, 0.5, chance), 100, 50)
     numbers = {"people": f"{people:,}", "before": f"{before:,}", "after": f"{after:,}", "right": f"{right:g}"}
     fragments = words["relation"][str(claim.relation)]
     if unit is None and getattr(what, "protects_rows_of_persons", False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from sottovoce.privacy.errors import BudgetExceeded, InvalidData, InvalidValue, 
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.readings import Looks
 
 __all__ = ["check_mechanism", "read_elsewhere"]
 
@@ -193,14 +195,23 @@ def _kind(value: Any) -> Any:
 def _odd(mechanism: Mechanism) -> tuple[bool, str]:
     problems, tried, records = [], 0, _records(mechanism)
     kind = _kind(_release(mechanism, records, seeded_rng(2)).value)
+    known: set[bytes] = set()
     for odd in with_odd_cells(records[0]):
         tried += 1
         cells = "a cell that is " + ", ".join({type(cell).__name__ for cell in odd})
+        shown = [odd, *records[1:]]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                release = _release(mechanism, [odd, *records[1:]], seeded_rng(2))
-                outputs = mechanism.outputs(mechanism.see(InMemory([odd, *records[1:]])), seeded_rng(2), 2)
+                seen = mechanism.see(InMemory(shown))
+                # What is seen alike is answered alike: nothing else of a record reaches a release, unless it is made
+                # in a way of its own.
+                alike = pickle.dumps(seen.look(mechanism.reading) if isinstance(seen, Looks) else seen)
+                if alike in known and type(mechanism).release is Mechanism.release:
+                    continue
+                known.add(alike)
+                release = _release(mechanism, shown, seeded_rng(2))
+                outputs = mechanism.outputs(seen, seeded_rng(2), 2)
         except Exception as error:
             problems.append(f"{cells}: {type(error).__name__}")
             continue
@@ -290,9 +301,9 @@ def _never_fits(curator: Any, mechanism: Mechanism, column: Any, watched: _Watch
 
 
 def _audited(mechanism: Mechanism, draws: int, seed: int) -> tuple[bool, str]:
-    started = time.perf_counter()
+    started = time.process_time()  # not by the clock: a busy machine would make the audit a shorter one
     mechanism.outputs(mechanism.see(mechanism.worst_pair()[0]), seeded_rng(1), _TRIED)
-    slow = (time.perf_counter() - started) * draws > _TRIED * _SECONDS
+    slow = (time.process_time() - started) * draws > _TRIED * _SECONDS
     report = audit(mechanism, draws=FEWEST if slow else draws, seed=seed)
     found = f"ε ≥ {report.epsilon.lower:.3g} by {report.draws} draws, {report.epsilon.claimed:.3g} claimed"
     return report.verdict is not Verdict.VIOLATED, f"{report.verdict}: {found}"

@@ -9,6 +9,7 @@ Every function takes a profile, for what a mechanism or several together do, or 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import overload
 
@@ -23,6 +24,7 @@ from sottovoce.privacy.promise import Promise
 __all__ = [
     "advantage",
     "hits",
+    "how_sure",
     "inferred",
     "predictive_value",
     "reconstructed",
@@ -94,7 +96,12 @@ def success(claim: Claim, baseline: float) -> float:
     0.0339
     """
     chance = real("baseline", baseline, below=_ONE)
-    return claim._leaves(chance) if isinstance(claim, Promise) else float(_hits(claim, np.array([chance]))[0])
+    return _left(claim, chance) if isinstance(claim, Promise) else float(_hits(claim, np.array([chance]))[0])
+
+
+@functools.lru_cache  # every page of a server says what its budgets leave
+def _left(promise: Promise, chance: float) -> float:
+    return promise._leaves(chance)
 
 
 def singled_out(claim: Claim, people: int) -> float:
@@ -136,7 +143,11 @@ def predictive_value(claim: Claim, prior: float, false_alarms: float) -> float:
     """
     prior = real("prior", prior, below=_ONE)
     false_alarms = real("false_alarms", false_alarms, below=_ONE)
-    found = success(claim, false_alarms)
+    return how_sure(success(claim, false_alarms), prior, false_alarms)
+
+
+def how_sure(found: float, prior: float, false_alarms: float) -> float:
+    """Return how sure an alarm is that comes with probability `found` where it should; see `predictive_value`."""
     if prior in (0, 1) or found == 0:
         return prior
     # Divided by the hits first: nothing underflows to a nought over a nought.

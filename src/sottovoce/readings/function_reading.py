@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -117,12 +118,12 @@ class FunctionReading(Reading):
         steps: Integers = np.clip(np.floor(answer / self.grid) - self._first, 0, self._width).astype(np.int64)
         return steps
 
-    @property
+    @cached_property
     def _first(self) -> int:
         """The first step within the bounds: rounding takes nothing out of them."""
         return math.ceil(self.low / self.grid)
 
-    @property
+    @cached_property
     def _width(self) -> int:
         """How many steps the bounds lie apart."""
         return math.floor(self.high / self.grid) - self._first

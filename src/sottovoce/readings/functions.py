@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -78,7 +79,7 @@ class FunctionValue(FunctionReading):
         """Whether the numbers are whole."""
         return self.integer
 
-    @property
+    @cached_property
     def grid(self) -> float:
         """1 for whole numbers, else the power of two at or below 2⁻¹⁰ of the sensitivity."""
         return 1.0 if self.integer else 2.0 ** (math.floor(math.log2(self.sensitivity)) - _FINE)
@@ -163,7 +164,7 @@ class FunctionSum(FunctionReading):
         """Sums are of fractions."""
         return False
 
-    @property
+    @cached_property
     def grid(self) -> float:
         """The power of two at or below 2⁻²⁰ of a record's width."""
         return 2.0 ** (math.floor(math.log2(floor_float(Fraction(self.high) - Fraction(self.low)))) - _FINE_SUM)
