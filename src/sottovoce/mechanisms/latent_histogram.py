@@ -53,7 +53,10 @@ class LatentCounts:
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""
         steps = SumTree.grow(self.weights, 2).draw(self.target, draws, rng)[: len(self.weights)]
-        return self.low + self.lattice * steps.T
+        counts = steps.T.astype(np.float64)
+        counts *= self.lattice
+        counts += self.low
+        return counts
 
 
 def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> LatentCounts:

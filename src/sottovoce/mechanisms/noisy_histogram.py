@@ -91,7 +91,8 @@ class NoisyHistogram(Distribution):
         counts = self._table.draw(draws, rng)
         if self._table.lattice > 1:
             counts = polished(self.alpha, self.noisy, counts, self.n, self._table.lattice, self._noise, rng)
-        return DirichletMixture(Dirichlet(self.alpha + counts), np.full(draws, 1 / draws))
+        counts += self.alpha
+        return DirichletMixture(Dirichlet(counts), np.full(draws, 1 / draws))
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
