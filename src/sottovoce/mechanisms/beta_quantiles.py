@@ -28,7 +28,8 @@ def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[flo
     """
     step = max(_BLOCK // weights.shape[1], 1)
     blocks = [slice(row, row + step) for row in range(0, len(first), step)]
-    return list(np.hstack([_quantiles(first[rows], total, weights[rows], levels) for rows in blocks]))
+    parts = [_quantiles(first[rows], total, weights[rows], levels) for rows in blocks]
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[float]) -> list[Floats]:

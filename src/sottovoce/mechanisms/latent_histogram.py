@@ -129,15 +129,15 @@ def _tilted(log_weights: Floats, target: float) -> Floats:
 
     They take the place of their logarithms.
     """
-    columns = np.arange(log_weights.shape[1])
+    columns = np.arange(log_weights.shape[1], dtype=np.float64)
+    powers = np.stack([columns, columns**2], axis=1)
     low, high, tilt = -np.inf, np.inf, 0.0
     for _ in range(200):
         mean = slope = 0.0
         for rows in _blocks(log_weights):
-            chances = _chances(log_weights[rows], tilt)
-            means = chances @ columns
-            mean += float(means.sum())
-            slope += float((chances @ columns**2 - means**2).sum())
+            first, second = (_chances(log_weights[rows], tilt) @ powers).T
+            mean += float(first.sum())
+            slope += float(second.sum() - first @ first)
         gap = mean - target
         low, high = (low, tilt) if gap > 0 else (tilt, high)
         if abs(gap) <= 1e-3 + 1e-2 * math.sqrt(max(slope, 0.0)) or high - low < 1e-12 * abs(tilt):
@@ -152,7 +152,7 @@ def _tilted(log_weights: Floats, target: float) -> Floats:
 
 def _chances(log_weights: Floats, tilt: float) -> Floats:
     """Return the tilted weights, that sum to one in each row."""
-    tilted = log_weights + tilt * np.arange(log_weights.shape[1])
+    tilted = log_weights + tilt * np.arange(log_weights.shape[1], dtype=np.float64)
     tilted -= tilted.max(axis=1, keepdims=True)
     np.exp(tilted, out=tilted)
     tilted /= tilted.sum(axis=1, keepdims=True)
