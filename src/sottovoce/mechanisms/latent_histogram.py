@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.sum_tree import SumTree, trimmed
+from sottovoce.mechanisms.sum_tree import SumForest, trimmed
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["LatentCounts", "polished", "tabulate"]
 
+Places = slice | NDArray[np.int64]
+
 _NEGLIGIBLE = 36.0
 """e^-36 of the largest weight is dropped."""
 _COLUMNS = 2**13
-"""Counts that one category may have on a lattice."""
-_CELLS = 2**25
+"""Counts on a lattice that a category may have on average."""
+_WIDEST = 2**15
+"""Counts on a lattice that one may have."""
+_CELLS = 2**24
 """Entries of the table of all categories' weights."""
 _LOOK = 2**9
 """Counts of one category on the lattices by which its range is found."""
@@ -32,28 +37,39 @@ _TABLED = 2**22
 
 @dataclass(frozen=True)
 class LatentCounts:
-    """The weights of latent counts on a lattice, a row a category, tilted so that they expect the right sum.
+    """The weights of latent counts on a lattice, tilted so that they expect the right sum.
 
-    A tilt e^(ηc) leaves everything unchanged once the sum is fixed.
+    A tilt e^(ηc) leaves everything unchanged once the sum is fixed. The weights are in tables of categories alike in
+    width, a row a category; `places` says which.
     """
 
     low: Floats
     lattice: float
-    weights: Floats
+    places: tuple[Places, ...]
+    tables: tuple[Floats, ...]
     target: int
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return where each category's counts begin, and the law of each count given the sum of all."""
-        chances = SumTree.grow(self.weights, 4).rest(self.target)[: len(self.weights)]
-        chances *= self.weights
-        first, kept = trimmed(chances)
-        kept /= kept.sum(axis=1, keepdims=True)
-        return self.low + self.lattice * first, kept
+        first, laws = np.empty(self.low.size, dtype=np.int64), []
+        for rows, rest, weights in zip(
+            self.places, SumForest.grow(self.tables, 4).rest(self.target), self.tables, strict=True
+        ):
+            first[rows], kept = trimmed(np.multiply(rest, weights, out=rest))
+            kept /= kept.sum(axis=1, keepdims=True)
+            laws.append(kept)
+        if len(laws) > 1:
+            whole = np.zeros((self.low.size, max(kept.shape[1] for kept in laws)))
+            for rows, kept in zip(self.places, laws, strict=True):
+                whole[rows, : kept.shape[1]] = kept
+            laws = [whole]
+        return self.low + self.lattice * first, laws[0]
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""
-        steps = SumTree.grow(self.weights, 2).draw(self.target, draws, rng)[: len(self.weights)]
-        counts = steps.T.astype(np.float64)
+        counts = np.empty((draws, self.low.size))
+        for rows, steps in zip(self.places, SumForest.grow(self.tables, 2).draw(self.target, draws, rng), strict=True):
+            counts[:, rows] = steps.T
         counts *= self.lattice
         counts += self.low
         return counts
@@ -74,11 +90,14 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
     while True:
         lattice = _lattice(low, high, most)
         middle = (lattice - 1) / 2 if most == _COLUMNS else 0.0
-        log_weights = _log_weights(alpha, noisy, n, low, high, lattice, middle, noise)
+        places = _alike((high - low) // lattice + 1)
+        tables = [_log_weights(alpha[k], noisy[k], n, low[k], high[k], lattice, middle, noise) for k in places]
         target = round((n - low.sum()) / lattice)
-        weights = _tilted(log_weights, target)
-        keep = weights > np.exp(-_NEGLIGIBLE) * weights.max(axis=1, keepdims=True)
-        first, last = keep.argmax(axis=1), keep.shape[1] - 1 - keep[:, ::-1].argmax(axis=1)
+        _tilt(tables, target)
+        first, last = np.empty(low.size, dtype=np.int64), np.empty(low.size, dtype=np.int64)
+        for k, weights in zip(places, tables, strict=True):
+            keep = weights > np.exp(-_NEGLIGIBLE) * weights.max(axis=1, keepdims=True)
+            first[k], last[k] = keep.argmax(axis=1), keep.shape[1] - 1 - keep[:, ::-1].argmax(axis=1)
         under = (first == 0) & (low > 0)
         over = (low + lattice * (last + 1) > high) & (high < n)
         if under.any() or over.any():
@@ -96,16 +115,27 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
                 most, finest = _COLUMNS, np.inf
             else:
                 break
-    start, weights = trimmed(weights)
-    return LatentCounts(low + lattice * start, lattice, weights, target - int(start.sum()))
+    for i, (k, weights) in enumerate(zip(places, tables, strict=True)):
+        start, tables[i] = trimmed(weights)
+        low[k] += lattice * start
+        target -= int(start.sum())
+    return LatentCounts(low, lattice, places, tuple(tables), target)
 
 
 def _lattice(low: Floats, high: Floats, most: int) -> float:
     """Return the least power of two that is a lattice's step with so many counts a category, and few enough in all."""
-    wide, lattice = float((high - low).max()), 1.0
-    while wide // lattice + 1 > min(most, max(_CELLS // low.size, 2)):
+    wide, lattice = high - low, 1.0
+    while wide.max() // lattice >= _WIDEST or np.sum(wide // lattice + 1) > min(most * wide.size, _CELLS):
         lattice *= 2
     return lattice
+
+
+def _alike(wide: Floats) -> tuple[Places, ...]:
+    """Return the places of categories alike in width: all, where one table of them is small."""
+    if wide.max() * wide.size <= _BLOCK or wide.max() <= 2 * wide.min():
+        return (slice(None),)
+    kinds = np.ceil(np.log2(wide))
+    return tuple(np.flatnonzero(kinds == kind) for kind in np.unique(kinds))
 
 
 def _log_weights(
@@ -124,20 +154,20 @@ def _log_weights(
     return out
 
 
-def _tilted(log_weights: Floats, target: float) -> Floats:
-    """Return the weights times e^(ηc), η such that they expect the right sum, by Newton's steps in a bracket.
+def _tilt(tables: Sequence[Floats], target: float) -> None:
+    """Put in place of log-weights the weights times e^(ηc), η such that they expect the right sum.
 
-    They take the place of their logarithms.
+    By Newton's steps in a bracket.
     """
-    columns = np.arange(log_weights.shape[1], dtype=np.float64)
-    powers = np.stack([columns, columns**2], axis=1)
+    powers = np.arange(max(table.shape[1] for table in tables), dtype=np.float64)[:, None] ** [1, 2]
     low, high, tilt = -np.inf, np.inf, 0.0
     for _ in range(200):
         mean = slope = 0.0
-        for rows in _blocks(log_weights):
-            first, second = (_chances(log_weights[rows], tilt) @ powers).T
-            mean += float(first.sum())
-            slope += float(second.sum() - first @ first)
+        for table in tables:
+            for rows in _blocks(table):
+                first, second = (_chances(table[rows], tilt) @ powers[: table.shape[1]]).T
+                mean += float(first.sum())
+                slope += float(second.sum() - first @ first)
         gap = mean - target
         low, high = (low, tilt) if gap > 0 else (tilt, high)
         if abs(gap) <= 1e-3 + 1e-2 * math.sqrt(max(slope, 0.0)) or high - low < 1e-12 * abs(tilt):
@@ -145,9 +175,9 @@ def _tilted(log_weights: Floats, target: float) -> Floats:
         far = 1 + 2 * abs(tilt)  # where all but one count of each is hopeless, the slope is nothing
         fresh = tilt - min(max(gap / max(slope, 1e-300), -far), far)
         tilt = fresh if low < fresh < high else (low + high) / 2
-    for rows in _blocks(log_weights):
-        log_weights[rows] = _chances(log_weights[rows], tilt)
-    return log_weights
+    for table in tables:
+        for rows in _blocks(table):
+            table[rows] = _chances(table[rows], tilt)
 
 
 def _chances(log_weights: Floats, tilt: float) -> Floats:

@@ -6,7 +6,7 @@ it, and the whole tree takes room in proportion to how many numbers there are; t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Level", "SumTree", "trimmed"]
+__all__ = ["SumForest", "trimmed"]
 
 Whole = NDArray[np.int64]
 
@@ -92,27 +92,30 @@ class SumTree:
     levels: tuple[Level, ...]
 
     @classmethod
-    def grow(cls, laws: Floats, fan: int) -> SumTree:
-        """Return the tree of numbers with these laws, a row each, from 0 upwards, so many to a group."""
-        levels = [Level.of(fan, np.zeros(len(laws), dtype=np.int64), laws)]
-        while len(levels[-1].laws) > fan:
+    def grow(cls, lowest: Level) -> SumTree:
+        """Return the tree above the laws of single numbers."""
+        levels = [lowest]
+        while len(levels[-1].laws) > lowest.fan:
             levels.append(_added(levels[-1]))
         return cls(tuple(levels))
 
-    def rest(self, total: int) -> Floats:
-        """Return how likely all others make up the total, for every value of each number, up to a factor a row."""
-        rest, start = np.ones((1, 1)), np.array([total])
+    def rest(self, start: int, rest: Floats) -> Floats:
+        """Return how likely all others make up what is wanted, for every value of each number, up to a factor a row.
+
+        `rest` says how likely each sum of all numbers is wanted, from `start` on: that of a fixed total is one 1.
+        """
+        found, starts = rest[None], np.array([start])
         for level in reversed(self.levels):
             groups = level.origin.size  # an empty sum is above none
-            rest, start = _without_siblings(rest[:groups], start[:groups], level), level.start
-        return rest
+            found, starts = _without_siblings(found[:groups], starts[:groups], level), level.start
+        return found
 
-    def draw(self, total: int, draws: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Return independent draws of all numbers given their total, a column each; groups are pairs."""
-        out = np.empty((len(self.levels[0].laws), draws), dtype=np.int32)
+    def draw(self, totals: Whole, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Return independent draws of all numbers, a column given each total; groups are pairs."""
+        out = np.empty((len(self.levels[0].laws), totals.size), dtype=np.int32)
         below = np.cumsum(self.levels[0].laws, axis=1)
         below /= below[:, -1:]
-        self._fill(len(self.levels), 0, np.full(draws, total), np.arange(draws), below, out, rng)
+        self._fill(len(self.levels), 0, totals, np.arange(totals.size), below, out, rng)
         return out
 
     def _fill(
@@ -145,6 +148,44 @@ class SumTree:
             self._fill(depth - 1, left, sums[waiting], where[waiting], below, out, rng)
         if middle < len(out):
             self._fill(depth - 1, right, totals - sums, where, below, out, rng)
+
+
+@dataclass(frozen=True)
+class SumForest:
+    """Trees of numbers alike in width, and a tree of their sums: so that few wide laws do not widen all."""
+
+    sizes: tuple[int, ...]
+    trees: tuple[SumTree, ...]
+    sums: tuple[Level, ...]
+
+    @classmethod
+    def grow(cls, tables: Sequence[Floats], fan: int) -> SumForest:
+        """Return the forest of numbers with these laws, a row each, from 0 upwards; so many to a group of a tree."""
+        trees = tuple(SumTree.grow(Level.of(fan, np.zeros(len(t), dtype=np.int64), t)) for t in tables)
+        sums = tuple(_added(tree.levels[-1]) for tree in trees) if len(trees) > 1 else ()
+        return cls(tuple(map(len, tables)), trees, sums)
+
+    @cached_property
+    def _top(self) -> SumTree:
+        wide = max(one.laws.shape[1] for one in self.sums)
+        laws = np.stack([np.pad(one.laws[0], (0, wide - one.laws.shape[1])) for one in self.sums])
+        return SumTree.grow(Level.of(self.sums[0].fan, np.array([one.start[0] for one in self.sums]), laws))
+
+    def rest(self, total: int) -> Iterator[Floats]:
+        """Yield for each table how likely all others make up the total, as `SumTree.rest` does."""
+        one = np.ones(1)
+        if not self.sums:
+            yield self.trees[0].rest(total, one)[: self.sizes[0]]
+            return
+        for size, tree, whole, rest in zip(self.sizes, self.trees, self.sums, self._top.rest(total, one), strict=False):
+            yield tree.rest(int(whole.start[0]), rest[: whole.laws.shape[1]])[:size]
+
+    def draw(self, total: int, draws: int, rng: np.random.Generator) -> Iterator[NDArray[np.int32]]:
+        """Yield for each table independent draws of its numbers, a column each, given the total of all."""
+        totals = np.full(draws, total)
+        parts = self._top.draw(totals, rng).astype(np.int64) if self.sums else totals[None]
+        for size, tree, part in zip(self.sizes, self.trees, parts, strict=False):
+            yield tree.draw(part, rng)[:size]
 
 
 def trimmed(laws: Floats) -> tuple[Whole, Floats]:
