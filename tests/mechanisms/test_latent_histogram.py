@@ -35,11 +35,14 @@ def by_adding(alpha, noisy, n, noise):
     return found / found.sum(axis=1, keepdims=True)
 
 
-def spread_out(low, chances, n):
-    every = np.zeros((len(low), n + chances.shape[1] + 1))
-    np.put_along_axis(every, low.astype(int)[:, None] + np.arange(chances.shape[1]), chances, axis=1)
-    assert not every[:, n + 1 :].any()
-    return every[:, : n + 1]
+def spread_out(known, n):
+    every = np.zeros((known.low.size, n + 1))
+    for laws in known.marginals():
+        wide = np.zeros((len(laws.low), n + laws.chances.shape[1] + 1))
+        np.put_along_axis(wide, laws.low.astype(int)[:, None] + np.arange(laws.chances.shape[1]), laws.chances, axis=1)
+        assert not wide[:, n + 1 :].any()
+        every[laws.places] = wide[:, : n + 1]
+    return every
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -54,7 +57,7 @@ def test_the_law_of_every_count_is_the_sum_over_all_histograms(kind, scale, leas
         noise = IntegerNoise(kind, scale)
         known = tabulate(alpha, noisy, n, noise)
         assert known.lattice == 1
-        found = spread_out(*known.marginals(), n)
+        found = spread_out(known, n)
         np.testing.assert_allclose(found, by_adding(alpha, noisy, n, noise), atol=1e-10)
 
 
@@ -62,7 +65,7 @@ def test_the_law_of_every_count_is_the_sum_over_all_histograms(kind, scale, leas
 @pytest.mark.parametrize("least", [1e-3, 1.0, 1e4])
 def test_noisy_counts_far_from_any_histogram(noisy, least):
     alpha, n, noise = least * np.array([1.0, 1, 2, 3]), 300, IntegerNoise("laplace", 2.0)
-    found = spread_out(*tabulate(alpha, np.array(noisy), n, noise).marginals(), n)
+    found = spread_out(tabulate(alpha, np.array(noisy), n, noise), n)
     np.testing.assert_allclose(found, by_adding(alpha, np.array(noisy), n, noise), atol=1e-10)
 
 
@@ -76,7 +79,7 @@ def test_one_category_that_holds_nearly_all_is_in_a_table_of_its_own(monkeypatch
     known = tabulate(alpha, noisy, n, noise)
     assert len(known.tables) > 1 and known.lattice == 1
     exact = by_adding(alpha, noisy, n, noise)
-    np.testing.assert_allclose(spread_out(*known.marginals(), n), exact, atol=1e-10)
+    np.testing.assert_allclose(spread_out(known, n), exact, atol=1e-10)
     draws, counts = known.draw(20_000, rng), np.arange(n + 1)
     assert np.all(draws.sum(axis=1) == n) and draws.min() >= 0
     mean = exact @ counts
@@ -102,7 +105,7 @@ def test_draws_have_the_laws_of_single_counts_and_the_total(size):
     known = tabulate(np.full(size, 0.7), noisy, n, IntegerNoise("laplace", 3.0))
     draws = known.draw(4000, rng)
     assert np.all(draws.sum(axis=1) == n)
-    laws = spread_out(*known.marginals(), n)
+    laws = spread_out(known, n)
     seen = np.array([np.bincount(column.astype(int), minlength=n + 1) for column in draws.T])
     assert not seen[laws == 0].any()
     often = 4000 * laws > 8
@@ -128,7 +131,8 @@ def test_ten_thousand_categories_have_exact_laws_and_draws():
     noisy = rng.multinomial(n, np.full(size, 1 / size)) + np.rint(rng.laplace(0, 2, size))
     known = tabulate(np.ones(size), noisy, n, IntegerNoise("laplace", 2.0))
     assert known.lattice == 1
-    low, chances = known.marginals()
+    (laws,) = known.marginals()
+    low, chances = laws.low, laws.chances
     steps = np.arange(chances.shape[1])
     means = chances @ steps
     assert (low + means).sum() == pytest.approx(n, rel=1e-12)

@@ -15,7 +15,7 @@ from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.sum_tree import SumForest, trimmed
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LatentCounts", "polished", "tabulate"]
+__all__ = ["CountLaws", "LatentCounts", "polished", "tabulate"]
 
 Places = slice | NDArray[np.int64]
 
@@ -23,8 +23,6 @@ _NEGLIGIBLE = 36.0
 """e^-36 of the largest weight is dropped."""
 _COLUMNS = 2**13
 """Counts on a lattice that a category may have on average."""
-_WIDEST = 2**15
-"""Counts on a lattice that one may have."""
 _CELLS = 2**24
 """Entries of the table of all categories' weights."""
 _LOOK = 2**9
@@ -33,6 +31,15 @@ _BLOCK = 2**16
 """Entries that are worked on at once."""
 _TABLED = 2**22
 """Entries of a table of the prior's weights."""
+
+
+@dataclass(frozen=True)
+class CountLaws:
+    """The laws of the counts of some categories, a row each: the least count, and the chances of it and those above."""
+
+    places: Places
+    low: Floats
+    chances: Floats
 
 
 @dataclass(frozen=True)
@@ -49,21 +56,15 @@ class LatentCounts:
     tables: tuple[Floats, ...]
     target: int
 
-    def marginals(self) -> tuple[Floats, Floats]:
-        """Return where each category's counts begin, and the law of each count given the sum of all."""
-        first, laws = np.empty(self.low.size, dtype=np.int64), []
-        for rows, rest, weights in zip(
-            self.places, SumForest.grow(self.tables, 4).rest(self.target), self.tables, strict=True
-        ):
-            first[rows], kept = trimmed(np.multiply(rest, weights, out=rest))
+    def marginals(self) -> tuple[CountLaws, ...]:
+        """Return the law of each count given the sum of all, in tables of categories alike in width."""
+        rests = SumForest.grow(self.tables, 4).rest(self.target)
+        found = []
+        for places, weights, rest in zip(self.places, self.tables, rests, strict=True):
+            first, kept = trimmed(np.multiply(rest, weights, out=rest))
             kept /= kept.sum(axis=1, keepdims=True)
-            laws.append(kept)
-        if len(laws) > 1:
-            whole = np.zeros((self.low.size, max(kept.shape[1] for kept in laws)))
-            for rows, kept in zip(self.places, laws, strict=True):
-                whole[rows, : kept.shape[1]] = kept
-            laws = [whole]
-        return self.low + self.lattice * first, laws[0]
+            found.append(CountLaws(places, self.low[places] + self.lattice * first, kept))
+        return tuple(found)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""
@@ -125,7 +126,7 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
 def _lattice(low: Floats, high: Floats, most: int) -> float:
     """Return the least power of two that is a lattice's step with so many counts a category, and few enough in all."""
     wide, lattice = high - low, 1.0
-    while wide.max() // lattice >= _WIDEST or np.sum(wide // lattice + 1) > min(most * wide.size, _CELLS):
+    while np.sum(wide // lattice + 1) > min(most * wide.size, _CELLS):
         lattice *= 2
     return lattice
 
