@@ -189,7 +189,7 @@ def lines(quick: bool) -> list[Line]:
     return [
         Line("a proportion with its interval, in memory", "records", _proportion, _powers(10**4, 10**7 // less)),
         Line("linear regression by noisy moments, n = 5,000", "columns", _regression, _powers(4, 256 // less, 2)),
-        Line("a histogram with intervals that know of the noise", "cells", _histogram, _powers(10, 10**4 // less)),
+        Line("a histogram with intervals that know of the noise", "cells", _histogram, _powers(10, 10**5 // less)),
         Line("proportions by group with intervals", "groups", _groups, _powers(4, 1024 // less, 4)),
         Line("a sweep of the hidden Markov model, 72 x 6 x 4", "chains", _chains, _powers(16, 1024 // less, 4)),
         Line("the exact curve of a composition", "releases", _releases, _powers(10, 10**5 // less)),
@@ -282,9 +282,10 @@ def tell(found: list[Found], path: Path | None) -> None:
     columns = ("", "sizes", "time", "exponent", "peak memory", "exponent")
     note = (
         "The exponents are over the upper half of the sizes: 1 is linear, 0 constant; fixed costs make them smaller. "
-        "A regression by moments sums d² products and solves d³ equations. The law of a sum of d counts is √d wide: "
-        "the time of a histogram follows it and its memory does not. Tables are given the same noise each; where they "
-        "share one ε, noise grows with their number, and with it what is summed over, until it is as wide as n."
+        "A regression by moments sums d² products and solves d³ equations. The law of a sum of d counts is √d wide, "
+        "but a tree has few sums of many counts: a histogram takes linear time and memory. Tables are given the same "
+        "noise each; where they share one ε, noise grows with their number, and with it what is summed over, until it "
+        "is as wide as n."
     )
     if path is not None:
         draw(found, path)

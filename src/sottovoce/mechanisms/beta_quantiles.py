@@ -24,11 +24,12 @@ def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[flo
 
     One incomplete beta function a row and step: those of its neighbours follow by adding, for
     I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a. Newton's steps inside a bracket; below the middle
-    they are those of log F in log x, which a power law near zero makes exact.
+    and near zero they are those of log F in log x, which a power law near zero makes exact.
     """
     step = max(_BLOCK // weights.shape[1], 1)
     blocks = [slice(row, row + step) for row in range(0, len(first), step)]
-    return list(np.hstack([_quantiles(first[rows], total, weights[rows], levels) for rows in blocks]))
+    parts = [_quantiles(first[rows], total, weights[rows], levels) for rows in blocks]
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[float]) -> list[Floats]:
@@ -55,25 +56,29 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
     def quantile(q: float) -> Floats:
         x = np.clip(_normal_quantile(*normal, q), _TINY, 1 - 1e-16)
         low, high = np.zeros(len(first)), np.ones(len(first))
-        todo = np.arange(len(first))
+        todo = np.flatnonzero(first < 0.07)  # for all others x^a is less than 1e-20 at the least number
+        if todo.size:
+            x[todo[evaluate(np.full(todo.size, _TINY), todo)[0] >= q]] = _TINY
+        todo = np.flatnonzero(x > _TINY)
         for _ in range(200):
+            if not todo.size:
+                break
             at = x[todo]
             below, slope = evaluate(at, todo)
+            power = q < 0.5 or at.min() < 1e-6
             with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-                gap = below * np.log(below / q) if q < 0.5 else below - q
-                fresh = at * np.exp(-gap / slope) if q < 0.5 else at * (1 - gap / slope)
+                gap = below * np.log(below / q) if power else below - q
+                fresh = at * np.exp(-gap / slope) if power else at * (1 - gap / slope)
             low[todo] = np.where(below > q, low[todo], at)
             high[todo] = np.where(below > q, at, high[todo])
             middle = (
-                np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo]) if q < 0.5 else (low[todo] + high[todo]) / 2
+                np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo]) if power else (low[todo] + high[todo]) / 2
             )
             there = np.abs(fresh - at) <= 1e-10 * fresh  # the last digit may lie on the bracket's other side
             fresh = np.where(there | ((fresh > low[todo]) & (fresh < high[todo])), fresh, middle)
             fresh = np.clip(fresh, _TINY, 1 - 1e-16)
             x[todo] = fresh
             todo = todo[np.abs(fresh - at) > 1e-10 * fresh]
-            if not todo.size:
-                break
         return np.where(x < 1 - 2e-16, x, 1.0)
 
     return [quantile(q) for q in levels]

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.sum_tree import SumTree, trimmed
+from sottovoce.mechanisms.sum_tree import SumForest, trimmed
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["LatentCounts", "polished", "tabulate"]
+__all__ = ["CountLaws", "LatentCounts", "polished", "tabulate"]
+
+Places = slice | NDArray[np.int64]
 
 _NEGLIGIBLE = 36.0
 """e^-36 of the largest weight is dropped."""
 _COLUMNS = 2**13
-"""Counts that one category may have on a lattice."""
-_CELLS = 2**25
+"""Counts on a lattice that a category may have on average."""
+_CELLS = 2**24
 """Entries of the table of all categories' weights."""
 _LOOK = 2**9
 """Counts of one category on the lattices by which its range is found."""
@@ -31,29 +34,46 @@ _TABLED = 2**22
 
 
 @dataclass(frozen=True)
-class LatentCounts:
-    """The weights of latent counts on a lattice, a row a category, tilted so that they expect the right sum.
+class CountLaws:
+    """The laws of the counts of some categories, a row each: the least count, and the chances of it and those above."""
 
-    A tilt e^(ηc) leaves everything unchanged once the sum is fixed.
+    places: Places
+    low: Floats
+    chances: Floats
+
+
+@dataclass(frozen=True)
+class LatentCounts:
+    """The weights of latent counts on a lattice, tilted so that they expect the right sum.
+
+    A tilt e^(ηc) leaves everything unchanged once the sum is fixed. The weights are in tables of categories alike in
+    width, a row a category; `places` says which.
     """
 
     low: Floats
     lattice: float
-    weights: Floats
+    places: tuple[Places, ...]
+    tables: tuple[Floats, ...]
     target: int
 
-    def marginals(self) -> tuple[Floats, Floats]:
-        """Return where each category's counts begin, and the law of each count given the sum of all."""
-        chances = SumTree.grow(self.weights, 4).rest(self.target)[: len(self.weights)]
-        chances *= self.weights
-        first, kept = trimmed(chances)
-        kept /= kept.sum(axis=1, keepdims=True)
-        return self.low + self.lattice * first, kept
+    def marginals(self) -> tuple[CountLaws, ...]:
+        """Return the law of each count given the sum of all, in tables of categories alike in width."""
+        rests = SumForest.grow(self.tables, 4).rest(self.target)
+        found = []
+        for places, weights, rest in zip(self.places, self.tables, rests, strict=True):
+            first, kept = trimmed(np.multiply(rest, weights, out=rest))
+            kept /= kept.sum(axis=1, keepdims=True)
+            found.append(CountLaws(places, self.low[places] + self.lattice * first, kept))
+        return tuple(found)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return independent histograms, a row each: exact on the lattice, however loud the noise."""
-        steps = SumTree.grow(self.weights, 2).draw(self.target, draws, rng)[: len(self.weights)]
-        return self.low + self.lattice * steps.T
+        counts = np.empty((draws, self.low.size))
+        for rows, steps in zip(self.places, SumForest.grow(self.tables, 2).draw(self.target, draws, rng), strict=True):
+            counts[:, rows] = steps.T
+        counts *= self.lattice
+        counts += self.low
+        return counts
 
 
 def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> LatentCounts:
@@ -71,11 +91,14 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
     while True:
         lattice = _lattice(low, high, most)
         middle = (lattice - 1) / 2 if most == _COLUMNS else 0.0
-        log_weights = _log_weights(alpha, noisy, n, low, high, lattice, middle, noise)
+        places = _alike((high - low) // lattice + 1)
+        tables = [_log_weights(alpha[k], noisy[k], n, low[k], high[k], lattice, middle, noise) for k in places]
         target = round((n - low.sum()) / lattice)
-        weights = _tilted(log_weights, target)
-        keep = weights > np.exp(-_NEGLIGIBLE) * weights.max(axis=1, keepdims=True)
-        first, last = keep.argmax(axis=1), keep.shape[1] - 1 - keep[:, ::-1].argmax(axis=1)
+        _tilt(tables, target)
+        first, last = np.empty(low.size, dtype=np.int64), np.empty(low.size, dtype=np.int64)
+        for k, weights in zip(places, tables, strict=True):
+            keep = weights > np.exp(-_NEGLIGIBLE) * weights.max(axis=1, keepdims=True)
+            first[k], last[k] = keep.argmax(axis=1), keep.shape[1] - 1 - keep[:, ::-1].argmax(axis=1)
         under = (first == 0) & (low > 0)
         over = (low + lattice * (last + 1) > high) & (high < n)
         if under.any() or over.any():
@@ -93,16 +116,27 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
                 most, finest = _COLUMNS, np.inf
             else:
                 break
-    start, weights = trimmed(weights)
-    return LatentCounts(low + lattice * start, lattice, weights, target - int(start.sum()))
+    for i, (k, weights) in enumerate(zip(places, tables, strict=True)):
+        start, tables[i] = trimmed(weights)
+        low[k] += lattice * start
+        target -= int(start.sum())
+    return LatentCounts(low, lattice, places, tuple(tables), target)
 
 
 def _lattice(low: Floats, high: Floats, most: int) -> float:
     """Return the least power of two that is a lattice's step with so many counts a category, and few enough in all."""
-    wide, lattice = float((high - low).max()), 1.0
-    while wide // lattice + 1 > min(most, max(_CELLS // low.size, 2)):
+    wide, lattice = high - low, 1.0
+    while np.sum(wide // lattice + 1) > min(most * wide.size, _CELLS):
         lattice *= 2
     return lattice
+
+
+def _alike(wide: Floats) -> tuple[Places, ...]:
+    """Return the places of categories alike in width: all, where one table of them is small."""
+    if wide.max() * wide.size <= _BLOCK or wide.max() <= 2 * wide.min():
+        return (slice(None),)
+    kinds = np.ceil(np.log2(wide))
+    return tuple(np.flatnonzero(kinds == kind) for kind in np.unique(kinds))
 
 
 def _log_weights(
@@ -121,20 +155,20 @@ def _log_weights(
     return out
 
 
-def _tilted(log_weights: Floats, target: float) -> Floats:
-    """Return the weights times e^(ηc), η such that they expect the right sum, by Newton's steps in a bracket.
+def _tilt(tables: Sequence[Floats], target: float) -> None:
+    """Put in place of log-weights the weights times e^(ηc), η such that they expect the right sum.
 
-    They take the place of their logarithms.
+    By Newton's steps in a bracket.
     """
-    columns = np.arange(log_weights.shape[1])
+    powers = np.arange(max(table.shape[1] for table in tables), dtype=np.float64)[:, None] ** [1, 2]
     low, high, tilt = -np.inf, np.inf, 0.0
     for _ in range(200):
         mean = slope = 0.0
-        for rows in _blocks(log_weights):
-            chances = _chances(log_weights[rows], tilt)
-            means = chances @ columns
-            mean += float(means.sum())
-            slope += float((chances @ columns**2 - means**2).sum())
+        for table in tables:
+            for rows in _blocks(table):
+                first, second = (_chances(table[rows], tilt) @ powers[: table.shape[1]]).T
+                mean += float(first.sum())
+                slope += float(second.sum() - first @ first)
         gap = mean - target
         low, high = (low, tilt) if gap > 0 else (tilt, high)
         if abs(gap) <= 1e-3 + 1e-2 * math.sqrt(max(slope, 0.0)) or high - low < 1e-12 * abs(tilt):
@@ -142,14 +176,14 @@ def _tilted(log_weights: Floats, target: float) -> Floats:
         far = 1 + 2 * abs(tilt)  # where all but one count of each is hopeless, the slope is nothing
         fresh = tilt - min(max(gap / max(slope, 1e-300), -far), far)
         tilt = fresh if low < fresh < high else (low + high) / 2
-    for rows in _blocks(log_weights):
-        log_weights[rows] = _chances(log_weights[rows], tilt)
-    return log_weights
+    for table in tables:
+        for rows in _blocks(table):
+            table[rows] = _chances(table[rows], tilt)
 
 
 def _chances(log_weights: Floats, tilt: float) -> Floats:
     """Return the tilted weights, that sum to one in each row."""
-    tilted = log_weights + tilt * np.arange(log_weights.shape[1])
+    tilted = log_weights + tilt * np.arange(log_weights.shape[1], dtype=np.float64)
     tilted -= tilted.max(axis=1, keepdims=True)
     np.exp(tilted, out=tilted)
     tilted /= tilted.sum(axis=1, keepdims=True)

@@ -15,7 +15,7 @@ from scipy import special
 
 from sottovoce.mechanisms.beta_quantiles import quantiles
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
-from sottovoce.mechanisms.latent_histogram import LatentCounts, polished, tabulate
+from sottovoce.mechanisms.latent_histogram import CountLaws, LatentCounts, polished, tabulate
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions import Beta, Dirichlet, DirichletMixture, Distribution, Mixture
@@ -76,8 +76,8 @@ class NoisyHistogram(Distribution):
         return tabulate(self.alpha, self.noisy, self.n, self._noise)
 
     @cached_property
-    def _counts(self) -> tuple[Floats, Floats]:
-        """The first count that each category may have, and the chances of that one and of those above it."""
+    def _counts(self) -> tuple[CountLaws, ...]:
+        """The laws of the counts."""
         return self._table.marginals()
 
     @cached_property
@@ -91,20 +91,23 @@ class NoisyHistogram(Distribution):
         counts = self._table.draw(draws, rng)
         if self._table.lattice > 1:
             counts = polished(self.alpha, self.noisy, counts, self.n, self._table.lattice, self._noise, rng)
-        return DirichletMixture(Dirichlet(self.alpha + counts), np.full(draws, 1 / draws))
+        counts += self.alpha
+        return DirichletMixture(Dirichlet(counts), np.full(draws, 1 / draws))
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
         """The means and the variances of the counts."""
-        low, chances = self._counts
-        steps = np.arange(chances.shape[1])
-        means = chances @ steps
-        return low + means, np.maximum(chances @ steps**2 - means**2, 0.0)
+        means, variances = np.empty(self.noisy.size), np.empty(self.noisy.size)
+        for laws in self._counts:
+            steps = np.arange(laws.chances.shape[1])
+            above = laws.chances @ steps
+            means[laws.places] = laws.low + above
+            variances[laws.places] = np.maximum(laws.chances @ steps**2 - above**2, 0.0)
+        return means, variances
 
-    def _shapes(self) -> tuple[Floats, Floats]:
-        """Return the first shape of the Beta law of each probability for each count it may have, and their chances."""
-        low, chances = self._counts
-        return (self.alpha + low)[:, None] + np.arange(chances.shape[1]), chances
+    def _shapes(self, laws: CountLaws) -> Floats:
+        """Return the first shape of the Beta law of each probability, for each count it may have."""
+        return np.asarray((self.alpha[laws.places] + laws.low)[:, None] + np.arange(laws.chances.shape[1]))
 
     @property
     def mean(self) -> Any:
@@ -126,20 +129,24 @@ class NoisyHistogram(Distribution):
         """Return the mixture of Beta distributions of one probability."""
         if self._table.lattice > 1:
             return self.joint.marginal(category)
-        shapes, chances = self._shapes()
-        some = chances[category] > 0
-        first = shapes[category, some]
-        return Mixture(Beta(first, self.alpha.sum() + self.n - first), chances[category, some])
+        every = np.arange(self.noisy.size)
+        category = int(every[category])
+        (laws,) = (one for one in self._counts if category in every[one.places])
+        chances = laws.chances[every[laws.places] == category][0]
+        first = self._shapes(laws)[every[laws.places] == category][0]
+        some = chances > 0
+        return Mixture(Beta(first[some], self.alpha.sum() + self.n - first[some]), chances[some])
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the equal-tailed interval of each probability."""
         level = check_level(level)
         if self._table.lattice > 1:
             return self.joint.interval(level)
-        first, chances = self._counts
-        total = float(self.alpha.sum()) + self.n
-        low, high = quantiles(self.alpha + first, total, chances, ((1 - level) / 2, (1 + level) / 2))
-        return low, high
+        total, ends = float(self.alpha.sum()) + self.n, np.empty((2, self.noisy.size))
+        for laws in self._counts:
+            least = self.alpha[laws.places] + laws.low
+            ends[:, laws.places] = quantiles(least, total, laws.chances, ((1 - level) / 2, (1 + level) / 2))
+        return ends[0], ends[1]
 
     def sample(self, size: Size = None, rng: np.random.Generator | None = None) -> Any:
         """Return one vector of probabilities, or an array of `size` of them (draws first)."""
@@ -157,11 +164,13 @@ class NoisyHistogram(Distribution):
         """
         if self._table.lattice > 1 or not isinstance(other, Dirichlet):
             return self.joint.kl(other)
-        rng = seeded_rng(0)
-        shapes, chances = self._shapes()
-        size, total = len(shapes), float(self.alpha.sum()) + self.n
-        each = min(max(draws // size, 16), 512)
-        levels = (np.arange(each) + rng.random((size, each))) / each  # evenly over each count's law
+        rng, total = seeded_rng(0), float(self.alpha.sum()) + self.n
+        each = min(max(draws // self.noisy.size, 16), 512)
+        return sum(self._kl(laws, np.asarray(other.alpha)[laws.places], total, each, rng) for laws in self._counts)
+
+    def _kl(self, laws: CountLaws, alpha: Floats, total: float, each: int, rng: np.random.Generator) -> float:
+        shapes, chances = self._shapes(laws), laws.chances
+        levels = (np.arange(each) + rng.random((len(shapes), each))) / each  # evenly over each count's law
         pick = (np.cumsum(chances, axis=1)[:, None, :] < levels[..., None]).sum(axis=-1)
         some = np.take_along_axis(shapes, np.minimum(pick, shapes.shape[1] - 1), axis=1)
         x = np.clip(rng.beta(some, total - some), 1e-300, 1 - 1e-16)[..., None]
@@ -171,6 +180,5 @@ class NoisyHistogram(Distribution):
         logs = np.where(chances > 0, shapes, 1.0)[:, None, :] * odds + heights[:, None, :]
         top = logs.max(axis=-1, keepdims=True)
         mixed = np.log(np.exp(logs - top).sum(axis=-1)) + top[..., 0]
-        alpha = np.asarray(other.alpha)
         plain = alpha[:, None] * odds[..., 0] - special.betaln(alpha, total - alpha)[:, None]
         return float((1 - alpha / total) @ (mixed - plain).mean(axis=1))

@@ -6,8 +6,9 @@ it, and the whole tree takes room in proportion to how many numbers there are; t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Level", "SumTree", "trimmed"]
+__all__ = ["SumForest", "trimmed"]
 
 Whole = NDArray[np.int64]
 
@@ -31,19 +32,52 @@ _GUESSES = 8
 
 @dataclass(frozen=True)
 class Level:
-    """Laws of sums, a row each, and the sum at which each row begins."""
+    """Laws of sums, a row each, in groups of so many, and the sum at which each row begins."""
 
+    fan: int
     start: Whole
     laws: Floats
 
-    def padded(self, fan: int) -> Level:
-        """Return the same with laws of empty sums at the end, if need be, to make groups of so many."""
-        more = -len(self.laws) % fan
-        if not more:
-            return self
-        nothing = np.zeros((more, self.laws.shape[1]))
-        nothing[:, 0] = 1.0
-        return Level(np.append(self.start, np.zeros(more, dtype=np.int64)), np.concatenate([self.laws, nothing]))
+    @classmethod
+    def of(cls, fan: int, start: Whole, laws: Floats) -> Level:
+        """Return the level of these laws, with laws of empty sums at the end where a group is not full."""
+        more = -len(laws) % fan
+        if more:
+            nothing = np.zeros((more, laws.shape[1]))
+            nothing[:, 0] = 1.0
+            start, laws = np.append(start, np.zeros(more, dtype=np.int64)), np.concatenate([laws, nothing])
+        return cls(fan, start, laws)
+
+    @property
+    def wide(self) -> int:
+        """How many values the sum of a group may have."""
+        return self.fan * (int(self.laws.shape[1]) - 1) + 1
+
+    @cached_property
+    def length(self) -> int:
+        """The length of transforms."""
+        return int(scipy.fft.next_fast_len(self.wide, real=True))
+
+    @cached_property
+    def origin(self) -> Whole:
+        """Where the sum of each group begins."""
+        return np.asarray(self.start.reshape(-1, self.fan).sum(axis=1))
+
+    @property
+    def spectra(self) -> Iterable[tuple[slice, Any]]:
+        """Some groups at a time: which, and the transforms of their laws; kept where these are few."""
+        step = max(_BLOCK // (self.fan * self.length), 1)
+        return self._once if step >= self.origin.size else self._transforms(step)
+
+    @cached_property
+    def _once(self) -> list[tuple[slice, Any]]:
+        return list(self._transforms(self.origin.size))
+
+    def _transforms(self, step: int) -> Iterator[tuple[slice, Any]]:
+        groups = self.laws.reshape(-1, self.fan, self.laws.shape[1])
+        for first in range(0, len(groups), step):
+            some = slice(first, first + step)
+            yield some, scipy.fft.rfft(groups[some], self.length)
 
     def chance(self, row: int, sums: Any) -> Floats:
         """Return the chances of sums of any shape in one row."""
@@ -55,31 +89,33 @@ class Level:
 class SumTree:
     """The laws of single numbers, of sums of groups of them, of groups of groups, …; all but that of the whole sum."""
 
-    fan: int
     levels: tuple[Level, ...]
 
     @classmethod
-    def grow(cls, laws: Floats, fan: int) -> SumTree:
-        """Return the tree of numbers with these laws, a row each, from 0 upwards, so many to a group."""
-        levels = [Level(np.zeros(len(laws), dtype=np.int64), laws).padded(fan)]
-        while len(levels[-1].laws) > fan:
-            levels.append(_added(levels[-1], fan).padded(fan))
-        return cls(fan, tuple(levels))
+    def grow(cls, lowest: Level) -> SumTree:
+        """Return the tree above the laws of single numbers."""
+        levels = [lowest]
+        while len(levels[-1].laws) > lowest.fan:
+            levels.append(_added(levels[-1]))
+        return cls(tuple(levels))
 
-    def rest(self, total: int) -> Floats:
-        """Return how likely all others make up the total, for every value of each number, up to a factor a row."""
-        rest, start = np.ones((1, 1)), np.array([total])
+    def rest(self, start: int, rest: Floats) -> Floats:
+        """Return how likely all others make up what is wanted, for every value of each number, up to a factor a row.
+
+        `rest` says how likely each sum of all numbers is wanted, from `start` on: that of a fixed total is one 1.
+        """
+        found, starts = rest[None], np.array([start])
         for level in reversed(self.levels):
-            groups = len(level.laws) // self.fan  # an empty sum is above none
-            rest, start = _without_siblings(rest[:groups], start[:groups], level, self.fan), level.start
-        return rest
+            groups = level.origin.size  # an empty sum is above none
+            found, starts = _without_siblings(found[:groups], starts[:groups], level), level.start
+        return found
 
-    def draw(self, total: int, draws: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Return independent draws of all numbers given their total, a column each; groups are pairs."""
-        out = np.empty((len(self.levels[0].laws), draws), dtype=np.int32)
+    def draw(self, totals: Whole, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Return independent draws of all numbers, a column given each total; groups are pairs."""
+        out = np.empty((len(self.levels[0].laws), totals.size), dtype=np.int32)
         below = np.cumsum(self.levels[0].laws, axis=1)
         below /= below[:, -1:]
-        self._fill(len(self.levels), 0, np.full(draws, total), np.arange(draws), below, out, rng)
+        self._fill(len(self.levels), 0, totals, np.arange(totals.size), below, out, rng)
         return out
 
     def _fill(
@@ -114,6 +150,44 @@ class SumTree:
             self._fill(depth - 1, right, totals - sums, where, below, out, rng)
 
 
+@dataclass(frozen=True)
+class SumForest:
+    """Trees of numbers alike in width, and a tree of their sums: so that few wide laws do not widen all."""
+
+    sizes: tuple[int, ...]
+    trees: tuple[SumTree, ...]
+    sums: tuple[Level, ...]
+
+    @classmethod
+    def grow(cls, tables: Sequence[Floats], fan: int) -> SumForest:
+        """Return the forest of numbers with these laws, a row each, from 0 upwards; so many to a group of a tree."""
+        trees = tuple(SumTree.grow(Level.of(fan, np.zeros(len(t), dtype=np.int64), t)) for t in tables)
+        sums = tuple(_added(tree.levels[-1]) for tree in trees) if len(trees) > 1 else ()
+        return cls(tuple(map(len, tables)), trees, sums)
+
+    @cached_property
+    def _top(self) -> SumTree:
+        wide = max(one.laws.shape[1] for one in self.sums)
+        laws = np.stack([np.pad(one.laws[0], (0, wide - one.laws.shape[1])) for one in self.sums])
+        return SumTree.grow(Level.of(self.sums[0].fan, np.array([one.start[0] for one in self.sums]), laws))
+
+    def rest(self, total: int) -> Iterator[Floats]:
+        """Yield for each table how likely all others make up the total, as `SumTree.rest` does."""
+        one = np.ones(1)
+        if not self.sums:
+            yield self.trees[0].rest(total, one)[: self.sizes[0]]
+            return
+        for size, tree, whole, rest in zip(self.sizes, self.trees, self.sums, self._top.rest(total, one), strict=False):
+            yield tree.rest(int(whole.start[0]), rest[: whole.laws.shape[1]])[:size]
+
+    def draw(self, total: int, draws: int, rng: np.random.Generator) -> Iterator[NDArray[np.int32]]:
+        """Yield for each table independent draws of its numbers, a column each, given the total of all."""
+        totals = np.full(draws, total)
+        parts = self._top.draw(totals, rng).astype(np.int64) if self.sums else totals[None]
+        for size, tree, part in zip(self.sizes, self.trees, parts, strict=False):
+            yield tree.draw(part, rng)[:size]
+
+
 def trimmed(laws: Floats) -> tuple[Whole, Floats]:
     """Return where the laws begin that are left without their negligible ends, and these, all of one width."""
     keep = laws > _TINY * laws.max(axis=1, keepdims=True)
@@ -125,44 +199,33 @@ def trimmed(laws: Floats) -> tuple[Whole, Floats]:
 
 def _windows(rows: Floats, wide: int) -> Any:
     """Return a view of all stretches of the rows that are so wide."""
-    return np.lib.stride_tricks.sliding_window_view(rows, wide, axis=1, writeable=True)
+    shape = (len(rows), rows.shape[1] - wide + 1, wide)
+    return np.lib.stride_tricks.as_strided(rows, shape, (*rows.strides, rows.strides[1]))
 
 
-def _added(lower: Level, fan: int) -> Level:
-    """Return the laws of the sums of groups of neighbours."""
-    wide = fan * (lower.laws.shape[1] - 1) + 1
-    laws = np.empty((len(lower.laws) // fan, wide))
-    for some, spectra, length in _spectra(lower, fan):
-        laws[some] = scipy.fft.irfft(spectra.prod(axis=1), length)[:, :wide]
+def _added(lower: Level) -> Level:
+    """Return the laws of the sums of groups."""
+    laws = np.empty((lower.origin.size, lower.wide))
+    for some, spectra in lower.spectra:
+        laws[some] = scipy.fft.irfft(spectra.prod(axis=1), lower.length)[:, : lower.wide]
     first, laws = trimmed(laws)
-    return Level(lower.start.reshape(-1, fan).sum(axis=1) + first, laws / laws.sum(axis=1, keepdims=True))
+    return Level.of(lower.fan, lower.origin + first, laws / laws.sum(axis=1, keepdims=True))
 
 
-def _without_siblings(rest: Floats, start: Whole, lower: Level, fan: int) -> Floats:
-    """Return how likely all but one sum make up the total, from the same of the sums of groups of neighbours."""
-    columns = lower.laws.shape[1]
-    wide = fan * (columns - 1) + 1
-    out = np.empty((len(rest), fan, columns))
+def _without_siblings(rest: Floats, start: Whole, lower: Level) -> Floats:
+    """Return how likely all but one sum make up the total, from the same of the sums of groups."""
+    columns, wide = lower.laws.shape[1], lower.wide
+    out = np.empty((len(rest), lower.fan, columns))
     # Backwards: what is left over is then a sum too, of the others and what was left over of all.
-    first = wide - rest.shape[1] - (start - lower.start.reshape(-1, fan).sum(axis=1))
-    for some, spectra, length in _spectra(lower, fan):
+    first = wide - rest.shape[1] - (start - lower.origin)
+    for some, spectra in lower.spectra:
         whole = np.zeros((len(spectra), wide))
         _windows(whole, rest.shape[1])[np.arange(len(whole)), first[some]] = rest[some, ::-1]
-        others = _others(spectra, scipy.fft.rfft(whole, length))
-        out[some] = scipy.fft.irfft(others, length)[..., wide - columns : wide][..., ::-1]
+        others = _others(spectra, scipy.fft.rfft(whole, lower.length))
+        out[some] = scipy.fft.irfft(others, lower.length)[..., wide - columns : wide][..., ::-1]
     np.maximum(out, 0.0, out=out)
     out /= out.max(axis=2, keepdims=True)
     return out.reshape(-1, columns)
-
-
-def _spectra(level: Level, fan: int) -> Iterator[tuple[slice, Any, int]]:
-    """Yield some groups of neighbours at a time: which, their transforms, and the length of these."""
-    rows, columns = level.laws.shape
-    length = scipy.fft.next_fast_len(fan * (columns - 1) + 1, real=True)
-    step = max(_BLOCK // (fan * length), 1)
-    for first in range(0, rows // fan, step):
-        some = slice(first, first + step)
-        yield some, scipy.fft.rfft(level.laws.reshape(-1, fan, columns)[some], length), length
 
 
 def _others(spectra: Any, first: Any) -> Any:
