@@ -93,7 +93,7 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
 def test_a_worker_looks_through_nothing_for_litter_that_was_there_when_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else everyone waits for as long as that takes, every few seconds under a crowd."""
+    """Else everyone waits for as long as that takes, every now and then."""
     monkeypatch.setenv(CONFIG_VARIABLE, str(write_office(tmp_path).path))
     before, turn = gc.get_threshold(), sys.getswitchinterval()
     try:

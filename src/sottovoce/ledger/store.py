@@ -64,7 +64,9 @@ class _Connection:
 
 
 class _Block:
-    """A block that is one transaction. Who writes takes the turn of this process first, and gives it back last."""
+    """A block that is one transaction. Who writes takes the turn of this process first, and gives it back, however it
+    ends.
+    """
 
     __slots__ = ("_connection", "_kept", "_store", "_transaction", "_write")
 
@@ -173,6 +175,7 @@ class Store:
         """Make a transaction durable."""
         connection.cursor.execute("COMMIT")
         if write:  # what was written just now must be what the next one to open the path finds
+            self.turns.give_back()  # others need not wait for that
             self._check_files(connection)
         self._idle.append(connection)
 

@@ -20,12 +20,12 @@ from sottovoce.privacy.errors import LedgerCorrupt
 __all__ = ["Kept", "Transaction", "is_drivers", "leaves_it_sound"]
 
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
-_INSERT = f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
 _NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
 _CLOSE = ("commit", "void", "recover")
 _MOST = 64
-"""How many keys, or entries, one question takes."""
+"""How many rows, or keys, one statement takes: with each, other threads have their turn before this one goes on."""
 
 
 class Kept:
@@ -222,8 +222,8 @@ class Transaction:
             self._saved = True
 
     def _insert(self, events: list[Event]) -> None:
-        if events:
-            self._cursor.executemany(_INSERT if self.sqlite else _with_percents(_INSERT), events)
+        for chunk in _chunks(events):
+            self._execute(_rows(len(chunk)), [value for event in chunk for value in event])
 
 
 def _chunks(values: list[Any]) -> Iterator[list[Any]]:
@@ -233,6 +233,11 @@ def _chunks(values: list[Any]) -> Iterator[list[Any]]:
         size = min(_MOST, 1 << (rest.bit_length() - 1))
         yield values[start : start + size]
         start += size
+
+
+@functools.cache
+def _rows(count: int) -> str:
+    return f"INSERT INTO sottovoce_events ({_COLUMNS}) VALUES {', '.join([_ROW] * count)}"
 
 
 @functools.cache

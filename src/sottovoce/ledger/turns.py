@@ -36,16 +36,18 @@ class Turns:
     def __init__(self, beside: Path | None) -> None:
         self._beside = None if beside is None or fcntl is None else str(beside)
         self._file: int | None = None
-        self._process = 0
+        self._process, self._taken = 0, False
 
     def take(self) -> None:
         """Wait until it is this process's turn, or for long enough."""
         if self._beside is not None and (file := self._opened()) is not None:
+            self._taken = True
             _lock(file)
 
     def give_back(self) -> None:
-        """Let another process have its turn."""
-        if self._file is not None:
+        """Let another process have its turn, where this one has not done so yet."""
+        if self._taken and self._file is not None:
+            self._taken = False
             with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
