@@ -21,6 +21,9 @@ __all__ = ["CellLikelihood"]
 
 Integers = NDArray[np.int64]
 
+_LAST_BITS = 1.5 * 2.0**52
+"""A whole number added to this is the last bits of the sum."""
+
 
 @dataclass(frozen=True, eq=False)
 class CellLikelihood:
@@ -87,11 +90,14 @@ class CellLikelihood:
     def _traced(self, moving: Any, fixed: Any) -> Any:
         """Return the same within a compiled program."""
         import jax.numpy as jnp  # noqa: PLC0415 - an extra
+        from jax import lax  # noqa: PLC0415
 
         u = moving * self.inverse + fixed
-        node = jnp.clip(jnp.floor(u), -1, NODES - 1)
+        node = lax.clamp(-1.0, jnp.floor(u), NODES - 1.0)
         u = u - node
-        piece = (node + self.offset).astype(jnp.int32)
+        # The last bits of such a double are the whole number, which a cast would ask whether it is one.
+        bits = lax.bitcast_convert_type(node + (self.offset + _LAST_BITS), jnp.int64)
+        piece = (bits & (2**32 - 1)).astype(jnp.uint32)
         first, second, third, last = (row.at[piece].get(mode="promise_in_bounds") for row in self.pieces)
         return ((last * u + third) * u + second) * u + first
 

@@ -156,10 +156,9 @@ class LatentCounts:
         """
         log_theta = self._fresh(log_theta, states, alpha, rng)
         pairs = self._pairs(rounds, rng)
-        shape = (*log_theta.shape[:2], pairs[0].shape[1])
+        shape = (rounds, *log_theta.shape[:2], pairs[0].shape[1])
         more = (rng.standard_normal, rng.random, rng.standard_exponential)
-        chances = [[rng.uniform(-0.5, 2.0, shape), *(draw(shape) for draw in more)] for _ in range(rounds)]
-        draws = tuple(np.stack(parts) for parts in zip(*chances, strict=True))
+        draws = rng.uniform(-0.5, 2.0, shape), *(draw(shape) for draw in more)
         moved = self._run(_moved_probabilities, log_theta, states, sizes.logs, alpha, self.variances, (*pairs, *draws))
         return np.asarray(moved)
 
@@ -185,8 +184,8 @@ class LatentCounts:
         order = np.argsort(table + rng.random((rounds, table.size)), axis=1)  # the columns of every table, shuffled
         first, second, count = order[:, left], order[:, right], left.size
         place = np.tile(2 * count + np.arange(table.size), (rounds, 1))
-        np.put_along_axis(place, first, np.arange(count)[None], axis=1)
-        np.put_along_axis(place, second, count + np.arange(count)[None], axis=1)
+        each = np.arange(rounds)[:, None]
+        place[each, first], place[each, second] = np.arange(count), count + np.arange(count)
         return first, second, place
 
     @cached_property
@@ -246,16 +245,19 @@ class LatentCounts:
 
     def _draw_law(self, logs: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the shape (the rate summed out) and the rate of the sizes' law, one a run."""
-        runs, cells = logs.shape
-        shapes = np.array(self.shapes)
-        first, second = self.prior
-        total = second + np.exp(logs).sum(axis=1)
-        weight = shapes * logs.sum(axis=1, keepdims=True) - cells * special.gammaln(shapes)
-        weight += special.gammaln(first + cells * shapes) - (first + cells * shapes) * np.log(total)[:, None]
+        shapes, counts, constant = self._shapes
+        total = self.prior[1] + np.exp(logs).sum(axis=1)
+        weight = shapes * logs.sum(axis=1, keepdims=True) - counts * np.log(total)[:, None] + constant
         below = np.exp(weight - weight.max(axis=1, keepdims=True)).cumsum(axis=1)
-        pick = (below[:, :-1] < rng.random((runs, 1)) * below[:, -1:]).sum(axis=1)
-        shape = shapes[pick]
-        return shape, rng.standard_gamma(first + cells * shape) / total
+        pick = (below[:, :-1] < rng.random((len(logs), 1)) * below[:, -1:]).sum(axis=1)
+        return shapes[pick], rng.standard_gamma(counts[pick]) / total
+
+    @cached_property
+    def _shapes(self) -> tuple[Floats, Floats, Floats]:
+        """The shapes of the sizes' law, those that its rate then has, and what does not depend on the sizes."""
+        shapes, cells = np.array(self.shapes), self.noisy[0].shape[-2]
+        counts = self.prior[0] + cells * shapes
+        return shapes, counts, special.gammaln(counts) - cells * special.gammaln(shapes)
 
 
 def _by_state(engine: Engine, likelihood: CellLikelihood, logs: Any, log_theta: Any) -> Any:
@@ -304,15 +306,15 @@ def _moved_probabilities(
     rounds: tuple[Any, ...],
 ) -> Any:
     xp, scan = engine
-    size, fixed = xp.exp(logs)[..., None], likelihood.fixed(logs[:, None])
-    member = _members(xp, states, log_theta.shape[1])
-    squares = member @ size**2
-    usual = squares / xp.maximum(member @ size, 1e-300)
+    size, fixed = xp.exp(logs)[:, None], likelihood.fixed(logs[:, None])
+    # 1 where a cell is in a state, (run, cell, state): by it, sums over cells are products.
+    member = xp.asarray(states[..., None] == xp.arange(log_theta.shape[1]), dtype=xp.float64)
+    squares, totals = (xp.swapaxes(part @ member, 1, 2) for part in (size**2, size))
+    usual = squares / xp.maximum(totals, 1e-300)
 
     def by_state(log_theta: Any) -> Any:
         """Return the log-likelihood of every column, summed over the cells of each state."""
-        each = likelihood(xp.swapaxes(log_theta, 1, 2) @ member, fixed)
-        return xp.swapaxes(each @ xp.swapaxes(member, 1, 2), 1, 2)
+        return xp.swapaxes(likelihood(_own(xp, log_theta, states), fixed) @ member, 1, 2)
 
     def step(carry: Any, given: Any) -> Any:
         log_theta, now = carry
@@ -335,14 +337,14 @@ def _moved_probabilities(
     return scan(step, (log_theta, by_state(log_theta)), rounds)[0][0]
 
 
-def _members(xp: Any, states: Any, count: int) -> Any:
-    """Return 1 where a cell is in a state, (run, state, cell): by it, sums over cells and their own θ are products."""
-    return xp.asarray(states[:, None] == xp.arange(count)[:, None], dtype=xp.float64)
-
-
 def _own(xp: Any, log_theta: Any, states: Any) -> Any:
     """Return θ of each cell's state, (run, column, cell)."""
-    return xp.swapaxes(log_theta, 1, 2) @ _members(xp, states, log_theta.shape[1])
+    if xp is np:
+        return np.take_along_axis(np.swapaxes(log_theta, 1, 2), states[:, None], axis=2)
+    own = log_theta[:, 0, :, None]  # compiled, a choice is part of what is done with it, and a place in an array is not
+    for state in range(1, log_theta.shape[1]):
+        own = xp.where(states[:, None] == state, log_theta[:, state, :, None], own)
+    return own
 
 
 def _step_odds(xp: Any, odds: Any, reach: Any, step: Any, coin: Any) -> tuple[Any, Any]:

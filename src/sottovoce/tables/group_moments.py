@@ -70,8 +70,6 @@ def _rows_by_cell(
     numbers = [asked.value(name, cut=False) for name in names]
     scales = reading.scales if isinstance(reading, GroupMoments) else ()
     known = [number for number, filler in zip(numbers, fillers, strict=True) if filler is None]
-    conditions = [*([] if asked.kept is None else [asked.kept]), *map(_there, known)]
-    apart = bool(conditions) and asked.whole is not None
     columns = {f"c{i}": key.value for i, key in enumerate(keys)}
     few = [_few(number, scale.low, scale.high, f) for number, scale, f in zip(numbers, scales, fillers, strict=True)]
     sizes = [key.size for key in few if key is not None]
@@ -83,9 +81,15 @@ def _rows_by_cell(
             f"t{i}": steps_of(engine, number.cast("float64"), s, f, loose=True)
             for i, (number, s, f) in enumerate(measures)
         }
+    kept, there = [] if asked.kept is None else [asked.kept], [_there(number) for number in known]
+    # To leave a record out costs more than to count whole numbers, and less than to add fractions.
+    out, conditions = ([*kept, *there], []) if not values else (kept, there)
+    if asked.whole is None:
+        out, conditions = [], [*there, *kept]
+    apart = bool(out)
     if apart:
-        records = records.filter(conditions)
-    elif conditions:
+        records = records.filter(out)
+    if conditions:
         inside = functools.reduce(operator.and_, conditions)
         columns |= {"c0": ibis.cases((inside, columns["c0"]))} if keys else {"inside": inside}
     rows = engine.stage(records.select(**columns))
