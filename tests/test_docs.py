@@ -15,16 +15,20 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```)?", re.S |
 
 
 SHORT = {
-    "sottovoce.latent.hidden_markov._LEAST_SWEEPS": 20,
-    "sottovoce.latent.hidden_markov._MOST_SWEEPS": 20,
+    "sottovoce.latent.hidden_markov._SEARCH": 5,
+    "sottovoce.latent.hidden_markov._LEAST_SWEEPS": 8,
+    "sottovoce.latent.hidden_markov._MOST_SWEEPS": 8,
     "sottovoce.latent.moment_posterior._LEAST": 80,
     "sottovoce.latent.moment_posterior._MOST": 80,
     "sottovoce.latent.random_field._LEAST": 8,
     "sottovoce.latent.random_field._MOST": 8,
     "sottovoce.latent.latent_classes._LEAST": 25,
     "sottovoce.latent.latent_classes._MOST": 25,
+    "sottovoce.latent.latent_counts._MANY": 1 << 40,
+    "sottovoce.latent.chains._MANY": 1 << 40,
 }
-"""How far chains go here: what a page prints of them is not compared, and other tests look at where they end."""
+"""How far chains go here: what a page prints of them is not compared, and other tests look at where they end. So few
+steps are not worth compiling."""
 
 
 def blocks(page: Path) -> list[tuple[str, str | None]]:
