@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.diagnostics import effective_sample_size
@@ -60,7 +59,7 @@ def bridge(program: Program, draws: Mapping[str, Floats], *, seed: int = 0) -> E
     posterior draws by their effective number.
     """
     with jax.enable_x64(True):
-        given = jax.tree.map(jnp.asarray, program.prepared())
+        given = jax.device_put(program.prepared())
         chains, size = next(iter(draws.values())).shape[:2]
         free = {name: part.reshape(-1, *part.shape[2:]) for name, part in draws.items()}
         loose = jax.vmap(lambda z: ravel_pytree(unconstrain_fn(program, (), {}, z))[0])
