@@ -20,11 +20,8 @@ def test_the_predicted_mean_makes_the_expected_score_vanish(loss):
     t = 0.4
     mean = posterior_predictive(loss, [[t]], [[1.0]])[0]
     slope = jax.jit(loss.slope, compiler_options=compiler_options(seldom=True))
-    if loss.binary:
-        score = mean * float(slope(t, 1.0)) + (1 - mean) * float(slope(t, -1.0))
-    else:
-        score = float(slope(t, mean))
-    assert abs(score) < 1e-6
+    labels = ((mean, 1.0), (1 - mean, -1.0)) if loss.binary else ((1.0, mean),)
+    assert abs(sum(weight * float(slope(t, label)) for weight, label in labels)) < 1e-6
 
 
 def test_predictions_average_probabilities_not_parameters():
