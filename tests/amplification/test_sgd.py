@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -85,9 +84,8 @@ def test_every_loss_takes_its_own_slope(loss):
     noise = seeded_rng(3).standard_normal(2)
     with jax.enable_x64(True):
         h = 1e-6
-        slope = float(loss.value(jnp.asarray(h), jnp.asarray(1.0)) - loss.value(jnp.asarray(-h), jnp.asarray(1.0))) / (
-            2 * h
-        )
+        up, down = np.asarray(jax.jit(loss.value)(np.array([h, -h]), np.ones(2)))
+        slope = float(up - down) / (2 * h)
     assert w == pytest.approx(-0.05 * (slope * x[0] - 0.1 * noise), abs=1e-8 + 2.0**-17 * 0.05 * 0.1)
 
 

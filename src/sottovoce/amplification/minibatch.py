@@ -138,7 +138,7 @@ class MinibatchSGD(RegressionMechanism):
             "radius": self.design.radius,
         }
         with jax.enable_x64(True):
-            X, y = jnp.asarray(seen.X), jnp.asarray(seen.y)
+            X, y = jax.device_put((seen.X, seen.y))
             ends = [self._run(X, y, numbers, rng) for _ in range(draws)]
         return to_grid(np.array(ends), self.learning_rate * self.noise)
 
@@ -147,7 +147,7 @@ class MinibatchSGD(RegressionMechanism):
         # Bounded whole numbers are drawn by rejection: every part is as likely, and which one was drawn stays here.
         parts = np.array([rng.permutation(self.n)[: self.batch] for _ in range(self.steps)])
         noise = rng.standard_normal((self.steps, d))
-        return np.asarray(_steps(self.design.loss, X, y, numbers, jnp.asarray(parts), jnp.asarray(noise)))
+        return np.asarray(_steps(self.design.loss, X, y, numbers, parts, noise))
 
     def _parameters(self) -> dict[str, Any]:
         return {

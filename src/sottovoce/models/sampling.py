@@ -91,7 +91,7 @@ class Sampler:
         stop = threading.Event()
         workers = ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1))
         with jax.enable_x64(True), _bar(self.progress, self.chains * (self.warmup + self.draws)) as advance, workers:
-            given = jax.tree.map(jnp.asarray, self.program.prepared(counts))
+            given = jax.device_put(self.program.prepared(counts))
             go, begin, end, about = self._programs(given)
             places = self._places(about, given)
 
