@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import accumulate
 
 import mpmath as mp
 import numpy as np
@@ -27,14 +28,18 @@ from sottovoce.systems import BetaBernoulli
 DELTAS = (1e-2, 1e-5, 1e-9, 1e-12, 1e-14, 1e-15)
 
 
+def binomial(level: float | str, count: int) -> list:
+    """The law of how many of so many responses are yes, each term from the one before it."""
+    yes = 1 / (1 + mp.exp(-mp.mpf(level)))
+    odds = yes / (1 - yes)
+    return list(accumulate(range(count), lambda p, k: p * odds * (count - k) / (k + 1), initial=(1 - yes) ** count))
+
+
 def responses(levels: dict[float, int]) -> tuple[list, list]:
     """The loss of independent responses: binomials multiplied out, every term positive, in 40 digits."""
     losses, masses = [mp.mpf(0)], [mp.mpf(1)]
     for level, count in levels.items():
-        yes = 1 / (1 + mp.exp(-mp.mpf(level)))
-        law = [(mp.mpf(level) * (2 * k - count), mp.binomial(count, k) * yes**k * (1 - yes) ** (count - k))
-               for k in range(count + 1)]  # fmt: skip
-        law = [(x, p) for x, p in law if p > 1e-40]
+        law = [(mp.mpf(level) * (2 * k - count), p) for k, p in enumerate(binomial(level, count)) if p > 1e-40]
         pairs = [(a + x, m * p) for a, m in zip(losses, masses, strict=True) for x, p in law]
         losses, masses = [a for a, _ in pairs], [m for _, m in pairs]
     return losses, masses
@@ -69,13 +74,8 @@ def test_repeated_responses_against_exact_binomials(profile: Profile, levels: di
 def test_two_thousand_small_responses() -> None:
     """Levels 0.01 and 0.02, a thousand each: losses sit on a grid of 0.01, where masses convolve exactly."""
     profile = compose([PureProfile(0.01), PureProfile(0.02)], [1000, 1000])
-
-    def binomial(level: str) -> np.ndarray:
-        yes = 1 / (1 + mp.exp(-mp.mpf(level)))
-        return np.array([float(mp.binomial(1000, k) * yes**k * (1 - yes) ** (1000 - k)) for k in range(1001)])
-
     with mp.workdps(30):
-        one, two = binomial("0.01"), binomial("0.02")
+        one, two = (np.array(binomial(level, 1000), dtype=np.float64) for level in ("0.01", "0.02"))
     law = np.zeros(6001)
     for k, mass in enumerate(two):
         law[4 * k : 4 * k + 2001 : 2] += mass * one  # positive terms only

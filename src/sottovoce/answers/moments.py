@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx
 
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
@@ -125,13 +125,13 @@ def _log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> 
     if kind == "gaussian":
         total = np.maximum(variance + noise, 1e-18)
         return np.asarray(-(x**2) / (2 * total) - np.log(total) / 2)
-    # The sum of e^{±x/b + s²/2b²}·Φ(−a) over the two sides, a = ±x/s + s/b and b the scale of the Laplace law. Where a
-    # is large the exponent and Φ's cancel, and what is left of them is −x²/2s².
-    b, spread = math.sqrt(noise / 2), np.sqrt(np.maximum(variance, 1e-18))
-    sides = []
-    for side in (x, -x):
-        a = side / spread + spread / b
-        near = np.log(erfcx(np.maximum(a, 0.0) / math.sqrt(2)) / 2) - (side / spread) ** 2 / 2
-        far = side / b + spread**2 / (2 * b**2) + log_ndtr(np.maximum(-a, 0.0))
-        sides.append(np.where(a > 0, near, far))
-    return np.asarray(np.logaddexp(*sides))
+    # The sum of e^{±x/b + s²/2b²}·Φ(−a) over the two sides, a = ±x/s + s/b and b the scale of the Laplace law. Where
+    # both a are positive the exponents and Φ's cancel, and what is left of them is −x²/2s². Only the lesser can be
+    # negative: then its Φ is near one, and written as what it lacks.
+    spread = np.sqrt(np.maximum(variance, 1e-18))
+    far, wide = np.abs(x) / spread, spread / math.sqrt(noise / 2)
+    less = wide - far
+    other, one = erfcx((wide + far) / math.sqrt(2)), erfcx(np.abs(less) / math.sqrt(2))
+    beyond = less < 0
+    inside = np.where(beyond, 1 + np.exp(-(less**2) / 2) * (other - one) / 2, (other + one) / 2)
+    return np.asarray(np.log(inside) + np.where(beyond, (wide / 2 - far) * wide, -(far**2) / 2))

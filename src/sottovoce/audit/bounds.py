@@ -122,10 +122,17 @@ def clopper_pearson(hits: Any, draws: Any, error: Any) -> tuple[Floats, Floats]:
     >>> print(f"{low:.6f} {high:.6f}")
     0.016432 0.112835
     """
+    return _least(hits, draws, error), _most(hits, draws, error)
+
+
+def _least(hits: Any, draws: Any, error: Any) -> Floats:
     hits, draws = np.asarray(hits, dtype=np.float64), np.asarray(draws, dtype=np.float64)
-    low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 0.5), draws - hits + 1, error), 0.0)
-    high = np.where(hits < draws, special.betainccinv(hits + 1, np.maximum(draws - hits, 0.5), error), 1.0)
-    return np.asarray(low), np.asarray(high)
+    return np.where(hits > 0, special.betaincinv(np.maximum(hits, 0.5), draws - hits + 1, error), 0.0)
+
+
+def _most(hits: Any, draws: Any, error: Any) -> Floats:
+    hits, draws = np.asarray(hits, dtype=np.float64), np.asarray(draws, dtype=np.float64)
+    return np.where(hits < draws, special.betainccinv(hits + 1, np.maximum(draws - hits, 0.5), error), 1.0)
 
 
 def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[float, float]) -> float:
@@ -141,8 +148,8 @@ def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[f
     0.830 < 0.865
     """
     z_p, z_q = _corners(error, weights)
-    p = clopper_pearson(counts.hits, counts.draws, special.ndtr(-z_p))[0]
-    q = clopper_pearson(counts.other_hits, counts.other_draws, special.ndtr(-z_q))[1]
+    p = _least(counts.hits, counts.draws, special.ndtr(-z_p))
+    q = _most(counts.other_hits, counts.other_draws, special.ndtr(-z_q))
     return float(np.min(measure.value(p, q)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -51,12 +52,12 @@ class Grid:
         mantissa, exponent = math.frexp(bound)
         return cls(PLACES - exponent + (mantissa == 0.5))
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """2ᵏ, by which a record is multiplied; exact in a double."""
         return math.ldexp(1.0, self.bits)
 
-    @property
+    @cached_property
     def unit(self) -> Fraction:
         """2ᵏ as a fraction."""
         return Fraction(2) ** self.bits

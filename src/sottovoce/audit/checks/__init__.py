@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib.util import find_spec
 
 from sottovoce.audit.checks.result import CHECKS, CheckResult
@@ -32,14 +33,16 @@ def known_checks() -> dict[str, Callable[[], CheckResult]]:
     """Return every check by name. Those of the regressions are left out where JAX is not installed, those of tables
     where Ibis is not.
     """
-    ideas = [
-        importlib.import_module(f"{__name__}.{idea}").__name__
-        for idea in _IDEAS
-        if all(find_spec(package) for package in _NEEDS.get(idea, ()))
-    ]
     # In the order of the ideas, whatever was imported first; what users registered comes last.
-    place = {module: k for k, module in enumerate(ideas)}
+    place = {module: k for k, module in enumerate(_ideas())}
     return dict(sorted(CHECKS.items(), key=lambda item: place.get(item[1].__module__, len(place))))
+
+
+@cache  # looking for packages takes longer than many a check
+def _ideas() -> tuple[str, ...]:
+    """Import the ideas whose packages are installed, and return their modules' names."""
+    found = [idea for idea in _IDEAS if all(find_spec(package) for package in _NEEDS.get(idea, ()))]
+    return tuple(importlib.import_module(f"{__name__}.{idea}").__name__ for idea in found)
 
 
 def run_check(name: str) -> CheckResult:
