@@ -119,7 +119,8 @@ def _nearest(noisy: Floats, n: int, noise: IntegerNoise) -> Floats:
         return np.clip(noisy, 0.0, n)
     most = np.sort(noisy)[::-1]
     common = (np.cumsum(most) - n) / np.arange(1, most.size + 1)
-    return np.maximum(noisy - np.rint(common[np.flatnonzero(most >= common)[-1]]), -_FARTHEST)
+    taken = np.rint(common[np.flatnonzero(most >= common)[-1]])
+    return np.asarray(np.maximum(noisy - taken, -_FARTHEST))
 
 
 def _lattice(low: Floats, high: Floats, most: int) -> float:
