@@ -2,6 +2,7 @@
 
 import functools
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special
@@ -144,3 +145,47 @@ def test_ten_thousand_categories_have_exact_laws_and_draws():
     assert np.all(draws.sum(axis=1) == n)
     gaps = (draws.mean(axis=0) - low - means) / np.sqrt(free / 64)
     assert abs((gaps**2).mean() - 1) < 0.1
+
+
+def two_counts(alpha, noisy, n, kind, scale, first):
+    """The law of the first of two counts, in 50 digits: the second is what it leaves of n."""
+    with mpmath.workdps(50):
+
+        def log_weight(a, x, c):
+            away = (mpmath.mpf(x) - c) / mpmath.mpf(scale)
+            noise = abs(away) if kind == "laplace" else away**2 / 2
+            return mpmath.loggamma(mpmath.mpf(a) + c) - mpmath.loggamma(c + 1) - noise
+
+        logs = [sum(map(log_weight, alpha, noisy, (c, n - c))) for c in first]
+        top = max(logs)
+        total = mpmath.fsum(mpmath.exp(one - top) for one in logs)
+        return np.array([float(mpmath.exp(one - top) / total) for one in logs])
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("least", [1e-6, 0.5, 300.0])
+@pytest.mark.parametrize("n", [10**5, 10**9, 10**14])
+def test_counts_of_very_many_records_are_told_apart(kind, least, n):
+    alpha, noisy, scale = [least, 2 * least], [3.0, n - 5.0], 2.0
+    known = NoisyHistogram(alpha, noisy, n, kind, scale)
+    (laws,) = known._counts
+    every = range(700)
+    found = np.zeros(9000)
+    found[int(laws.low[0]) : int(laws.low[0]) + laws.chances.shape[1]] = laws.chances[0]
+    assert known._table.lattice == 1
+    np.testing.assert_allclose(found[: len(every)], two_counts(alpha, noisy, n, kind, scale, every), atol=1e-9)
+    lower, upper = known.interval()
+    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("noisy", [[1e10 + 1, 1e10], [-1e12, -1e12 + 1], [-1e9, 1e15], [9e18, 9e18]])
+def test_noisy_counts_however_far_off_tell_what_they_differ_by(kind, noisy):
+    alpha, n, scale = [0.3, 2.0], 9, 0.7
+    found = spread_out(NoisyHistogram(alpha, noisy, n, kind, scale)._table, n)[0]
+    np.testing.assert_allclose(found, two_counts(alpha, noisy, n, kind, scale, range(n + 1)), atol=1e-9)
+
+
+def test_an_interval_next_to_one_has_its_ends_in_order():
+    lower, upper = NoisyHistogram([5e-4, 5e-4], [0.0, 3.0], 3, "laplace", 1e-3).interval()
+    assert np.all(lower <= upper)

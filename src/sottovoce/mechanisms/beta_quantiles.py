@@ -20,7 +20,7 @@ _BLOCK = 2**16
 
 
 def quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[float]) -> list[Floats]:
-    r"""Return quantiles of each row's mixture of the laws Beta(a, total - a), a = first, first + 1, ….
+    r"""Return quantiles of each row's mixture of the laws Beta(a, total - a), a = first, first + 1, …; levels in order.
 
     One incomplete beta function a row and step: those of its neighbours follow by adding, for
     I_x(a, b) = I_x(a + 1, b - 1) + x · f(x; a, b) / a. Newton's steps inside a bracket; below the middle
@@ -36,7 +36,7 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
     last = weights.shape[1] - 1 - (weights[:, ::-1] > 0).argmax(axis=1)
     columns = np.arange(weights.shape[1])
     a = first[:, None] + np.minimum(columns, last[:, None])
-    b = total - a
+    b = np.maximum(total - a, 1e-20)  # beside very many records a small α is lost in rounding
     inside = columns < last[:, None]
     norms = np.empty_like(a)  # B(a + 1, b - 1) = B(a, b) · a / (b - 1)
     norms[:, 0] = special.betaln(a[:, 0], b[:, 0])
@@ -50,7 +50,7 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             dense = np.exp(heights)  # x times the density
         steps = np.where(inside[rows], dense / a[rows], 0.0)
         end = a[rows, -1]
-        below = special.betainc(end, total - end, x)[:, None] + np.cumsum(steps[:, ::-1], axis=1)[:, ::-1]
+        below = special.betainc(end, b[rows, -1], x)[:, None] + np.cumsum(steps[:, ::-1], axis=1)[:, ::-1]
         return (weights[rows] * below).sum(axis=1), (weights[rows] * dense).sum(axis=1)  # F(x), x·f(x)
 
     def quantile(q: float) -> Floats:
@@ -81,7 +81,8 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
             todo = todo[np.abs(fresh - at) > 1e-10 * fresh]
         return np.where(x < 1 - 2e-16, x, 1.0)
 
-    return [quantile(q) for q in levels]
+    # Next to one an upper quantile may be found a last digit below a lower one.
+    return list(np.maximum.accumulate([quantile(q) for q in levels], axis=0))
 
 
 def _as_normals(weights: Floats, centres: Floats, total: float) -> tuple[Floats, Floats, Floats]:

@@ -31,6 +31,10 @@ _BLOCK = 2**16
 """Entries that are worked on at once."""
 _TABLED = 2**22
 """Entries of a table of the prior's weights."""
+_FARTHEST = 2.0**53
+"""A noisy count so far below all that are possible tells what one at any distance beyond tells."""
+_MANY = 100.0
+"""Counts from which on three terms of Stirling's series give log Γ to the last digit."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,10 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
     """Return the weights of the counts that noisy ones of n records may have been.
 
     Where each count may lie is found by looking: a range about the noisy count is widened where weights at an end of
-    it are not negligible, and narrowed to those that are not.
+    it are not negligible, and narrowed to those that are not. Where no other count can be less than was looked at, none
+    can be more than they leave of n, however wide its tilted weights; and the other way round.
     """
+    noisy = _nearest(noisy, n, noise)
     inside = np.clip(noisy, 0, n)
     # Far enough out for the noise, and for a share of the records that the noisy counts leave over.
     far = _NEGLIGIBLE if noise.kind == "laplace" else np.sqrt(2 * _NEGLIGIBLE)
@@ -101,6 +107,9 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
             first[k], last[k] = keep.argmax(axis=1), keep.shape[1] - 1 - keep[:, ::-1].argmax(axis=1)
         under = (first == 0) & (low > 0)
         over = (low + lattice * (last + 1) > high) & (high < n)
+        another = under.sum() > under, over.sum() > over
+        over &= another[0] | (high - low < n - low.sum())
+        under &= another[1] | (high - low < high.sum() - n)
         if under.any() or over.any():
             wide = np.maximum(high - low, 1.0)
             low = np.where(under, np.maximum(low - wide, 0.0), low)
@@ -109,6 +118,8 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
             break
         else:
             nearer = np.maximum(low + lattice * (first - 1), low), np.minimum(low + lattice * (last + 1), high)
+            over_all, under_all = max(nearer[1].sum() - n, 0.0), max(n - nearer[0].sum(), 0.0)
+            nearer = np.maximum(nearer[0], nearer[1] - over_all), np.minimum(nearer[1], nearer[0] + under_all)
             finer = _lattice(*nearer, most)
             if finer < min(lattice, finest):
                 (low, high), finest = nearer, finer
@@ -121,6 +132,21 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
         low[k] += lattice * start
         target -= int(start.sum())
     return LatentCounts(low, lattice, places, tuple(tables), target)
+
+
+def _nearest(noisy: Floats, n: int, noise: IntegerNoise) -> Floats:
+    """Return noisy counts that tell the same of counts which sum to n, as near to those as can be.
+
+    What is far off would drown in its own rounding what tells one count from the next. Laplace noise does not tell
+    how far a noisy count lies beyond all possible ones. Gaussian noise does not tell what all noisy counts have in
+    common: taking it away is a tilt. So much is taken that those which stay above nought make n.
+    """
+    if noise.kind == "laplace":
+        return np.clip(noisy, 0.0, n)
+    most = np.sort(noisy)[::-1]
+    common = (np.cumsum(most) - n) / np.arange(1, most.size + 1)
+    taken = np.rint(common[np.flatnonzero(most >= common)[-1]])
+    return np.asarray(np.maximum(noisy - taken, -_FARTHEST))
 
 
 def _lattice(low: Floats, high: Floats, most: int) -> float:
@@ -201,6 +227,7 @@ def polished(
 ) -> Floats:
     """Return coarse draws moved to whole counts that sum to n, by Metropolis steps between pairs of categories."""
     draws, size = counts.shape
+    noisy = _nearest(noisy, n, noise)
     counts = np.clip(counts + np.floor(lattice * rng.random(counts.shape)), 0, n)
     short = n - counts.sum(axis=1)
     for k in np.argsort(-counts.mean(axis=0)):  # hand what is over or short to the largest categories first
@@ -235,7 +262,24 @@ def _prior_weight(alpha: Floats, n: int, most: int = _TABLED) -> Callable[[Float
     """Return log Γ(αₖ + c) − log c! as a function of c and k, looked up where a table of all counts is small."""
     kinds, which = np.unique(alpha, return_inverse=True)
     if kinds.size * (n + 1) > most:
-        return lambda c, k: np.asarray(special.gammaln(alpha[k] + c) - special.gammaln(c + 1))
-    every = np.arange(n + 1.0)
-    table = special.gammaln(kinds[:, None] + every) - special.gammaln(every + 1)
+        return lambda c, k: _log_rising(alpha[k], c)
+    table = _log_rising(kinds[:, None], np.arange(n + 1.0))
     return lambda c, k: np.asarray(table[which[k], c.astype(np.int64)])
+
+
+def _log_rising(alpha: Floats, counts: Floats) -> Floats:
+    """Return log Γ(α + c) − log c!, for many records as one difference: each alone is large, and rounded off so."""
+    alpha, counts = np.broadcast_arrays(alpha, counts)
+    many = np.maximum(counts, _MANY)
+    first, second = alpha + many, 1 + many
+    out = (first - 0.5) * np.log1p((alpha - 1) / second) + (alpha - 1) * (np.log(second) - 1)
+    out += _stirling(first) - _stirling(second)
+    few = counts < _MANY
+    out[few] = special.gammaln(alpha[few] + counts[few]) - special.gammaln(counts[few] + 1)
+    return np.asarray(out)
+
+
+def _stirling(x: Floats) -> Floats:
+    """Return what log Γ(x) is above (x − ½) log x − x + ½ log 2π."""
+    square = 1 / (x * x)
+    return (1 / 12 - square * (1 / 360 - square / 1260)) / x
