@@ -34,9 +34,9 @@ _DENSE = 40
 _DESCENTS, _STRIDE, _NEAR = 10, 0.5, 1e-4
 """Chains first walk so many steps of Newton's rule towards a mode, none longer than this in any unknown; slopes so far
 to either side give the bend."""
-_ABOVE = 1e3
-"""Of a start the height is known about, and said to be so much more: the warmup's first step leaves it, and heights are
-the true ones from there on."""
+_ABOVE = 1e6
+"""Of a start the height is known about, and said to be so much more, by which a million cells are not wrong: the
+warmup's first step leaves it, and heights are the true ones from there on."""
 
 
 @dataclass(frozen=True, eq=False)
