@@ -333,11 +333,11 @@ def test_two_sliders_move_each_other_and_the_card_is_styled(browser: Any, own_of
     with served(own_office) as client:
         visit = Visit(browser, str(client.base_url))
         visit.log_in(token_for(own_office, "ada", "read", "plan", "ask", "admin"))
-        move_the_sliders(visit.page)
+        assert_sliders_and_card(visit.page)
         visit.close()
 
 
-def move_the_sliders(page: Any) -> None:
+def assert_sliders_and_card(page: Any) -> None:
     page.get_by_role("link", name="Accuracy and risk").first.click()
     page.get_by_label("The question").fill("proportion of smoker by ward")
     page.get_by_role("button", name="Show").click()

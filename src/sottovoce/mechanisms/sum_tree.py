@@ -1,7 +1,7 @@
-"""The laws of sums of independent whole numbers in a binary tree: each number's law, and draws of all, given the sum.
+"""The laws of sums of independent whole numbers in trees: each number's law, and draws of all, given the sum.
 
-A sum of m numbers is √m times as wide as one of them, so a level of the tree takes 1/√2 of the room of the level below
-it, and the whole tree takes room in proportion to how many numbers there are; time too, but for a logarithm.
+A sum of m numbers is √m times as wide as one of them, so a level of a tree of pairs takes 1/√2 of the room of the level
+below it, and the whole tree takes room in proportion to how many numbers there are; time too, but for a logarithm.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _balanced(root: Any, table: Table, n: int, noise: IntegerNoise) -> Any:
 
     # The first turn moves by nothing worth it: so the loop holds the one place where the table is read.
     zero = jnp.zeros((), root.dtype)
-    return jax.lax.while_loop(far, newton, (zero, zero + 1e-300, 0))[0]
+    return jax.lax.while_loop(far, newton, (zero, zero + 1e-30, 0))[0]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
