@@ -3,10 +3,10 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sottovoce.curator import Answer, Curator, Draft
+from sottovoce.curator import Answer, Curator, Draft, records
 from sottovoce.facts import Facts, Flag
 from sottovoce.ledger import EntryPending, Ledger, Reservation, State
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, Release, StatisticalQuery
@@ -319,7 +319,7 @@ def test_threads_may_share_a_curator(curator: Curator) -> None:
 
 DIE = """
 import os, signal, sys
-from sottovoce.curator import Answer, Curator, Draft
+from sottovoce.curator import Answer, Curator, Draft, records
 from sottovoce.ledger import Ledger
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.systems import BetaBernoulli
@@ -560,16 +560,18 @@ class TestWhoseData:
                 assert len(curator.proportion("smoker", spend=0.5).table) == 1
 
 
-def test_a_release_can_leave_on_a_grid_of_time(data: Path, tmp_path: Path) -> None:
+def test_a_release_can_leave_on_a_grid_of_time(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Handed over at a whole multiple of the step, however quick it was; a failure too."""
+    moments, waited = iter([10.0, 10.125, 20.0, 20.75, 30.0, 30.25]), list[float]()
     with Curator(data, tmp_path / "paced.ledger", BUDGET, time_grid=0.5) as curator:
-        start = time.monotonic()
+        monkeypatch.setattr(records, "time", SimpleNamespace(monotonic=moments.__next__, sleep=waited.append))
+        for _ in range(2):
+            paid = curator.reserve(MECHANISM, "smoker")
+            curator.make(paid)
         paid = curator.reserve(MECHANISM, "smoker")
-        begun = time.monotonic()
-        curator.make(paid)
-        taken = time.monotonic() - begun
-        assert begun - start < taken
-        assert taken >= 0.5
-        assert taken % 0.5 < 0.3
+        monkeypatch.setattr(type(MECHANISM), "release", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            curator.make(paid)
+        assert waited == [0.375, 0.25, 0.25]
     with pytest.raises(InvalidValue, match="time_grid"):
         Curator(data, tmp_path / "other.ledger", BUDGET, time_grid=0.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import os
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +96,8 @@ def test_a_file_of_other_line_ends_names_no_cell(tmp_path: Path, content: bytes)
 
 
 def test_a_line_of_quotes_takes_no_longer_than_another() -> None:
-    start = time.perf_counter()
-    assert cells(b'"' + b'""' * 500_000, b",") == [b'"' * 500_000]
-    assert time.perf_counter() - start < 2
+    """In one pass: a look at every pair from every other would not end today."""
+    assert cells(b'"' + b'""' * 2_000_000, b",") == [b'"' * 2_000_000]
 
 
 def test_a_hard_link_is_the_same_data(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from fractions import Fraction
 
 import mpmath
@@ -245,17 +244,24 @@ def test_pure_privacy_of_a_tempered_sample_holds_for_every_cell():
             assert abs(float((p / q).log().mid())) <= most
 
 
-@pytest.mark.parametrize(("n", "most"), [(100, 1e-3), (10**6, 30e-3)])
-def test_a_draw_takes_no_longer_than_it_may(n, most):
+@pytest.mark.parametrize("n", [100, 10**6])
+def test_a_draw_looks_at_few_edges(n):
+    """The guess in doubles lies beside the cell: two edges say so, a few more where it does not, at 104 bits."""
     mechanism = DiffusedPosterior(BetaBernoulli(6, 12), n, 0.2278734087)
-    law, rng = mechanism.law(mechanism.reading.imagined(n, 0.4)), secure_rng()
-    draw(law, rng)
-    took = []
+    law, looks = mechanism.law(mechanism.reading.imagined(n, 0.4)), []
+    function = ball_function(law)
+
+    class Counted:
+        low, high, guess = function.low, function.high, function.guess
+
+        def __call__(self, x, bits):
+            looks.append(bits)
+            return function(x, bits)
+
     for _ in range(8):
-        start = time.process_time()
-        draw(law, rng)
-        took.append(time.process_time() - start)
-    assert min(took) < most
+        find_cell(Counted(), cells_of(law), LazyUniform(secure_rng()))
+    assert len(looks) <= 8 * 12
+    assert max(looks) < 256
 
 
 def test_seeded_experiments_are_quick_and_marked():
