@@ -89,3 +89,16 @@ def test_a_server_says_person_or_row(data, more, unit, n):
 def test_a_server_refuses_another_word(data):
     with pytest.raises(InvalidValue, match="protect"):
         opened(data, 'protect = "everyone"')
+
+
+@pytest.mark.parametrize("question", ["mean of sbp", "smoker ~ sbp"])
+def test_a_plan_is_about_persons_where_answers_are(data, question):
+    told = ["--n", "300", "--facts", str(data.with_suffix(".facts.toml")), "--budget", "approx:4,1e-6"]
+    assert "300 persons" in " ".join(run("plan", question, *told).split())
+    assert "300 records" in " ".join(run("plan", question, *told, "--protect", "rows").split())
+
+
+def test_a_balance_is_about_persons_where_answers_are(data):
+    told = ["--n", "300", "--facts", str(data.with_suffix(".facts.toml")), "--budget", "approx:4,1e-6"]
+    assert "300 persons" in " ".join(run("balance", "mean of sbp", *told).split())
+    assert "300 records" in " ".join(run("balance", "mean of sbp", *told, "--protect", "rows").split())

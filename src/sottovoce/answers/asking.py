@@ -10,8 +10,8 @@ from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["parse_question", "parse_spend"]
 
-_NAME = r"(?:`[^`]+`|[^\W\d][\w.\-]*)"
-_NAMES = rf"{_NAME}(?:\s*,\s*{_NAME})*"
+_NAME = r"(?:`[^`]+`|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*)"
+_NAMES = rf"{_NAME}(?:(?:\s*,\s*|\s+and\s+){_NAME})*"
 _GRAMMAR = re.compile(
     rf"""^\s*(?:(?P<pool>pooled)\s+)?(?P<verb>\w+)\s*(?P<at>[\d.]+(?:\s*,\s*[\d.]+)*)?\s*(?:of\s+)?
     (?P<columns>{_NAMES})
@@ -27,9 +27,9 @@ def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
     The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by COLUMNS] [where CONDITION]``. A name
-    that is no identifier stands in backticks.
+    that is no identifier, or is ``and``, stands in backticks.
 
-    >>> parse_question("mean of sbp by ward, sex where age >= 40")
+    >>> parse_question("mean of sbp by ward and sex where age >= 40")
     {'verb': 'mean', 'columns': ('sbp',), 'by': ('ward', 'sex'), 'where': 'age >= 40'}
     >>> parse_question("quantiles 0.1, 0.9 of `blood pressure`")
     {'verb': 'quantiles', 'columns': ('blood pressure',), 'at': (0.1, 0.9)}
@@ -75,7 +75,7 @@ def parse_spend(text: str) -> float | str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip().strip("`") for name in re.findall(_NAME, text))
+    return tuple(name.strip("`") for name in re.findall(_NAME, text, re.IGNORECASE))
 
 
 def _probability(text: str) -> float:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
@@ -31,6 +32,7 @@ def balance(
     spread: Annotated[float, typer.Option(help="Imagined: standard deviation as a part of the range.")] = 0.25,
     kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
     smallest: Annotated[float | None, typer.Option(help="Imagined: the part that the smallest group has.")] = None,
+    protect: shared.Protect = None,
     plot: Annotated[Path | None, typer.Option(help="Draw both curves into this PNG or SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,15 +40,18 @@ def balance(
     from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
     from sottovoce.answers.balance import Balance, Imagined  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
+    from sottovoce.curator.protected import Protected  # noqa: PLC0415
     from sottovoce.facts import read_facts  # noqa: PLC0415
 
     if sum(one is not None for one in (width, risk, spend)) > 1:
         raise InvalidValue("say one of --width, --risk and --spend: each follows from the others")
     asked = parse_question(question)
+    known = read_facts(facts)
+    whom = Protected.of(known, protect)
     found = Balance(
-        Question(asked.pop("verb"), asked.pop("columns"), read_facts(facts), **asked),
+        Question(asked.pop("verb"), asked.pop("columns"), whom.facts or known, **asked),
         n,
-        parse_promise(budget),
+        whom.meant(parse_promise(budget)),
         baseline=baseline,
         imagined=Imagined(share, spread, kept, smallest),
     )
@@ -78,7 +83,8 @@ def balance(
     ]
     columns = ("", "share", "accuracy", f"guessed right at most ({people(baseline)} before)")
     console.print(table(escape(found.question.describe()), columns, rows))
-    console.print(f"\nForecast for {n:,} records as imagined, 95 % intervals, the widest row. A budget of {budget}.")
+    imagined = f"{n:,} {whom.units} as imagined"
+    console.print(f"\nForecast for {imagined}, 95 % intervals, the widest row. A budget of {budget}.")
 
 
 def _of(baseline: float) -> Callable[[float], str]:

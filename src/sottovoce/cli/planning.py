@@ -40,6 +40,7 @@ def plan(
         str, typer.Option(help=f"Of one column {', '.join(CONJUGATE)}; of others what serves them; or all.")
     ] = "all",
     facts: shared.FactsFile = None,
+    protect: shared.Protect = None,
     column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
     family: Annotated[str | None, typer.Option(help="Of a formula; by the kind of what is explained.")] = None,
     mean: Annotated[
@@ -65,7 +66,7 @@ def plan(
 
         alone = system is None and mechanism == "all" and mean is None
         paid = _paid(target, budget, spend, alone=alone)
-        plan_question(question, count, known, parse_promise(whole), width, paid, plot, family, as_json=as_json)
+        plan_question(question, count, known, parse_promise(whole), width, paid, plot, family, protect, as_json=as_json)
         return
     promise_text = target or given.get("target")
     priced = width is not None

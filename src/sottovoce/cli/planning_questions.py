@@ -8,6 +8,7 @@ from sottovoce.answers import parse_question, parse_spend
 from sottovoce.answers.balance import Balance
 from sottovoce.answers.questions import Question
 from sottovoce.cli.console import console, emit, escape, number, table
+from sottovoce.curator.protected import Protected
 from sottovoce.facts import Facts
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue
@@ -25,6 +26,7 @@ def plan_question(
     spend: str | None,
     plot: Path | None,
     family: str | None = None,
+    protect: str | None = None,
     *,
     as_json: bool,
 ) -> None:
@@ -33,6 +35,8 @@ def plan_question(
         raise InvalidValue("to plan a question say --n and --facts FILE: how many records, and what is public of them")
     if width is not None and spend is not None:
         raise InvalidValue("say --width or --spend: each follows from the other")
+    whom = Protected.of(facts, protect)
+    facts, budget = whom.facts or facts, whom.meant(budget)
     if "~" in text:
         from sottovoce.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
 
@@ -66,5 +70,5 @@ def plan_question(
     console.print(table(escape(balance.question.describe()), ("", "share of the budget", "known to"), rows))
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
+        f"{n:,} {whom.units} in equal groups, numbers spread over a quarter of their bounds. Nothing was read."
     )
-    console.print(f"{n:,} records in equal groups, numbers spread over a quarter of their bounds. Nothing was read.")

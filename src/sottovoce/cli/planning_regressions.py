@@ -19,7 +19,8 @@ def plan_formula(
 ) -> None:
     """Plan a regression by its formula, for a share of a budget or a promise."""
     share = parse_spend(spend)
-    promise = parse_promise(share) if isinstance(share, str) else PrivacyFilter(budget).share(share)
+    purse = PrivacyFilter(budget)
+    promise = parse_promise(share).under(budget.relation) if isinstance(share, str) else purse.share(share)
     paid = str(promise) if isinstance(share, str) else f"{spend} of {budget}"
     plan_regression(Formula(text, facts, family or ""), n, promise, paid, as_json=as_json)
 
@@ -42,6 +43,7 @@ def plan_regression(formula: Formula, n: int, promise: Promise, paid: str, *, as
     console.print(table(escape(formula.describe()), ("term", "known to", "no privacy"), rows, left=1))
     console.print(
         f"\n{len(mechanism.plan)} adaptive looks, as `sottovoce regress` takes them, for {escape(paid)}: in 95 of 100 "
-        f"answers, for {n:,} records evenly spread over what is public of them, and going with nothing. Rare levels, "
-        "narrow columns and groups that differ are known less well, by several times at worst. Nothing was read."
+        f"answers, for {n:,} {promise.relation.unit}s evenly spread over what is public of them, and going with "
+        "nothing. Rare levels, narrow columns and groups that differ are known less well, by several times at worst. "
+        "Nothing was read."
     )
