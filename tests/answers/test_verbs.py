@@ -12,7 +12,9 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.answers import Answer, parse_question, parse_spend
+from sottovoce.answers.questions import Question
 from sottovoce.curator import Curator
+from sottovoce.facts import Day, Facts
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 
 N = 20_000
@@ -187,6 +189,14 @@ def test_a_question_that_makes_no_sense_costs_nothing(
     with pytest.raises(InvalidValue, match=message):
         curator.question(verb, column, **options)
     assert curator.history() == []
+
+
+@pytest.mark.parametrize("asked", [("mean", ("sbp",), ("seen",)), ("counts", ("seen",), ())])
+def test_who_groups_by_a_day_is_not_told_to_cut_it(asked: tuple[str, tuple[str, ...], tuple[str, ...]]) -> None:
+    verb, columns, by = asked
+    with pytest.raises(InvalidValue, match="the month of a day") as refused:
+        Question(verb, columns, Facts(sbp=sv.Number(60, 250), seen=Day("2024-01-01", "2024-12-31")), by=by)
+    assert "cut" not in str(refused.value)
 
 
 def test_a_table_without_facts_takes_no_questions(data: Path, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class Question:
     def _check_rate(self) -> None:
         if self.verb != "rate":
             if self.exposure is not None:
-                raise InvalidValue("exposure= goes with a rate")
+                raise InvalidValue("exposure= (\"per\") goes with a rate; groups are named by by=")
         elif isinstance(self.facts[name := self.columns_asked[0]], Number):
             raise InvalidValue(f"a rate is of counts, and {name!r} is a {self.facts[name].word}; ask for its mean")
 
@@ -332,7 +332,9 @@ def categories_of(name: str, column: Column) -> tuple[Hashable, ...]:
     if isinstance(column, Category):
         return column.categories
     said = f"{name!r} is a {column.word}, so it has no public list of values to count or to group by"
-    raise InvalidValue(f"{said}; counts of it must be cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12")
+    if isinstance(column, Number | Count):
+        raise InvalidValue(f"{said}; counts of it must be cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12")
+    raise InvalidValue(f"{said}; add a column of categories to the table, such as the month of a day, and name that")
 
 
 def _filler(column: Column) -> float | None:
