@@ -144,6 +144,14 @@ def test_pooled_counts_beat_the_noisy_cells() -> None:
     assert 0.88 < np.mean((low <= truth) & (truth <= high)) <= 1
 
 
+@pytest.mark.parametrize("scale", [0.7, 7.3, 90.0])
+def test_pooled_counts_are_whole_and_no_more_than_there_are_records(scale: float) -> None:
+    noise = IntegerNoise("gaussian", scale)
+    pooled = pooled_counts(np.array([498.0, 505.0, 3.0]), noise, 500, (3,), 1000, seeded_rng(1))
+    assert np.array_equal(pooled, np.round(pooled))
+    assert pooled.min() >= 0 and pooled.max() <= 500
+
+
 def test_pooled_tables_learn_from_their_margins() -> None:
     rng, noise = seeded_rng(1), IntegerNoise("laplace", 20.0)
     truth = rng.poisson(np.outer(rng.gamma(2, 30, 18), rng.gamma(20, 0.05, 40))).ravel().astype(float)

@@ -77,6 +77,13 @@ def test_plan_refuses_a_number_of_records_below_zero() -> None:
     assert answer.returncode == 2 and "n must be a whole number >= 0. Got -3" in answer.stderr
 
 
+def test_help_names_every_system_once() -> None:
+    said = " ".join(run("plan", "--help").stdout.replace("│", " ").split())
+    assert "count tables" in said and "count-tables" not in said
+    answer = run("plan", "--system", "guess", "--n", "3", "--target", "approx:1,1e-6")
+    assert "count tables" in answer.stderr and "count-tables" not in answer.stderr
+
+
 def test_a_system_that_is_named_without_its_parts_is_a_wrong_argument() -> None:
     answer = run("plan", "--system", "outcomes", "--n", "3", "--target", "approx:1,1e-6")
     assert answer.returncode == 2 and "cannot read outcomes: 'outcomes'" in answer.stderr

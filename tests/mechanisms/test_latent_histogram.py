@@ -11,6 +11,7 @@ from sottovoce.mechanisms import latent_histogram
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.latent_histogram import tabulate
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
+from sottovoce.privacy.errors import InvalidValue
 
 
 def by_adding(alpha, noisy, n, noise):
@@ -184,6 +185,12 @@ def test_noisy_counts_however_far_off_tell_what_they_differ_by(kind, noisy):
     alpha, n, scale = [0.3, 2.0], 9, 0.7
     found = spread_out(NoisyHistogram(alpha, noisy, n, kind, scale)._table, n)[0]
     np.testing.assert_allclose(found, two_counts(alpha, noisy, n, kind, scale, range(n + 1)), atol=1e-9)
+
+
+@pytest.mark.parametrize(("alpha", "noisy"), [([1.0], [5.0]), ([1.0, 1.0], [5.0]), (1.0, [5.0, 1.0])])
+def test_a_histogram_has_two_categories_or_more_and_a_noisy_count_for_each(alpha, noisy):
+    with pytest.raises(InvalidValue, match="two categories or more"):
+        NoisyHistogram(alpha, noisy, 5, "laplace", 1.0)
 
 
 def test_an_interval_next_to_one_has_its_ends_in_order():

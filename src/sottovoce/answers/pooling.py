@@ -107,7 +107,7 @@ def pooled_counts(
 
 def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
     """Return counts to be weighed for each cell, (cells, nodes), and how many counts each of them stands for."""
-    reach = 10 * deviation + 3
+    reach = np.ceil(10 * deviation) + 3  # whole, so that every node is a count
     low = np.clip(np.floor(noisy - reach), 0, max(n - 2 * reach, 0))
     high = np.clip(np.ceil(noisy + reach), np.minimum(low + reach, n), n)
     step = np.maximum(1.0, np.ceil((high - low + 1) / _NODES))

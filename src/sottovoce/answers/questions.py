@@ -115,7 +115,7 @@ class Question:
     def _check_rate(self) -> None:
         if self.verb != "rate":
             if self.exposure is not None:
-                raise InvalidValue("exposure= (\"per\") goes with a rate; groups are named by by=")
+                raise InvalidValue('exposure= ("per") goes with a rate; groups are named by by=')
         elif isinstance(self.facts[name := self.columns_asked[0]], Number):
             raise InvalidValue(f"a rate is of counts, and {name!r} is a {self.facts[name].word}; ask for its mean")
 

@@ -27,7 +27,7 @@ def plan(
         str | None, typer.Argument(help="Such as 'mean of sbp by ward', or 'smoker ~ age'; or say --system.")
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
+        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS.kinds)}.")
     ] = None,
     n: shared.PublicN = None,
     target: Annotated[str | None, typer.Option(help="The promise, such as approx:1,1e-6.")] = None,

@@ -31,7 +31,7 @@ def release(
     data: Annotated[str | None, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="The column to read; repeat for a vector.")] = None,
     system: Annotated[
-        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS)}.")
+        str | None, typer.Option(help=f"Such as beta-bernoulli:alpha=6,beta=12; one of {', '.join(SYSTEMS.kinds)}.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="The promise of this release, such as approx:0.5,1e-6.")] = None,
     spend: Annotated[str | None, typer.Option(help="Instead of a promise: a share of the budget such as 5%.")] = None,

@@ -49,7 +49,7 @@ def facts_template(schema: Mapping[str, str]) -> str:
     low = "?"
     high = "?"
     <BLANKLINE>
-    [ward] # string; category (categories), number (low, high), day (first, last), flag, person
+    [ward] # string; category (categories), number (low, high), count (high), day (first, last), flag, person
     kind = "category"
     categories = ["?"]
     """
@@ -71,5 +71,5 @@ def _column(name: str, kind: str) -> list[str]:
     if kind.startswith(("int", "uint", "float", "decimal")):
         choices = "number (low, high), count (high), category (categories), person"
         return [f"[{name}] # {kind}; {choices}", 'kind = "number"', f'low = "{_FILL}"', f'high = "{_FILL}"']
-    choices = "category (categories), number (low, high), day (first, last), flag, person"
+    choices = "category (categories), number (low, high), count (high), day (first, last), flag, person"
     return [f"[{name}] # {kind}; {choices}", 'kind = "category"', f'categories = ["{_FILL}"]']

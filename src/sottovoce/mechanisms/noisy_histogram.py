@@ -16,6 +16,7 @@ from scipy import special
 from sottovoce.mechanisms.beta_quantiles import quantiles
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.latent_histogram import CountLaws, LatentCounts, polished, tabulate
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, as_floats, whole
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems.distributions import Beta, Dirichlet, DirichletMixture, Distribution, Mixture
@@ -65,6 +66,11 @@ class NoisyHistogram(Distribution):
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", positive("alpha", self.alpha))
         object.__setattr__(self, "noisy", frozen(as_floats("noisy", self.noisy, -np.inf)))
+        if np.ndim(self.alpha) != 1 or self.alpha.size < 2 or self.noisy.shape != self.alpha.shape:
+            shapes = f"{np.shape(self.alpha)} and {self.noisy.shape}"
+            raise InvalidValue(
+                f"a histogram has an alpha and a noisy count for each of two categories or more. Got {shapes}"
+            )
         whole("n", self.n, 0, None)
 
     @property

@@ -73,7 +73,7 @@ class Registry:
     def __getitem__(self, word: Any) -> Any:
         """Return the kind that a word stands for, or raise `InvalidValue` with the words there are."""
         if not isinstance(word, str) or word not in self:
-            raise InvalidValue(f"no {self.what} is called {word!r}; known: {', '.join(self)}")
+            raise InvalidValue(f"no {self.what} is called {word!r}; known: {', '.join(self.kinds)}")
         if word not in self._found:
             if word in self._places:
                 module, _, name = self._places[word].partition(":")
