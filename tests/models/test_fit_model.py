@@ -167,6 +167,15 @@ def test_a_model_with_a_mistake_is_told_so(model: Any, words: str) -> None:
         sv.fit_model(model, SEEN, prior={"p": dist.Uniform(0, 1)})
 
 
+def test_an_error_of_the_models_own_is_told_with_its_cause() -> None:
+    def misspelt() -> Any:
+        return two({"p": numpyro.sample("p", dist.Uniform(0, 1))}["q"])
+
+    with pytest.raises(InvalidValue, match="an error of its own: KeyError: 'q'") as told:
+        sv.fit_model(misspelt, SEEN)
+    assert isinstance(told.value.__cause__, KeyError)
+
+
 def test_other_mistakes_are_told_too() -> None:
     def fixed() -> Any:
         return jnp.array([0.4, 0.6])

@@ -22,7 +22,7 @@ from sottovoce.models.cell_masses import masses
 from sottovoce.models.likelihood import Form, Plan, choose_form, exact, normal, plan_for
 from sottovoce.models.observation import Observed
 from sottovoce.models.tabulated import Table, table_for, tabulated
-from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["Program", "program_for"]
@@ -115,6 +115,16 @@ class Program:
         return {name: _table(given[name], seen, f"{name}: the model") for name, seen in self.sites.items()}
 
     def _given(self) -> Any:
+        """Return what the model yields; an error of its own is told as such, with its traceback."""
+        try:
+            return self._yielded()
+        except SottovoceError:
+            raise
+        except Exception as error:
+            first = next(iter(str(error).splitlines()), "")
+            raise InvalidValue(f"the model ends in an error of its own: {type(error).__name__}: {first}") from error
+
+    def _yielded(self) -> Any:
         if self.prior is not None:
             return self.model(**{name: numpyro.sample(name, law) for name, law in self.prior.items()})
         cells: Any = {name: seen.cells for name, seen in self.sites.items()}
