@@ -67,6 +67,32 @@ def test_what_makes_no_sense_is_refused_before_anything_is_spent(data: Path) -> 
         ask(str(data), "mean of sbp", "--spend", "1%")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("none/a.png", "no folder"), ("a.docx", "no PNG"), ("none/a.csv", "no folder")]
+)
+def test_a_file_that_cannot_be_written_costs_nothing(data: Path, tmp_path: Path, name: str, said: str) -> None:
+    option = "--csv" if name.endswith("csv") else "--plot"
+    with pytest.raises(InvalidValue, match=said):
+        ask(str(data), "mean of sbp", "--budget", "pure:1", option, str(tmp_path / name))
+    assert not data.with_suffix(".ledger").exists()
+
+
+def test_an_answer_is_shown_though_its_file_cannot_be_written(data: Path, tmp_path: Path) -> None:
+    command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", "--csv", str(tmp_path)]
+    found = CliRunner().invoke(application("ask"), command)
+    assert "95% intervals" in found.stdout and "in the ledger, but" in str(found.exception)
+
+
+def test_words_in_brackets_stand_as_they_are(data: Path) -> None:
+    data.with_suffix(".facts.toml").write_text(FACTS.replace('"B"', '"[/b]B"'), encoding="utf-8")
+    assert "[/b]B" in ask(str(data), "mean of sbp by ward", "--budget", "pure:1")
+    assert "'[/b]B'" in ask(str(data), "mean of sbp where ward = '[/b]B'")
+    shown = CliRunner().invoke(
+        application("ledger"), ["ledger", "show", str(data.with_suffix(".ledger"))], catch_exceptions=False
+    )
+    assert "'[/b]B'" in shown.stdout
+
+
 def test_cells_are_cut_on_the_command_line_and_read_by_a_process_that_imported_nothing(
     data: Path, tmp_path: Path
 ) -> None:

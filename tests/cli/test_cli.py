@@ -77,6 +77,19 @@ def test_plan_refuses_a_number_of_records_below_zero() -> None:
     assert answer.returncode == 2 and "n must be a whole number >= 0. Got -3" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("balance", "mean of x"), "Missing option '--facts'"),
+        (("ledger", "recover", "x.ledger", "3"), "Missing option '--note'"),
+        (("plan", "--n", "many"), "'--n'"),
+    ],
+)
+def test_a_wrong_option_is_named_as_it_is_typed(arguments: tuple[str, ...], said: str) -> None:
+    answer = run(*arguments)
+    assert answer.returncode == 2 and said in answer.stderr and len(answer.stderr.splitlines()) == 1
+
+
 def test_help_names_every_system_once() -> None:
     said = " ".join(run("plan", "--help").stdout.replace("│", " ").split())
     assert "count tables" in said and "count-tables" not in said

@@ -97,7 +97,7 @@ def test_help_starts_light() -> None:
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_the_systems_in_help_are_those_of_the_registry_and_need_no_jax(command: str) -> None:
     shown = " ".join(run(command, "--help").stdout.replace("│", " ").split())
-    assert all(word in shown for word in SYSTEMS)
+    assert all(word in shown for word in SYSTEMS.kinds)
     assert "jax" not in imported(command, "--help")
 
 

@@ -203,6 +203,7 @@ def test_a_fit_draws_securely_unless_told_otherwise() -> None:
         (lambda m, c: m.fit(c, starts=0), InvalidValue, "starts must be"),
         (lambda m, c: m.fit(c, chains=0), InvalidValue, "chains must be"),
         (lambda m, c: m.fit(c[:1]), InvalidData, "for each field"),
+        (lambda m, c: m.fit({"region": ["a"], "month": [1]}), InvalidData, r"as counts\(records\) does"),
         (lambda m, c: m.fit([c[0], -c[1]]), InvalidData, ">= 0"),
         (lambda m, c: m.fit([c[0], c[1] * np.nan]), InvalidData, ">= 0"),
         (lambda m, c: m.fit(c, missing=np.zeros((3, 3), dtype=bool)), InvalidData, "missing must be"),

@@ -39,7 +39,8 @@ def parse_question(text: str) -> dict[str, Any]:
     known = _SAME.get(verb, verb)
     if found is None or known not in VERBS:
         raise InvalidValue(
-            f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}. Got {text!r}"
+            f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "
+            f"of several words in backticks. Got {text!r}"
         )
     asked: dict[str, Any] = {"verb": known, "columns": _names(found["columns"])}
     if found["at"]:

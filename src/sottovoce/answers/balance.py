@@ -19,7 +19,7 @@ from sottovoce.answers.questions import Question, categories_of
 from sottovoce.facts import Flag
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.numbers import real
+from sottovoce.privacy.numbers import real, whole
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.risk import advantage, success
 from sottovoce.readings.group_moments import STEPS
@@ -165,6 +165,7 @@ class Balance:
     def __post_init__(self) -> None:
         if not isinstance(self.question, Question):
             raise InvalidValue(f"a balance is of a Question. Got a {type(self.question).__name__}")
+        whole("n", self.n, 1)
         purse = self.budget if isinstance(self.budget, PrivacyFilter) else PrivacyFilter(self.budget)
         object.__setattr__(self, "budget", purse)
         object.__setattr__(self, "level", checked_level(self.level))

@@ -134,7 +134,7 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     except TyperException as wrong:  # an unknown command or option
-        code = _refuse(str(wrong), as_json=as_json) if str(wrong) else 2  # the help was shown
+        code = _refuse(wrong.format_message(), as_json=as_json) if str(wrong) else 2  # the help was shown
     except (BrokenPipeError, SystemExit) as leave:
         if isinstance(leave, SystemExit) and not isinstance(leave.__context__, BrokenPipeError):
             raise

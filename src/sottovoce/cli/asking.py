@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.cli.console import AsJson, console, emit, table
+from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
-__all__ = ["ask", "written"]
+__all__ = ["ask"]
 
 
 def ask(
@@ -63,6 +64,7 @@ def ask(
     else:
         raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
     paid = parse_spend(spend)
+    check_places(csv, plot=plot)
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, **options) as curator:
         if cut or missing_cell:
@@ -79,23 +81,27 @@ def ask(
             purpose=purpose,
         )
         left, whom = curator.left(), curator.whom
+    if as_json:
+        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
+    else:
+        _print(answer, f"{left}." + ("" if whom is None else f" {whom}."))
     if csv is not None:
         written(lambda: _as_shown(answer.table, asking.label_names).to_csv(csv, index=False), csv)
     if plot is not None:
         written(lambda: answer.plot().savefig(plot), plot)
-    if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
-        return
+
+
+def _print(answer: Any, left: str) -> None:
     from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
 
-    names = asking.label_names
+    names = answer.question.label_names
     rows = [
-        (*(escape(shown(row[name])) for name in names), *answer.formatted(row), f"{row['privacy_share']:.0%}")
+        (*(shown(row[name]) for name in names), *answer.formatted(row), f"{row['privacy_share']:.0%}")
         for row in answer.rows
     ]
     header = (*names, "estimate", "low", "high", "of it privacy")
-    console.print(table(asking.describe(), header, rows, left=max(len(names), 0)))
-    console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
+    console.print(table(answer.question.describe(), header, rows, left=max(len(names), 0)))
+    console.print(f"{answer.footing()}. {left}")
 
 
 def _as_shown(frame: Any, names: list[str]) -> Any:
@@ -103,15 +109,3 @@ def _as_shown(frame: Any, names: list[str]) -> Any:
     from sottovoce.answers.display import shown  # noqa: PLC0415 - numpy
 
     return frame.assign(**{name: [shown(value) for value in frame[name]] for name in names})
-
-
-def written(write: Any, path: Path) -> None:
-    """Write a file of an answer that is made already; if that fails, say that it is."""
-    try:
-        write()
-    except OSError as error:
-        raise InvalidValue(
-            f"the answer is made and in the ledger, but {path} cannot be written: {error.strerror}"
-        ) from None
-    except ValueError:  # Matplotlib knows no such file
-        raise InvalidValue(f"the answer is made and in the ledger, but {path.name} is no PNG, SVG or PDF") from None

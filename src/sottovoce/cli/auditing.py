@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from sottovoce.audit import AuditReport, Verdict, subject_of
 from sottovoce.audit import audit as run_audit
@@ -157,7 +158,7 @@ def _tell_all(found: list[tuple[Case, AuditReport]], delta: float, confidence: f
     rows = [
         (
             case.name,
-            _word(r.verdict),
+            Text(str(r.verdict), _COLOURS[r.verdict]),
             "exact" if case.tight else "bound",
             f"{r.draws:,}",
             number(r.epsilon.lower),
@@ -196,4 +197,4 @@ def _tell_one(r: AuditReport, plot: Path | None, as_json: bool) -> None:
     title = f"Leaked at least, with {r.confidence:.4g} confidence"
     console.print(table(title, ("", "found", "claimed", "reached"), rows))
     if plot is not None:
-        console.print(f"\ncurves written to {plot}")
+        console.print(f"\ncurves written to {plot}", markup=False)

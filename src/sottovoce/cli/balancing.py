@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, escape, number, table
+from sottovoce.cli.console import AsJson, console, emit, number, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
@@ -82,7 +82,7 @@ def balance(
         for one in marked
     ]
     columns = ("", "share", "accuracy", f"guessed right at most ({people(baseline)} before)")
-    console.print(table(escape(found.question.describe()), columns, rows))
+    console.print(table(found.question.describe(), columns, rows))
     imagined = f"{n:,} {whom.units} as imagined"
     console.print(f"\nForecast for {imagined}, 95 % intervals, the widest row. A budget of {budget}.")
 

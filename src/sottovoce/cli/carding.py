@@ -58,9 +58,10 @@ def card(
     if as_json:
         emit({"card": str(out), "key": signer.fingerprint, "public_key": str(public), "content": dict(found.content)})
         return
-    console.print(f"card of [bold]{escape(str(found.content['title']))}[/] written to {out}", soft_wrap=True)
+    titled = escape(str(found.content["title"]))
+    console.print(f"card of [bold]{titled}[/] written to {escape(str(out))}", soft_wrap=True)
     console.print(f"signed by key {signer.fingerprint}; check it with", soft_wrap=True)
-    console.print(f"  sottovoce card --verify {out} --key {public}", soft_wrap=True)
+    console.print(f"  sottovoce card --verify {out} --key {public}", soft_wrap=True, markup=False)
 
 
 def _key_for(place: str) -> Path:

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from sottovoce.audit.checks import all_checks, known_checks
 from sottovoce.cli.auditing import VIOLATED
-from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.cli.console import AsJson, console, emit, table
 
 __all__ = ["check"]
 
@@ -32,8 +33,8 @@ def check(
     if as_json:
         emit([result.to_dict() for result in results])
     else:
-        words = {True: "[green]passed[/]", False: "[bold red]failed[/]"}
-        rows = [(r.name, words[r.passed], escape(r.evidence)) for r in results]
+        words = {True: Text("passed", "green"), False: Text("failed", "bold red")}
+        rows = [(r.name, words[r.passed], r.evidence) for r in results]
         console.print(table("What needs no attack", ("check", "", "evidence"), rows, left=3))
     if not all(result.passed for result in results):
         raise typer.Exit(VIOLATED)

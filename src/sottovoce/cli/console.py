@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from sottovoce.privacy.errors import (
     BudgetExceeded,
@@ -74,11 +76,6 @@ def fail(error: Exception, *, as_json: bool) -> int:
     return code
 
 
-def escape(text: str) -> str:
-    """Return text that Rich prints as it is."""
-    return text.replace("[", r"\[")
-
-
 def emit(value: Any) -> None:
     """Print a value as JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
@@ -93,11 +90,16 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
-    """Return a table in the house style; the first `left` columns are text, the rest numbers."""
-    made = Table(title=title, title_style="bold", title_justify="left", header_style="dim", box=None, pad_edge=False)
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, left: int = 1) -> Table:
+    """Return a table in the house style; the first `left` columns are text, the rest numbers.
+
+    Words stand as they are, brackets too: they may be a user's. What is coloured is a `Text`.
+    """
+    made = Table(
+        title=escape(title), title_style="bold", title_justify="left", header_style="dim", box=None, pad_edge=False
+    )
     for index, name in enumerate(columns):
-        made.add_column(name, justify="left" if index < left else "right", overflow="fold", no_wrap=index == 0)
+        made.add_column(escape(name), justify="left" if index < left else "right", overflow="fold", no_wrap=index == 0)
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return made

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.facts import Category, Count, Facts, Flag
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue
 from sottovoce.privacy.promises import ApproxDP
@@ -134,7 +134,7 @@ def _tell(say: Any, told: Told) -> None:
         return
     names = told.answer.question.label_names
     rows = [
-        (*(escape(str(row[name])) for name in names), *told.answer.formatted(row), f"{true:.4g}")
+        (*(str(row[name]) for name in names), *told.answer.formatted(row), f"{true:.4g}")
         for row, true in zip(told.answer.rows, told.truth, strict=True)
     ]
     say(table(told.title, (*names, "estimate", "low", "high", "truly"), rows, left=len(names)))

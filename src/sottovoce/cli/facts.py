@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.console import AsJson, console, emit
+from sottovoce.cli.console import AsJson, console, emit, escape
 from sottovoce.facts import dummy_csv, facts_template, read_facts
 from sottovoce.privacy.errors import InvalidValue
 
@@ -35,7 +35,8 @@ def facts(
         return
     if data.endswith(".toml"):
         known = read_facts(data)
-        emit(known.to_dict()) if as_json else console.print(f"[green]sound[/]: {len(known)} columns in {data}")
+        sound = f"[green]sound[/]: {len(known)} columns in {escape(str(data))}"
+        emit(known.to_dict()) if as_json else console.print(sound)
         return
     from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
 
@@ -49,7 +50,7 @@ def facts(
     elif output is None:
         print(text, end="")
     else:
-        console.print(f"{len(schema)} columns in {output}; fill in every ?, then use --facts {output}")
+        console.print(f"{len(schema)} columns in {output}; fill in every ?, then use --facts {output}", markup=False)
 
 
 def _dummy(data: str, n: int, seed: int, missing: float, output: Path | None, *, as_json: bool) -> None:
@@ -64,7 +65,7 @@ def _dummy(data: str, n: int, seed: int, missing: float, output: Path | None, *,
     elif output is None:
         print(text, end="")
     else:
-        console.print(f"{n} made-up records of {len(known)} columns in {output}")
+        console.print(f"{n} made-up records of {len(known)} columns in {output}", markup=False)
 
 
 def _write(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, table
+from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.cli.specs import parse_types
 from sottovoce.ledger import Budget, Entry, Ledger
 from sottovoce.ledger.chain import EMPTY
@@ -60,7 +60,8 @@ def open_budget(
         emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
         return
     many = "n a secret" if opened.n is None else f"n = {opened.n}"
-    console.print(f"budget [bold]{opened.promise}[/] opened for [bold]{opened.dataset}[/] ({many}) in {place}")
+    whose = f"[bold]{escape(opened.dataset)}[/] ({many}) in {escape(place)}"
+    console.print(f"budget [bold]{opened.promise}[/] opened for {whose}")
     console.print(f"it counts {opened.counted}, fixed for good")
 
 
@@ -203,7 +204,7 @@ def export(
         output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidValue(f"cannot write {output}: {error.strerror}") from None
-    console.print(f"{len(content['entries'])} entries written to {output}")
+    console.print(f"{len(content['entries'])} entries written to {output}", markup=False)
 
 
 @app.command()

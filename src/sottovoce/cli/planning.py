@@ -103,7 +103,7 @@ def plan(
     else:
         _print(found, model, count, promise)
         if plot is not None:
-            console.print(f"\ncurves written to {plot}")
+            console.print(f"\ncurves written to {plot}", markup=False)
     if all(c.mechanism is None for c in found):
         raise PromiseUnreachable(f"no mechanism keeps {promise} for n = {count}; loosen the promise")
 

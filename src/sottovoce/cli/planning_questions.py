@@ -67,7 +67,7 @@ def plan_question(
         ("→" if one.share == chosen.share else "", f"{100 * one.share:.3g} %", f"± {number(one.width, 3)}")
         for one in {offer.share: offer for offer in offers}.values()
     ]
-    console.print(table(escape(balance.question.describe()), ("", "share of the budget", "known to"), rows))
+    console.print(table(balance.question.describe(), ("", "share of the budget", "known to"), rows))
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
         f"{n:,} {whom.units} in equal groups, numbers spread over a quarter of their bounds. Nothing was read."

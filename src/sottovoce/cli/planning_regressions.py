@@ -37,10 +37,10 @@ def plan_regression(formula: Formula, n: int, promise: Promise, paid: str, *, as
     for caution in beware:
         console.print(f"[yellow]beware:[/] {escape(caution)}")
     rows = [
-        (escape(one.term), f"± {number(one.width, 3)}", "?" if one.plain is None else f"± {number(one.plain, 3)}")
+        (one.term, f"± {number(one.width, 3)}", "?" if one.plain is None else f"± {number(one.plain, 3)}")
         for one in terms
     ]
-    console.print(table(escape(formula.describe()), ("term", "known to", "no privacy"), rows, left=1))
+    console.print(table(formula.describe(), ("term", "known to", "no privacy"), rows, left=1))
     console.print(
         f"\n{len(mechanism.plan)} adaptive looks, as `sottovoce regress` takes them, for {escape(paid)}: in 95 of 100 "
         f"answers, for {n:,} {promise.relation.unit}s evenly spread over what is public of them, and going with "

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.asking import written
-from sottovoce.cli.console import AsJson, console, emit, escape, table
+from sottovoce.cli.console import AsJson, console, emit, table
+from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.promises import parse_promise
 
 __all__ = ["regress"]
@@ -44,6 +44,7 @@ def regress(
     from sottovoce.answers import parse_spend  # noqa: PLC0415 - needs the data extra
 
     paid = parse_spend(spend)
+    check_places(csv, plot=plot)
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, **options) as curator:
         answer = curator.regress(
@@ -56,13 +57,13 @@ def regress(
             idempotency_key=idempotency_key,
         )
         left, whom = curator.left(), curator.whom
+    if as_json:
+        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
+    else:
+        header, rows = answer.lines()
+        console.print(table(answer.question.describe(), header, rows, left=1))
+        console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
     if csv is not None:
         written(lambda: answer.table.to_csv(csv, index=False), csv)
     if plot is not None:
         written(lambda: answer.plot().savefig(plot), plot)
-    if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
-        return
-    header, rows = answer.lines()
-    console.print(table(answer.question.describe(), header, [[escape(cell) for cell in row] for row in rows], left=1))
-    console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))

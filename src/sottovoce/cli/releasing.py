@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.cli.specs import facts_of, model_for, parse_types, read_spec, releasing_mechanism
+from sottovoce.cli.writing import check_places, written
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
@@ -71,6 +72,7 @@ def release(
     from sottovoce.tables import open_table  # noqa: PLC0415
 
     given = read_spec(spec)
+    check_places(output)
 
     def option(name: str, value: Any) -> Any:
         return given.get(name) if value is None else value
@@ -135,12 +137,12 @@ def release(
         )
         left, share_left = curator.remaining(), curator.left()
     answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
-    if output is not None:
-        _write(output, made.to_json(indent=2))
     if as_json:
         emit(answer)
-        return
-    _print(made, built.describe(), share_left)
+    else:
+        _print(made, built.describe(), share_left)
+    if output is not None:
+        written(lambda: output.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"), output)
 
 
 def _first_look(text: str, budget: str | None) -> Promise:
@@ -158,18 +160,9 @@ def _number_or_text(text: Any) -> Any:
         return text
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidValue(
-            f"the release is made and in the ledger, but {path} cannot be written: {error.strerror}"
-        ) from None
-
-
 def _print(made: Any, described: str, left: str) -> None:
     value = made.value
-    console.print(f"[bold]{described}[/]")
+    console.print(f"[bold]{escape(described)}[/]")
     if hasattr(value, "interval") and hasattr(value, "mean") and not hasattr(value, "summary"):
         low, high = value.interval(0.95)
         rows = [("mean", _show(value.mean)), ("95 % interval", f"{_show(low)} to {_show(high)}")]

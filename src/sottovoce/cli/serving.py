@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.cli.console import AsJson, console, emit, number, table
+from sottovoce.cli.console import AsJson, console, emit, escape, number, table
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.plain import json_object
 
@@ -45,8 +45,9 @@ def serve(
     if as_json:
         emit(facts)
     else:
-        console.print(f"[bold]{settings.title}[/] {'is in order' if check else 'at ' + str(facts['address'])}")
-        console.print(f"  data sets {', '.join(settings.datasets)} · analysts {', '.join(settings.analysts) or 'none'}")
+        console.print(f"[bold]{escape(settings.title)}[/] {'is in order' if check else 'at ' + str(facts['address'])}")
+        who = ", ".join(settings.analysts) or "none"
+        console.print(f"  data sets {', '.join(settings.datasets)} · analysts {who}", markup=False)
     if not check:
         run(settings)
 
@@ -82,7 +83,7 @@ def create(
         emit(token.to_dict() | {"token": secret})
         return
     end = "never expires" if token.expires is None else f"expires {token.expires[:10]}"
-    console.print(f"token {token.id} for [bold]{analyst}[/], scopes {', '.join(sorted(token.scopes))}, {end}:")
+    console.print(f"token {token.id} for [bold]{escape(analyst)}[/], scopes {', '.join(sorted(token.scopes))}, {end}:")
     console.print(secret, soft_wrap=True)
     console.print("[dim]It is not shown again.[/]")
 
@@ -133,7 +134,7 @@ def revoke(
     if as_json:
         emit(revoked.to_dict())
         return
-    console.print(f"token {revoked.id} of {revoked.analyst} is refused since {revoked.revoked}")
+    console.print(f"token {revoked.id} of {revoked.analyst} is refused since {revoked.revoked}", markup=False)
 
 
 @receipt_app.command("verify")

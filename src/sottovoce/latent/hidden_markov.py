@@ -240,9 +240,14 @@ class HiddenMarkovModel(OverTables):
         return self._shaped(data.counts)
 
     def _true(self, data: Sequence[Any]) -> tuple[Floats, ...]:
-        tables = tuple(np.asarray(table, dtype=np.float64) for table in data)
+        try:
+            tables = tuple(np.asarray(table, dtype=np.float64) for table in data)
+        except (TypeError, ValueError):
+            tables = ()
         if tuple(table.shape for table in tables) != tuple((*self.grid.shape, f.size) for f in self.fields):
-            raise InvalidData("give one array of counts (chain, step, category) for each field, in order")
+            raise InvalidData(
+                "give one array of counts (chain, step, category) for each field, in order, as counts(records) does"
+            )
         if not all(np.all(np.isfinite(table)) and np.all(table >= 0) for table in tables):
             raise InvalidData("counts must be numbers >= 0")
         return tables

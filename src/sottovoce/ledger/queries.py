@@ -99,7 +99,7 @@ def lock_entry(transaction: Transaction, entry: int) -> int:
     if budget is None:
         raise InvalidValue(f"the ledger has no entry {entry}")
     if closed is not None:
-        raise InvalidValue(f"entry {entry} was closed already ({closed}); what was made for it must not be shown")
+        raise InvalidValue(f"entry {entry} was closed already ({closed}); what was not recorded must not be shown")
     return int(budget)
 
 

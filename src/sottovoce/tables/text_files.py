@@ -60,7 +60,7 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str]) ->
         raise InvalidData("the files do not have the same names in their first lines")
     unknown = [name for name in types if name not in names]
     if unknown:
-        raise InvalidData(f"types= names columns that are not there: {', '.join(unknown)}")
+        raise InvalidData(f"the facts, or types=, name columns that are not there: {', '.join(unknown)}")
     for kind in types.values():
         if kind not in KINDS:
             raise InvalidValue(f"a type is one of {', '.join(KINDS)}. Got {kind!r}")
