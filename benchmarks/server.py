@@ -8,9 +8,9 @@ takes two durable transactions, the reserve before the data is read and the comm
 applies two privacy filters, draws and signs a receipt. The grid of answering times is set to 5 ms here, so that it does
 not hide the work. Where there are cores enough, each server process has two of its own, and so has each of the four
 processes that the clients are in; elsewhere they share what there is. Then no number of processes answers more than the
-cores divided by what an answer takes of them, the client's share included: the last column says what part of the cores
-that all share was busy with the race, and two bare processes, each with a file of its own, how far such cores go for
-processes that wait for nothing of each other's.
+cores divided by what an answer takes of them, the client's share included: the last column says how many were busy with
+the race, and two bare processes, each with a file of its own, how far such cores go for processes that wait for nothing
+of each other's.
 
 Then the rules: a budget for exactly N answers, clients with the tokens of three analysts, two processes, one of them
 killed with SIGKILL half way. Each line was verified: exactly N granted, none twice, every answer told is the one that
@@ -183,9 +183,12 @@ def speed(folder: Path, *, clients: int, seconds: float) -> None:
         ours[0].row("sottovoce serve, 1 process, SQLite", bare[0], ours[0]),
         ours[1].row("sottovoce serve, 2 processes, SQLite", bare[0], ours[0]),
     ]
-    columns = ["", "answers a second", "median ms", "p99 ms", "ratio to bare", "ratio to one process"]
-    columns += ["processor ms each", "ratio to bare", f"of {len(CORES)} cores, with the clients"]
-    show(f"{clients} clients for {seconds:g} s on loopback", columns, rows)
+    columns = ["", "a second", "median ms", "p99 ms", "to bare", "to one", "ms each", "to bare", "cores busy"]
+    note = (
+        "Answers a second, beside the bare endpoint's and beside one process's; milliseconds of processor time that a "
+        f"server takes for each; and how many of {len(CORES)} cores servers and clients kept busy together."
+    )
+    show(f"{clients} clients for {seconds:g} s on loopback", columns, rows, note)
 
 
 def exactly(folder: Path, *, clients: int, covers: int) -> None:
