@@ -20,8 +20,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -61,12 +62,13 @@ class Bare:
 
 
 class ByHand(Bare):
-    """The statements of a ledger's transaction, on tables like its own."""
+    """The statements of a ledger's transaction, on tables like its own, with their indexes or without."""
 
-    def __init__(self, path: Path, tables: list[str]) -> None:
+    def __init__(self, path: Path, tables: list[str], *, indexes: bool = True) -> None:
         super().__init__(path)
         for table in tables:
-            self.connection.execute(table)
+            if indexes or " INDEX " not in table:
+                self.connection.execute(table)
         self.connection.execute("INSERT INTO sottovoce_head VALUES (1, 0, '')")
         self.count = self.entry = 0
 
@@ -83,11 +85,80 @@ class ByHand(Bare):
         run("COMMIT")
 
 
+class Traced:
+    """A ledger's cursor that notes when each of its statements began and ended."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        connection = ledger._store.take()  # the only one of a ledger that one thread uses
+        self._cursor, connection.cursor = connection.cursor, self
+        ledger._store._idle.append(connection)
+        self.spans: list[tuple[float, float]] = []
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        start = time.perf_counter()
+        found = self._cursor.execute(statement, values)
+        self.spans.append((start, time.perf_counter()))
+        return found
+
+    def parts(self, work: Callable[[], Any]) -> tuple[list[float], Any]:
+        """Return the seconds before the first statement, between them, within them and after the last; the outcome."""
+        self.spans.clear()
+        start = time.perf_counter()
+        outcome = work()
+        end = time.perf_counter()
+        within = sum(last - first for first, last in self.spans)
+        begun, durable = self.spans[0][0], self.spans[-1][1]
+        return [begun - start, durable - begun - within, within, end - durable], outcome
+
+
 def release(ledger: Ledger, budget: Budget) -> None:
     right = ledger.reserve(budget, PROFILE, REQUEST, who="ada")
     assert isinstance(right, Reservation)
     right.touch()
     ledger.commit(right, VALUE)
+
+
+def where_it_goes(folder: Path, releases: int) -> None:
+    """Show what each part of a transaction takes: SQLite's of it by hand, in turns, and ours between the statements."""
+    with Ledger(folder / "parts.ledger", create=True) as ledger:
+        budget = ledger.open_budget("patients", ZeroConcentratedDP(1.0), n=1000, schema={"smoker": "boolean"})
+        release(ledger, budget)
+        rows, tables = _written(folder / "parts.ledger")
+        peers = [Bare(folder / "1.db"), ByHand(folder / "2.db", tables, indexes=False), ByHand(folder / "3.db", tables)]
+        traced, parts = Traced(ledger), list[list[float]]()
+
+        def one() -> None:
+            reserved, right = traced.parts(lambda: ledger.reserve(budget, PROFILE, REQUEST, who="ada"))
+            right.touch()
+            committed, _ = traced.parts(lambda: ledger.commit(right, VALUE))
+            parts.append([sum(both) for both in zip(reserved, committed, strict=True)])
+
+        taken, _ = _in_turns([one, *(functools.partial(_both, peer, rows) for peer in peers)], releases)
+    for peer in peers:
+        peer.close()
+    _, bare, head, hand = (1e6 * statistics.median(one) / 2 for one in taken)
+    before, between, within, after = (1e6 * statistics.median(one) / 2 for one in zip(*parts, strict=True))
+    whole = before + between + within + after
+    lines = [
+        ("SQLite: a bare insert, durable", bare, bare),
+        ("the head, read and moved: a page more", head - bare, head),
+        ("an index: a page more", hand - head, hand),
+        ("the five statements within the ledger, beyond those by hand", within - hand, within),
+        ("before: price, token, JSON of what is asked or said, the turn", before, within + before),
+        ("between: a look at the file, the filter, JSON, a hash", between, within + before + between),
+        ("after: four looks at files, the turn, the note", after, whole),
+    ]
+    table = [[name, f"{took:.0f} µs", f"{upto:.0f} µs", f"{bare / upto:.2f}"] for name, took, upto in lines]
+    show("Where one transaction goes", ["", "takes", "up to here", "bare / up to here"], table)
+
+
+def _written(path: Path) -> tuple[list[tuple[object, ...]], list[str]]:
+    """Return the rows of a ledger's last release, and what made its tables."""
+    reader = sqlite3.connect(path)
+    rows = reader.execute("SELECT * FROM sottovoce_events ORDER BY sequence DESC LIMIT 2").fetchall()[::-1]
+    tables = [sql for (sql,) in reader.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")]
+    reader.close()
+    return rows, tables
 
 
 def _together(ledger: Ledger, budget: Budget) -> float:
@@ -104,10 +175,7 @@ def commits(folder: Path, releases: int) -> None:
     with Ledger(folder / "bench.ledger", create=True) as ledger:
         budget = ledger.open_budget("patients", ZeroConcentratedDP(1.0), n=1000, schema={"smoker": "boolean"})
         release(ledger, budget)
-        reader = sqlite3.connect(folder / "bench.ledger")
-        rows = reader.execute("SELECT * FROM sottovoce_events ORDER BY sequence DESC LIMIT 2").fetchall()[::-1]
-        tables = [sql for (sql,) in reader.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")]
-        reader.close()
+        rows, tables = _written(folder / "bench.ledger")
         peers = [ByHand(folder / "hand.db", tables), Bare(folder / "bare.db")]
         works = [lambda: release(ledger, budget), *(functools.partial(_both, peer, rows) for peer in peers)]
         taken, busy = _in_turns(works, releases)
@@ -182,6 +250,7 @@ def main(quick: bool = False) -> None:
     """Run both parts; small with `quick`."""
     with tempfile.TemporaryDirectory() as folder:
         commits(Path(folder), 300 if quick else 3000)
+        where_it_goes(Path(folder), 300 if quick else 3000)
         size = {"processes": 4, "attempts": 20, "kills": 1} if quick else {"processes": 16, "attempts": 200, "kills": 6}
         rows = [double_spend("SQLite", f"sqlite:///{folder}/stampede.ledger", **size)]
         note = (

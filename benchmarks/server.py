@@ -7,7 +7,10 @@ synchronous=FULL), on one thread, served by the same Uvicorn to the same clients
 takes two durable transactions, the reserve before the data is read and the commit before it is told, checks a token,
 applies two privacy filters, draws and signs a receipt. The grid of answering times is set to 5 ms here, so that it does
 not hide the work. Where there are cores enough, each server process has two of its own, and so has each of the four
-processes that the clients are in; elsewhere they share what there is, and two processes cannot show what they gain.
+processes that the clients are in; elsewhere they share what there is. Then no number of processes answers more than the
+cores divided by what an answer takes of them, the client's share included: the last column says how many were busy with
+the race, and two bare processes, each with a file of its own, how far such cores go for processes that wait for nothing
+of each other's.
 
 Then the rules: a budget for exactly N answers, clients with the tokens of three analysts, two processes, one of them
 killed with SIGKILL half way. Each line was verified: exactly N granted, none twice, every answer told is the one that
@@ -22,7 +25,9 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -47,7 +52,7 @@ BARE = """
 import asyncio, json, sqlite3, sys, uvicorn
 from concurrent.futures import ThreadPoolExecutor
 from fastapi import FastAPI, Request
-store = sqlite3.connect(sys.argv[1] + ".bare", isolation_level=None, check_same_thread=False)
+store = sqlite3.connect(f"{sys.argv[1]}-{sys.argv[2]}.bare", isolation_level=None, check_same_thread=False)
 store.execute("PRAGMA journal_mode=WAL")
 store.execute("PRAGMA synchronous=FULL")
 store.execute("CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, body TEXT)")
@@ -78,10 +83,11 @@ def office(folder: Path, covers: int, url: str | None = None) -> tuple[Config, l
 
 @dataclass(frozen=True)
 class Measured:
-    """What a crowd was told, and what answering took of the processor."""
+    """What a crowd was told, and what answering and asking took of the processor."""
 
     outcome: Outcome
     busy: float
+    asking: float
 
     @property
     def rate(self) -> float:
@@ -92,27 +98,33 @@ class Measured:
         """Milliseconds of processor time an answer."""
         return 1000 * self.busy / max(1, self.outcome.told["answered"])
 
-    def row(self, name: str, bare: Measured) -> list[str]:
+    @property
+    def cores(self) -> float:
+        """How many cores servers and clients kept busy, on average."""
+        return (self.busy + self.asking) / self.outcome.took
+
+    def row(self, name: str, bare: Measured, one: Measured) -> list[str]:
         spread = statistics.quantiles(self.outcome.seconds, n=100)
         times = [f"{1000 * spread[49]:,.0f}", f"{1000 * spread[98]:,.0f}"]
-        ratios = [f"{self.rate / bare.rate:.2f}", f"{self.each:.2f}", f"{bare.each / self.each:.2f}"]
-        return [name, f"{self.rate:,.0f}", *times, *ratios]
+        ratios = [f"{self.rate / bare.rate:.2f}", f"{self.rate / one.rate:.2f}", f"{self.each:.2f}"]
+        return [name, f"{self.rate:,.0f}", *times, *ratios, f"{bare.each / self.each:.2f}", f"{self.cores:.2f}"]
 
 
 def measured(servers: list[RunningServer], tokens: list[str], clients: int, seconds: float, **options: str) -> Measured:
     """Let a crowd loose for some seconds, after a moment in which the first questions are built."""
     with get_context("spawn").Pool(PARTIES) as pool:
 
-        def loose(count: int, seconds: float, name: str) -> Outcome:
+        def loose(count: int, seconds: float, name: str) -> tuple[Outcome, float]:
             jobs = [
                 (servers_at(servers, i), tokens, count // PARTIES, seconds, f"{name}{i}-", options, i) for i in PLACES
             ]
-            return joined(pool.starmap(_party, jobs, chunksize=1))
+            outcomes, asking = zip(*pool.starmap(_party, jobs, chunksize=1), strict=True)
+            return joined(outcomes), sum(asking)
 
         loose(2 * PARTIES, 1.0, "first")
         before = sum(_busy(server) for server in servers)
-        outcome = loose(clients, seconds, "timed")
-        return Measured(outcome, sum(_busy(server) for server in servers) - before)
+        outcome, asking = loose(clients, seconds, "timed")
+        return Measured(outcome, sum(_busy(server) for server in servers) - before, asking)
 
 
 @dataclass(frozen=True)
@@ -130,13 +142,16 @@ def servers_at(servers: list[RunningServer], turn: int) -> list[_Place]:
 
 def _party(
     servers: Any, tokens: list[str], clients: int, seconds: float, name: str, options: dict[str, str], place: int
-) -> Outcome:
+) -> tuple[Outcome, float]:
+    """Return what some of the clients were told, and the processor seconds that they took themselves."""
     if APART:
         os.sched_setaffinity(0, set(CORES[-2 * (place + 1) :][:2]))
-    return crowd(servers, tokens, SMOKERS, clients=clients, seconds=seconds, name=name, keep=False, **options)
+    before = time.process_time()
+    told = crowd(servers, tokens, SMOKERS, clients=clients, seconds=seconds, name=name, keep=False, **options)
+    return told, time.process_time() - before
 
 
-def joined(outcomes: list[Outcome]) -> Outcome:
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
     """Return what all parties were told."""
     told = sum((outcome.told for outcome in outcomes), Counter[str]())
     seconds = [one for outcome in outcomes for one in outcome.seconds]
@@ -150,21 +165,30 @@ def _busy(server: RunningServer) -> float:
 
 
 def speed(folder: Path, *, clients: int, seconds: float) -> None:
-    """Print answers a second and percentiles, ours and the bare endpoint's."""
-    (folder / "bare").mkdir()
-    config, tokens = office(folder / "bare", 10)
-    with running(config, 1, BARE, OF_SERVERS) as servers:
-        bare = measured(servers, tokens, clients, seconds, path="/ask")
-    rows = [bare.row("bare FastAPI, one durable insert", bare)]
-    for processes in (1, 2):
-        place = folder / f"speed{processes}"
+    """Print answers a second and percentiles, ours and the bare endpoint's, of one process and of two."""
+
+    def race(name: str, processes: int, script: str | None = None, **options: str) -> Measured:
+        place = folder / f"{name}{processes}"
         place.mkdir()
         config, tokens = office(place, 10**6)
-        with running(config, processes, cores=OF_SERVERS) as servers:
-            ours = measured(servers, tokens, clients, seconds)
-        rows.append(ours.row(f"sottovoce serve, {processes} process{'es' * (processes > 1)}, SQLite", bare))
-    columns = ("", "answers a second", "median ms", "p99 ms", "ratio to bare", "processor ms each", "ratio to bare")
-    show(f"{clients} clients for {seconds:g} s on loopback", columns, rows)
+        scripts = {} if script is None else {"script": script}
+        with running(config, processes, cores=OF_SERVERS, **scripts) as servers:
+            return measured(servers, tokens, clients, seconds, **options)
+
+    bare = [race("bare", processes, BARE, path="/ask") for processes in (1, 2)]
+    ours = [race("ours", processes) for processes in (1, 2)]
+    rows = [
+        bare[0].row("bare FastAPI, one durable insert", bare[0], bare[0]),
+        bare[1].row("the same, 2 processes, a file each", bare[0], bare[0]),
+        ours[0].row("sottovoce serve, 1 process, SQLite", bare[0], ours[0]),
+        ours[1].row("sottovoce serve, 2 processes, SQLite", bare[0], ours[0]),
+    ]
+    columns = ["", "a second", "median ms", "p99 ms", "to bare", "to one", "ms each", "to bare", "cores busy"]
+    note = (
+        "Answers a second, beside the bare endpoint's and beside one process's; milliseconds of processor time that a "
+        f"server takes for each; and how many of {len(CORES)} cores servers and clients kept busy together."
+    )
+    show(f"{clients} clients for {seconds:g} s on loopback", columns, rows, note)
 
 
 def exactly(folder: Path, *, clients: int, covers: int) -> None:
