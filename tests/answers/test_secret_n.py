@@ -1,10 +1,12 @@
 """Answers where the number of records is a secret: n is latent in every posterior, and its intervals still cover."""
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.latent_cells import cell_draws
@@ -23,14 +25,12 @@ FACTS = Facts(y=Flag(), g=Category(["A", "B"]), x=Number(0, 10), k=Count(20), c=
 def test_counts_of_an_unknown_number_by_enumeration(kind, alpha) -> None:
     """All counts up to 40 in three cells, each weighed by its prior, a flat prior of the sum, and its noise."""
     noise, noisy = IntegerNoise(kind, 2.0), np.array([3.0, 9.0, -1.0])
-    axis, weights = range(40), {}
-    for cells in itertools.product(axis, repeat=3):
-        log = math.lgamma(sum(cells) + 1) - math.lgamma(sum(cells) + sum(alpha))
-        for k, a, seen in zip(cells, alpha, noisy, strict=True):
-            log += math.lgamma(k + a) - math.lgamma(k + 1)
-            log -= abs(seen - k) / 2.0 if kind == "laplace" else (seen - k) ** 2 / 8.0
-        weights[cells] = math.exp(log)
-    places, masses = np.array(list(weights)), np.array(list(weights.values()))
+    places = np.array(list(itertools.product(range(40), repeat=3)))
+    sums = places.sum(axis=1)
+    logs = gammaln(sums + 1) - gammaln(sums + sum(alpha)) + (gammaln(places + alpha) - gammaln(places + 1)).sum(axis=1)
+    away = noisy - places
+    logs -= (np.abs(away) / 2.0 if kind == "laplace" else away**2 / 8.0).sum(axis=1)
+    masses = np.exp(logs)
     masses /= masses.sum()
     truth = masses @ places
     spread = np.sqrt(masses @ (places - truth) ** 2)
@@ -77,9 +77,14 @@ def test_pooled_groups_of_an_unknown_number() -> None:
     assert np.all(np.abs(posterior.mean - 50) < 10)
 
 
+@functools.cache
+def calibrated(verb: str, epsilon: float) -> NoisyCells:
+    column = {"proportion": "y", "mean": "x", "counts": "c"}[verb]
+    return NoisyCells.calibrate(Question(verb, (column,), FACTS), None, PureDP(epsilon).under(ADD_REMOVE))
+
+
 def covered(verb: str, n: int, epsilon: float, seed: int) -> tuple[int, int]:
     rng = np.random.default_rng(seed)
-    column = {"proportion": "y", "mean": "x", "counts": "c"}[verb]
     if verb == "proportion":
         truth = rng.beta(1, 1, 1)
         records = {"y": rng.random(n) < truth}
@@ -89,8 +94,7 @@ def covered(verb: str, n: int, epsilon: float, seed: int) -> tuple[int, int]:
     else:
         codes = rng.choice(4, n, p=rng.dirichlet(np.ones(4)))
         truth, records = np.bincount(codes, minlength=4), {"c": np.array(list("abcd"))[codes]}
-    made = NoisyCells.calibrate(Question(verb, (column,), FACTS), None, PureDP(epsilon).under(ADD_REMOVE))
-    low, high = made.release(records, seeded_rng(seed)).value.interval(0.95).T
+    low, high = calibrated(verb, epsilon).release(records, seeded_rng(seed)).value.interval(0.95).T
     return int(np.sum((low <= truth) & (truth <= high))), truth.size
 
 

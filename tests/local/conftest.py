@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 import mpmath
@@ -27,11 +28,12 @@ def broken_constraints(mechanism: ProfileMechanism) -> list[tuple[object, object
     floats = mechanism.matrices
     out = {}
     for i, name in enumerate(graph.names):
-        given = [Fraction(p) for p in graph.exact[i]]
-        assert sum(given) == 1
-        rows = [[Fraction(float(a)) for a in row] for row in floats[i]]
-        assert all(sum(row) == 1 and min(row) >= 0 for row in rows)
-        out[name] = [sum(p * row[y] for p, row in zip(given, rows, strict=True)) for y in range(len(rows[0]))]
+        given, whole = in_units(map(Fraction, graph.exact[i]))
+        assert sum(given) == whole
+        cells, one = in_units(floats[i].ravel().tolist())
+        rows = np.array(cells, dtype=object).reshape(floats[i].shape)  # whole numbers of any size
+        assert np.all(rows.sum(axis=1) == one) and min(cells) >= 0
+        out[name] = [Fraction(total, whole * one) for total in np.array(given, dtype=object) @ rows]
     broken = []
     for a, b in graph.edges:
         for first, second in ((a, b), (b, a)):
@@ -39,6 +41,13 @@ def broken_constraints(mechanism: ProfileMechanism) -> list[tuple[object, object
                 if p > growth * q:
                     broken.append((first, second, mechanism.outputs[y]))
     return broken
+
+
+def in_units(values: Iterable[float | Fraction]) -> tuple[list[int], int]:
+    """Return numbers, exactly, as whole numbers of a unit, and how many units make one."""
+    ratios = [value.as_integer_ratio() for value in values]
+    unit = math.lcm(*(below for _, below in ratios))
+    return [above * (unit // below) for above, below in ratios], unit
 
 
 @pytest.fixture

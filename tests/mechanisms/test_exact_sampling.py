@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from fractions import Fraction
 
@@ -13,7 +14,7 @@ from scipy import stats
 from sottovoce.mechanisms import DiffusedPosterior, DirectPosterior, TemperedPosterior
 from sottovoce.mechanisms.balls import ball_function
 from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
-from sottovoce.mechanisms.exact_sampling import cells_of, draw
+from sottovoce.mechanisms.exact_sampling import cells_of, draw, samples
 from sottovoce.mechanisms.lazy_uniform import LazyUniform, find_cell
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaExponential, GammaPoisson, NormalMean
@@ -64,23 +65,28 @@ def oracle(law, x):
 
 
 @pytest.mark.parametrize("name", COARSE)
-def test_every_cell_comes_as_often_as_its_law_says(name):
+def test_a_draw_lies_in_the_very_cell_of_its_uniform_number(name):
+    """F(edge k) <= U < F(edge k+1) for each draw, so that cells come as often as their law says, U being uniform."""
     law, cells = COARSE[name]
     rng, function = secure_rng(), ball_function(law)
-    count = 80 if "million" in name else 1200
-    found = np.array([find_cell(function, cells, LazyUniform(rng)) for _ in range(count)])
-    first, last = int(found.min()), int(found.max()) + 1
+    at = functools.cache(lambda k: oracle(law, exact(cells.edge(k))))
     with mpmath.workdps(40):
-        at = [float(oracle(law, exact(cells.edge(k)))) for k in range(first, last + 1)]
-    edges = np.array([0.0, *at[1:-1], 1.0])
-    expected, seen = count * np.diff(edges), np.bincount(found - first, minlength=last - first)
-    while expected.size > 2 and expected.min() < 8:  # cells that hardly ever come are counted with a neighbour
-        k = int(np.argmin(expected))
-        j = k + 1 if k == 0 or (k + 1 < expected.size and expected[k + 1] < expected[k - 1]) else k - 1
-        expected[j] += expected[k]
-        seen[j] += seen[k]
-        expected, seen = np.delete(expected, k), np.delete(seen, k)
-    assert stats.chisquare(seen, expected).pvalue > 1e-6
+        for _ in range(25 if "million" in name else 150):
+            uniform = LazyUniform(rng)
+            k = find_cell(function, cells, uniform)
+            unit = mpmath.mpf(2) ** -uniform.bits
+            assert at(k) <= (uniform.value + 1) * unit
+            assert uniform.value * unit <= at(k + 1)
+
+
+def test_a_lazy_uniform_number_is_uniform_in_every_byte():
+    drawn = np.array([list(LazyUniform(secure_rng()).value.to_bytes(8, "big")) for _ in range(4096)])
+    for byte in drawn.T:
+        assert stats.chisquare(np.bincount(byte, minlength=256)).pvalue > 1e-6
+    more = LazyUniform(secure_rng())
+    first = more.value
+    more.refine()
+    assert (more.value >> 64, more.bits) == (first, 128)  # bits to come never change those that were used
 
 
 @pytest.mark.parametrize("name", [name for name in COARSE if "million" not in name])
@@ -148,8 +154,7 @@ def test_a_floored_dirichlet_has_the_shares_of_its_density():
     """Chances of eight corners of the triangle, by summing the density over a fine mesh."""
     for alpha, floor in [((2.5, 1.5, 4.0), 0.1), ((0.4, 0.7, 0.3), 0.05)]:
         law = DirichletLaw(tuple(map(Fraction, alpha)), Fraction(floor))
-        rng = secure_rng()
-        theta = np.array([draw(law, rng) for _ in range(250)])
+        theta = samples(law, 250, secure_rng())
         assert theta.min() >= floor
         assert np.abs(theta.sum(axis=1) - 1).max() < 1e-12
         mesh = floor + (np.arange(900) + 0.5) / 900 * (1 - 3 * floor)
@@ -208,7 +213,7 @@ def test_the_discrete_law_keeps_the_claim_in_ball_arithmetic(name):
             touched = [k for k, (p, q) in enumerate(zip(laws[0].alpha, laws[1].alpha, strict=True)) if p != q]
             laws = [BetaLaw(*(law.alpha[k] for k in touched)) for law in laws]
         edges = coarse_edges(laws)
-        at = [[ball_function(law)(edge, 128) for edge in edges] for law in laws]
+        at = [[function(edge, 128) for edge in edges] for function in map(ball_function, laws)]
         with precision(128):
             masses = [[arb(0), *column, arb(1)] for column in at]
             chances = [[b - a for a, b in itertools.pairwise(column)] for column in masses]
@@ -285,7 +290,6 @@ def test_the_same_cells_whichever_category_is_largest(floor):
     """Were the rest rounded off in the largest category, its last bits would tell where the records are."""
     for powers in itertools.permutations(map(Fraction, ("9", "1/2", "3/2"))):
         law = DirichletLaw(powers, Fraction(floor))
-        for _ in range(15):
-            *shares, last = draw(law, secure_rng()).tolist()
+        for *shares, last in samples(law, 15, secure_rng()).tolist():
             assert shares == UnitCells().round(np.array(shares)).tolist()
             assert last == pytest.approx(1 - sum(shares), abs=1e-15)

@@ -195,8 +195,12 @@ def _gamma(law: GammaLaw) -> BallFunction:
 
     def lower(x: Fraction, bits: int) -> Ball:
         z = x * law.rate
-        if float(z) >= shape - 8 * shape**0.5:
+        below = (shape - float(z)) / shape**0.5
+        if below <= 8:
             return 1 - upper(x, bits)
+        if shape > _MANY and below <= 12:  # a chance of 2^-(below²) at least: so many bits more, and not as many terms
+            with precision(bits + int(below**2)):
+                return 1 - upper(x, bits)
         k = ball(law.shape)  # far below, where one less the upper tail has no digits left
         lead = (k * ball(z).log() - ball(z) - (k + 1).lgamma()).exp()
         return lead * _between(gamma_series(law.shape, z, bits))

@@ -58,6 +58,7 @@ class Proposals:
         self.rate = Fraction(float(guide._rate[0]))  # any positive number is right; this one keeps many proposals
         self.flat = max(law.alpha) < 1
         self.tails = [ball_function(GammaLaw(a, self.rate, law.floor)) for a in law.alpha]
+        self._shares: dict[int, list[Ball]] = {}
 
     @cached_property
     def home(self) -> int:
@@ -78,6 +79,15 @@ class Proposals:
             tail = ball(self.rate * self.law.floor).gamma_upper(alpha) * (-alpha * rate.log()).exp()
             return ((alpha - 1) * top.log() - rate * top).exp() / tail
 
+    def shares(self, bits: int) -> list[Ball]:
+        """Return, for each category, the envelopes before it over all of them: computed once for each precision."""
+        if bits not in self._shares:
+            size = len(self.law.alpha)
+            weights = [self.envelope(m, bits) for m in range(size)]
+            with precision(bits):
+                self._shares[bits] = [sum(weights[:m], ball(0)) / sum(weights, ball(0)) for m in range(size)]
+        return self._shares[bits]
+
     def kept(self, m: int, low: Fraction, high: Fraction, bits: int) -> Ball:
         """Return a ball around e^(w(r) - max w) for r between two ends."""
         with precision(bits):
@@ -88,17 +98,12 @@ class Proposals:
 
 def _pick(proposals: Proposals, source: BitSource) -> int:
     """Return a category in proportion to its envelope."""
-    size, uniform = len(proposals.law.alpha), LazyUniform(source)
+    last, uniform = len(proposals.law.alpha) - 1, LazyUniform(source)
 
-    def share(k: int) -> Callable[[int], Ball]:
-        def at(bits: int) -> Ball:
-            weights = [proposals.envelope(j, bits) for j in range(size)]
-            with precision(bits):
-                return sum(weights[:k], ball(0)) / sum(weights, ball(0))
+    def before(k: int) -> Callable[[int], Ball]:
+        return lambda bits: proposals.shares(bits)[k]
 
-        return at
-
-    return next((k for k in range(size - 1) if not uniform.beyond(share(k + 1))), size - 1)
+    return next((k for k in range(last) if not uniform.beyond(before(k + 1))), last)
 
 
 def _keep(proposals: Proposals, m: int, others: list[LazyReal], source: BitSource) -> bool:
@@ -123,12 +128,11 @@ def _keep(proposals: Proposals, m: int, others: list[LazyReal], source: BitSourc
             x.refine()
 
 
-def floored_dirichlet(law: DirichletLaw, source: BitSource, cells: Cells) -> list[float]:
+def floored_dirichlet(proposals: Proposals, source: BitSource, cells: Cells) -> list[float]:
     """Return θ, all but the last of its entries the middle of its cell, the last one the rest.
 
     Which category took the rest of the proposals depends on the records; which takes the rest of what leaves must not.
     """
-    proposals = Proposals(law)
     while True:
         m = _pick(proposals, source) if proposals.flat else proposals.home
         others = [LazyReal(tail, source) for k, tail in enumerate(proposals.tails) if k != m]

@@ -19,7 +19,7 @@ import numpy as np
 from sottovoce.mechanisms.balls import ball_function
 from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells
-from sottovoce.mechanisms.exact_rejection import floored_dirichlet
+from sottovoce.mechanisms.exact_rejection import Proposals, floored_dirichlet
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform, find_cell
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -59,7 +59,7 @@ def draw(law: Law, source: BitSource, cells: Cells | None = None) -> Any:
     """
     cells = cells_of(law) if cells is None else cells
     if isinstance(law, DirichletLaw):
-        return _dirichlet(law, source, cells) if law.floor == 0 else _floored(law, source, cells)
+        return _dirichlet(law, source, cells) if law.floor == 0 else _floored(law, source, cells, 1)[0]
     value = cells.value(find_cell(ball_function(law), cells, LazyUniform(source)))
     low, high = law.low, law.high
     value = value if low is None else max(value, _inner(low, up=True))
@@ -95,7 +95,9 @@ def samples(law: Law | Sequence[Law], draws: int, source: BitSource) -> Any:
         return np.stack([np.asarray(samples(part, draws, source)) for part in law], axis=-1)
     if draws == 1:
         return draw(law, source)
-    if draws >= _MANY and not (isinstance(law, DirichletLaw) and law.floor > 0 and len(law.alpha) > 2):
+    if isinstance(law, DirichletLaw) and law.floor > 0 and len(law.alpha) > 2:
+        return _floored(law, source, cells_of(law), draws)
+    if draws >= _MANY:
         return _many(law, draws, source)
     return np.array([draw(law, source) for _ in range(draws)])
 
@@ -137,14 +139,17 @@ def _dirichlet(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
     return np.array([*out, rest])
 
 
-def _floored(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
+def _floored(law: DirichletLaw, source: BitSource, cells: Cells, draws: int) -> Floats:
     size, floor = len(law.alpha), law.floor
     if size < 2 or not 0 < floor * size < 1:
         raise InvalidValue(f"the floor of {size} probabilities must lie between 0 and 1/{size}. Got {float(floor):g}")
     if size == 2:
-        one = draw(BetaLaw(law.alpha[0], law.alpha[1], floor, 1 - floor), source, cells)
-        return np.array([one, _clip(1 - one, law)])
-    return np.array([_clip(value, law) for value in floored_dirichlet(law, source, cells)])
+        share = BetaLaw(law.alpha[0], law.alpha[1], floor, 1 - floor)
+        ones = [draw(share, source, cells) for _ in range(draws)]
+        return np.array([(one, _clip(1 - one, law)) for one in ones])
+    proposals = Proposals(law)
+    found = [floored_dirichlet(proposals, source, cells) for _ in range(draws)]
+    return np.array([[_clip(value, law) for value in values] for values in found])
 
 
 def _clip(value: float, law: DirichletLaw) -> float:

@@ -32,7 +32,6 @@ def beta_series(alpha: Fraction, beta: Fraction, x: Fraction, bits: int) -> Encl
     scale = lcm((alpha + beta).denominator, alpha.denominator)
     above, below = int((alpha + beta) * scale), int((alpha + 1) * scale)
     top, bottom = x.numerator, x.denominator
-    floor = x if beta < 1 else Fraction(0)  # with b < 1 factors rise towards x, else they fall
 
     unit = bits + _EXTRA
     term = total = 1 << unit
@@ -44,8 +43,8 @@ def beta_series(alpha: Fraction, beta: Fraction, x: Fraction, bits: int) -> Encl
             above += scale
             below += scale
         i += _EVERY
-        ratio = max(Fraction(above * top, below * bottom), floor)
-        if ratio < 1 and (rest := _rest(term, i, ratio)) < 1 << _EXTRA:
+        largest = (top, bottom) if beta < 1 else (above * top, below * bottom)  # with b < 1 factors rise towards x
+        if (rest := _rest(term, i, *largest)) is not None:
             return total, total + i * (i + 1) // 2 + rest, -unit
 
 
@@ -67,14 +66,19 @@ def gamma_series(shape: Fraction, x: Fraction, bits: int) -> Enclosure:
             total += term
             below += scale
         i += _EVERY
-        ratio = Fraction(top, below)
-        if ratio < 1 and (rest := _rest(term, i, ratio)) < 1 << _EXTRA:
+        if (rest := _rest(term, i, top, below)) is not None:
             return total, total + i * (i + 1) // 2 + rest, -unit
 
 
-def _rest(term: int, i: int, ratio: Fraction) -> int:
-    """Return a bound, in units, on all terms after the i-th: (t_i + i)·q/(1 - q), rounded up."""
-    return (term + i) * ratio.numerator // (ratio.denominator - ratio.numerator) + 1
+def _rest(term: int, i: int, over: int, under: int) -> int | None:
+    """Return a bound, in units, on all terms after the i-th, (t_i + i)·q/(1 - q) rounded up, once it is small enough.
+
+    q = over/under is kept as two whole numbers: to reduce it would take longer than the terms.
+    """
+    if over >= under:
+        return None
+    rest = (term + i) * over // (under - over) + 1
+    return rest if rest < 1 << _EXTRA else None
 
 
 def expected_terms(alpha: float, beta: float, x: float, bits: int) -> float:

@@ -249,12 +249,12 @@ def _convolve(
 
 def _power(spectrum: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
     """Return the power by squaring, whose relative error is at most `count` times that of one product."""
-    out = None
-    while count:
+    power, out = spectrum.copy(), None
+    while True:
         if count & 1:
-            out = spectrum if out is None else out * spectrum
+            out = power.copy() if out is None else np.multiply(out, power, out=out)
         count >>= 1
-        if count:
-            spectrum = spectrum * spectrum
-    assert out is not None
-    return out
+        if not count:
+            assert out is not None
+            return out
+        np.multiply(power, power, out=power)  # in place: the arrays are long
