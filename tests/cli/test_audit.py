@@ -10,9 +10,10 @@ import typer
 from typer.testing import CliRunner
 
 import sottovoce as sv
-from sottovoce.audit import subject_of
+from sottovoce.audit import audit, subject_of
 from sottovoce.audit.cases import _REGISTER, Case, all_cases
 from sottovoce.cli import auditing
+from sottovoce.cli.figures import trade_off_figure
 from sottovoce.privacy.errors import InvalidValue
 
 app = typer.Typer()
@@ -57,9 +58,15 @@ def test_the_curves_are_drawn(tmp_path: Path, suffix: str) -> None:
     assert target.stat().st_size > 5000
 
 
-def test_a_figure_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_a_figure_that_cannot_be_written_is_an_error_before_anything_is_drawn(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=r"cannot write the figure .*there is no folder"):
+        run(*BETA, "--draws", "100000000", "--plot", str(tmp_path / "none" / "curves.png"))
+
+
+def test_a_figure_of_no_known_kind_is_an_error(tmp_path: Path) -> None:
+    report = audit(subject_of(sv.DirectPosterior(sv.BetaBernoulli(6, 12), 20)), draws=1000)
     with pytest.raises(InvalidValue, match="cannot write the figure"):
-        run(*BETA, "--draws", "2000", "--plot", str(tmp_path / "none" / "curves.png"))
+        trade_off_figure(report, tmp_path / "curves.nothing")
 
 
 def test_cases_are_listed_and_audited_by_name() -> None:
