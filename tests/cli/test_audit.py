@@ -51,9 +51,8 @@ def test_a_spec_file_says_the_same(tmp_path: Path) -> None:
     assert "tempered posterior" in run("--spec", str(spec), "--draws", "3000")
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_the_curves_are_drawn(tmp_path: Path, suffix: str) -> None:
-    target = tmp_path / f"curves{suffix}"
+def test_the_curves_are_drawn(tmp_path: Path) -> None:
+    target = tmp_path / "curves.png"
     assert str(target) in run(*BETA, "--draws", "5000", "--plot", str(target)).replace("\n", "")
     assert target.stat().st_size > 5000
 
