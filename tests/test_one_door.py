@@ -52,6 +52,8 @@ high = 100
 """
 REGRESSION = {"kind": "regression", "features": ["age", "kind"], "label": "ill", "family": "logistic"}
 HMM = {"kind": "hidden Markov model", "chains": "ward", "steps": ["month"], "fields": ["kind"], "states": 2}
+# Nothing is hidden in the data: with priors that say nothing either, chains would look for it to the last sweep.
+HMM |= {"emission_prior": 100, "transition_prior": 100}
 NETWORK = {"kind": "Bayesian network", "fields": ["ward", "ill", "kind"], "parents": {"kind": ["ward", "ill"]}}
 MODELS: dict[str, tuple[dict[str, Any], str]] = {
     "logistic regression, of sums": (REGRESSION, "noisy-moments"),

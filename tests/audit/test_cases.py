@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,20 +18,23 @@ from sottovoce.latent import TemperedHiddenMarkov
 from sottovoce.mechanisms.mechanism import MECHANISMS
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.profile import Basis
+from sottovoce.readings import Looks
 from sottovoce.regression import Design, Logistic, TemperedRegression, langevin
 
 CASES = all_cases()
 
 
-DEAR = ("best regression", "filtered regression", "refined regression")
-"""Every draw takes milliseconds. What they see of an odd record is an ordinary row, as is tested below, and of such
-rows the worst pair is attacked with the examples; other mechanisms that see clipped rows are attacked on odd ones."""
+ATTACKED = ("direct posterior", "diffused regression")
+"""Of those that see sums and of those that see rows one each is attacked with an odd record too. What is seen of such a
+record is what is seen of an ordinary one, as is tested below of all of them, and nothing else of it meets a release: of
+what can be seen the worst pair is attacked with the examples."""
+
+
+SEEN = {f"{word}, {odd}" for word in MECHANISMS.kinds if word not in ATTACKED for odd in ODD}
 
 
 # Examples are attacked in test_against_the_sentence.py.
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if not name.endswith(", example") and not name.startswith(DEAR)]
-)
+@pytest.mark.parametrize("name", [name for name in CASES if not name.endswith(", example") and name not in SEEN])
 def test_every_case_survives(name: str) -> None:
     found = CASES[name]
     report = audit(found.build(), draws=1000 if found.slow else 20_000, seed=5)
@@ -41,19 +45,24 @@ def test_every_case_survives(name: str) -> None:
         assert report.tightness > 0.5
 
 
-@pytest.mark.parametrize("word", DEAR)
-def test_an_odd_record_is_seen_as_an_ordinary_row(word: str) -> None:
+@pytest.mark.parametrize("word", MECHANISMS.kinds)
+def test_an_odd_record_is_seen_as_an_ordinary_one(word: str) -> None:
     mechanism = MECHANISMS[word].example()
-    first, *_ = typical_records(mechanism.reading)
-    others = [first] * (mechanism.n - 1)
+    ordinary = typical_records(mechanism.reading)
+
+    def seen(record: tuple[object, ...]) -> bytes:
+        found = mechanism.see(InMemory([record, *[ordinary[0]] * (mechanism.n - 1)]))
+        return pickle.dumps(found.look(mechanism.reading) if isinstance(found, Looks) else found)
+
+    known = {seen(record) for record in ordinary}
     for cell in (cell for pair in ODD.values() for cell in pair):
-        seen = mechanism.see(InMemory([(cell,) * len(first), *others]))
-        assert mechanism.reading.word == "clipped rows"
-        assert np.linalg.norm(seen.X[0]) <= mechanism.reading.data_norm
-        assert seen.y[0] in mechanism.reading.labels
-        again = mechanism.see(InMemory([(*seen.X[0].tolist(), seen.y[0]), *others]))
-        np.testing.assert_array_equal(again.X, seen.X)
-        np.testing.assert_array_equal(again.y, seen.y)
+        odd = (cell,) * len(ordinary[0])
+        if seen(odd) not in known:  # then it is a row within the bounds, and its label one of those there are
+            rows = mechanism.see(InMemory([odd, *[ordinary[0]] * (mechanism.n - 1)]))
+            assert mechanism.reading.word == "clipped rows"
+            assert np.linalg.norm(rows.X[0]) <= mechanism.reading.data_norm
+            assert rows.y[0] in mechanism.reading.labels
+            assert seen((*rows.X[0].tolist(), rows.y[0])) == seen(odd)
 
 
 @pytest.mark.parametrize("name", ["Langevin, worst quadratic, 12 steps", "Langevin, worst quadratic, 60 steps"])

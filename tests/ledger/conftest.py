@@ -17,18 +17,22 @@ SCHEMA = {"smoker": "boolean", "age": "int64"}
 
 
 @pytest.fixture(scope="session")
-def shared_database(postgres_server: PostgresServer) -> str:
-    return postgres_server.url(postgres_server.create_database())
+def shared_database(postgres_server: PostgresServer) -> Iterator[tuple[str, sa.Connection]]:
+    """One database for all tests, and a connection that stays open: to be let in takes longer than to make a schema."""
+    address = postgres_server.url(postgres_server.create_database())
+    engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        yield address, connection
+    engine.dispose()
 
 
 @pytest.fixture
-def postgres_url(shared_database: str) -> str:
+def postgres_url(shared_database: tuple[str, sa.Connection]) -> str:
     """A schema of its own in one database: a database a test would be thousands of files to make and remove."""
+    address, connection = shared_database
     name = f"test_{secrets.token_hex(6)}"
-    engine = sa.create_engine(shared_database, poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
-        connection.execute(sa.text(f"CREATE SCHEMA {name}"))
-    return f"{shared_database}?options=-csearch_path%3D{name}"
+    connection.execute(sa.text(f"CREATE SCHEMA {name}"))
+    return f"{address}?options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -23,28 +23,37 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def window() -> Iterator[Any]:
+    """One window for all visits, one after the other: a browser takes longer to open one than a test to use it."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
+        yield browser.new_page()
         browser.close()
 
 
 class Visit:
-    """One browser window on one server, with everything it asked for and everything that went wrong in it."""
+    """A visit to one server, by nobody it knows, with all that the window asked for and all that went wrong in it."""
 
-    def __init__(self, browser: Any, base: str, **options: Any) -> None:
-        self.context = browser.new_context(base_url=base, **options)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
-        self.base, self.requests, self.errors = base, [], []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda said: self.errors.append(said.text) if "Security" in said.text else None)
+    def __init__(self, window: Any, base: str, *, width: int = 1280, scheme: str = "light") -> None:
+        self.page, self.base, self.requests, self.errors = window, base, [], []
+        window.context.clear_cookies()
+        window.set_viewport_size({"width": width, "height": 740})
+        window.emulate_media(color_scheme=scheme)
+        window.set_default_timeout(30_000)
+        self.hears = {
+            "request": lambda request: self.requests.append(request.url),
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "console": lambda said: self.errors.append(said.text) if "Security" in said.text else None,
+        }
+        for event, heard in self.hears.items():
+            window.on(event, heard)
+
+    def goto(self, path: str) -> None:
+        self.page.goto(self.base.rstrip("/") + path)
 
     def log_in(self, token: str) -> None:
-        self.page.goto("/")
+        self.goto("/")
         self.page.get_by_label("Token", exact=True).fill(token)
         self.page.get_by_role("button", name="Log in").click()
         self.page.get_by_role("heading", name="Data sets").wait_for()
@@ -71,14 +80,17 @@ class Visit:
         assert not self.errors, self.errors
         outside = [url for url in self.requests if urlsplit(url).netloc != urlsplit(self.base).netloc]
         assert not outside, outside
-        self.context.close()
+        for event, heard in self.hears.items():
+            self.page.remove_listener(event, heard)
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.goto("about:blank")
 
 
 @pytest.fixture
-def visit(browser: Any, own_office: Config) -> Iterator[Visit]:
+def visit(window: Any, own_office: Config) -> Iterator[Visit]:
     config = with_mechanisms(own_office, "direct", "diffused", "laplace")
     with served(config) as client:
-        visit = Visit(browser, str(client.base_url))
+        visit = Visit(window, str(client.base_url))
         visit.log_in(token_for(config))
         yield visit
         visit.close()
@@ -202,7 +214,7 @@ def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit
     assert "pays for about 4 such answers" in page.locator("#spend-help").inner_text()
     # Seeing it again is free, from the list of what was asked.
     first = answer.locator("tbody").inner_text()
-    page.goto("/data/patients")
+    visit.goto("/data/patients")
     page.get_by_role("link", name="see it again, free").click()
     assert page.locator("#result tbody").inner_text() == first
     assert visit.left() == pytest.approx(80, abs=0.1)
@@ -229,11 +241,10 @@ def test_ask_by_group_in_words_read_the_answer_and_see_what_is_left(visit: Visit
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(
-    browser: Any, own_office: Config, scheme: str
+    window: Any, own_office: Config, scheme: str
 ) -> None:
     with served(own_office) as client:
-        size = {"width": 360, "height": 740}
-        visit = Visit(browser, str(client.base_url), viewport=size, color_scheme=scheme)
+        visit = Visit(window, str(client.base_url), width=360, scheme=scheme)
         page = visit.page
         visit.log_in(token_for(own_office))
         visit.open()
@@ -242,7 +253,7 @@ def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(
             for selector in ("h1", ".lead", "label", ".primary", ".help"):
                 assert contrast(page, selector) >= 4.5, selector
             page.get_by_role("button", name="Switch between light and dark").click()
-        page.goto("/data/patients")
+        visit.goto("/data/patients")
         page.set_viewport_size({"width": 390, "height": 844})
         page.get_by_label("What do you want to know?").select_option("counts")
         for name in ("columns:smoker", "columns:ward"):
@@ -295,10 +306,10 @@ def contrast(page: Any, selector: str) -> float:
 
 
 @needs_browser
-def test_every_kind_of_column_can_be_planned_and_asked(browser: Any, own_office: Config) -> None:
+def test_every_kind_of_column_can_be_planned_and_asked(window: Any, own_office: Config) -> None:
     config = with_mechanisms(own_office, "diffused")
     with served(config) as client:
-        visit = Visit(browser, str(client.base_url))
+        visit = Visit(window, str(client.base_url))
         visit.log_in(token_for(config))
         visit.open()
         page = visit.page
@@ -329,15 +340,16 @@ def test_what_is_typed_is_shown_as_text_and_never_run(visit: Visit) -> None:
 
 
 @needs_browser
-def test_two_sliders_move_each_other_and_the_card_is_styled(browser: Any, own_office: Config) -> None:
+def test_two_sliders_move_each_other_and_the_card_is_styled(window: Any, own_office: Config) -> None:
     with served(own_office) as client:
-        visit = Visit(browser, str(client.base_url))
+        visit = Visit(window, str(client.base_url))
         visit.log_in(token_for(own_office, "ada", "read", "plan", "ask", "admin"))
-        assert_sliders_and_card(visit.page)
+        assert_sliders_and_card(visit)
         visit.close()
 
 
-def assert_sliders_and_card(page: Any) -> None:
+def assert_sliders_and_card(visit: Visit) -> None:
+    page = visit.page
     page.get_by_role("link", name="Accuracy and risk").first.click()
     page.get_by_label("The question").fill("proportion of smoker by ward")
     page.get_by_role("button", name="Show").click()
@@ -362,9 +374,9 @@ def assert_sliders_and_card(page: Any) -> None:
     left = float(dot.get_attribute("cx"))
     risk.fill("800")
     assert float(dot.get_attribute("cx")) > left
-    page.goto("/data/patients/balance?question=nonsense")
+    visit.goto("/data/patients/balance?question=nonsense")
     assert "a question reads like" in page.get_by_role("alert").inner_text()
-    page.goto("/data/patients/card")
+    visit.goto("/data/patients/card")
     assert page.locator("h1").inner_text() == "Patients"
     assert page.evaluate("getComputedStyle(document.querySelector('section')).borderRadius") == "10px"
     page.set_viewport_size({"width": 390, "height": 800})

@@ -6,7 +6,10 @@ that ask for `postgres_server` or `postgres_url` skip and say why.
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import importlib.util
 import os
 import pwd
@@ -33,6 +36,9 @@ __all__ = [
 ]
 
 USER = "sottovoce"
+_HASTY = {"fsync": "off", "full_page_writes": "off", "wal_level": "minimal", "max_wal_senders": 0}
+# Small tables, often made and soon gone: nobody need tidy up behind them or think how to read them.
+_HASTY |= {"autovacuum": "off", "jit": "off", "shared_buffers": "16MB"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ def _unprivileged() -> pwd.struct_passwd | None:
 def running_server(*, durable: bool = False) -> Iterator[PostgresServer]:
     """Run a server in a folder of its own until the block ends.
 
-    `durable=False` leaves out the server's fsync: tests kill clients, never the server or the power.
+    `durable=False` leaves out the server's fsync, and more: tests kill clients, never the server or the power.
     """
     binaries = postgres_binaries()
     if binaries is None:
@@ -98,7 +104,7 @@ def running_server(*, durable: bool = False) -> Iterator[PostgresServer]:
     # The server refuses to run as root, so a test run by root gives it another user's rights.
     rights = {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
     password = secrets.token_hex(16)
-    (folder / "password").write_text(password)
+    (folder / "password").write_text(_scram(password))
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)
         os.chown(folder / "password", account.pw_uid, account.pw_gid)
@@ -110,7 +116,8 @@ def running_server(*, durable: bool = False) -> Iterator[PostgresServer]:
         subprocess.run(command, check=True, cwd=folder, capture_output=True, **rights)
         port = _free_port()
         settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": folder}
-        settings |= {"max_connections": 100, "fsync": "on" if durable else "off"}
+        settings |= {"max_connections": 100}
+        settings |= {} if durable else _HASTY
         command = [binaries / "postgres", "-D", data]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (folder / "log").open("wb") as log:
@@ -123,6 +130,18 @@ def running_server(*, durable: bool = False) -> Iterator[PostgresServer]:
             process.send_signal(signal.SIGQUIT)  # at once: nothing of this server is kept
             process.wait(timeout=30)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _scram(password: str) -> str:
+    """Return what the server keeps of a password (RFC 5803), hashed once.
+
+    The usual 4,096 times are for passwords that can be guessed, and took most of the time of every connection.
+    """
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 1)
+    client, server = (hmac.digest(salted, name, "sha256") for name in (b"Client Key", b"Server Key"))
+    kept = (base64.b64encode(part).decode() for part in (salt, hashlib.sha256(client).digest(), server))
+    return "SCRAM-SHA-256$1:{}${}:{}".format(*kept)
 
 
 def _free_port() -> int:

@@ -154,7 +154,7 @@ def explain(
         share, entries = spent
         so_far = before
         if entries:
-            so_far = min(after, _up(success(together(entries), chance), people, before))
+            so_far = min(after, _up(_so_far(together(entries), chance), people, before))
         paid = {"spent": f"{100 * share:.3g}", "left": f"{100 * (1 - share):.3g}", "entries": str(len(entries))}
         numbers |= paid | {"so_far": f"{so_far:,}"}
         parts += ["spent", "so_far"] if entries else ["nothing"]
@@ -162,6 +162,11 @@ def explain(
     told = {part: words[part].format(**numbers) for part in parts}
     title = words["title"].format(what=named)
     return Explanation(title, told, people, before, after, right, sure, so_far, language)
+
+
+@functools.lru_cache  # a card, a page and an explanation say it of the same entries
+def _so_far(spent: Profile, chance: float) -> float:
+    return success(spent, chance)
 
 
 def together(entries: Sequence[Entry]) -> Profile:

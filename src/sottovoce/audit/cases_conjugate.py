@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from sottovoce.audit.cases import case
@@ -126,15 +126,18 @@ def small_cases(n: int) -> list[Small]:
     ]
 
 
-def neighbours(case: Small) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Yield every ordered pair of neighbouring data sets over the values of the case, up to equal statistics."""
-    seen = set()
-    for rest in itertools.combinations_with_replacement(case.values, case.mechanism.n - 1):
+def neighbours(case: Small, known: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Yield what is seen of every ordered pair of neighbours over the values of the case, up to equal statistics.
+
+    All of them hold the `known` records.
+    """
+    seen, yielded = cache(lambda records: case.mechanism.see([*known, *records])), set()
+    for rest in itertools.combinations_with_replacement(case.values, case.mechanism.n - len(known) - 1):
         for x, y in itertools.permutations(case.values, 2):
-            pair = [*rest, x], [*rest, y]
-            key = tuple(case.mechanism.see(records).total.tobytes() for records in pair)
-            if key not in seen:
-                seen.add(key)
+            pair = seen((*rest, x)), seen((*rest, y))
+            key = pair[0].total.tobytes(), pair[1].total.tobytes()
+            if key not in yielded:
+                yielded.add(key)
                 yield pair
 
 

@@ -11,6 +11,7 @@ from losses to laws: one record moves every log-probability inside a window of w
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -66,18 +67,20 @@ def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] 
                 known[bits] = [one / total for one in sums]
         return known[bits]
 
-    with np.errstate(all="ignore"):
-        masses = np.exp([float(weight - top) for weight in log_weights])
-        masses = masses if base is None else masses * [float(weight) for weight in base]
-        total = masses.sum()
-        # Where they over- or underflow, doubles decide nothing.
-        rough = np.cumsum(masses) / (total if _LEAST < total < 1 / _LEAST else math.nan)
+    # One by one: of a few outcomes, as there mostly are, arrays would take longer to make than to add up.
+    masses = [math.exp(weight - top) for weight in log_weights]
+    if base is not None:
+        masses = [mass * float(weight) for mass, weight in zip(masses, base, strict=True)]
+    total = sum(masses)
+    # Where they over- or underflow, doubles decide nothing.
+    total = total if _LEAST < total < 1 / _LEAST else math.nan
+    rough = [mass / total for mass in itertools.accumulate(masses)]
     uniform, low, high = LazyUniform(source), 0, len(log_weights) - 1
     about = uniform.double[0]
     while low < high:
         middle = (low + high) // 2
         if abs(about - rough[middle]) > _FAR:
-            beyond = bool(about > rough[middle])
+            beyond = about > rough[middle]
         else:
             beyond = uniform.beyond(lambda bits, at=middle: cumulative(bits)[at])
         low, high = (middle + 1, high) if beyond else (low, middle)

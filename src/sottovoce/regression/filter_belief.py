@@ -130,13 +130,17 @@ class Belief:
         pull = float(self.mean_row @ score[:, 0]) / max(float(self.mean_row @ self.mean_row) * n, 1e-9)
         part = 0.5 + min(max(pull / (math.sqrt(2) * min(self._weighed, 1.0)), -0.495), 0.495)
         self.told = 4 * part * (1 - part)
-        squares = np.einsum("ij,ij->i", score, score)
-        length, found = family.width * float(np.sum(1 / self.prior)), self.spread * self.info
+        pulled = self.info * np.sqrt(np.einsum("ij,ij->i", score, score))
+        length, fixed = family.width * float(np.sum(1 / self.prior)), self.spread * self.info + spread**2
+        # What of the gain's denominator does not change with the length is added up once.
+        square, grows = self.info**2, (family.curvature * noise) ** 2 / 2
+        still, grown = square + fixed * self.prior, grows * self.prior
         for _ in range(30):
-            own = found + (spread**2 + (family.curvature * noise) ** 2 * length / 2)
-            gain = self.info / (self.info**2 + own * self.prior)
-            length = (length + float(gain * gain @ squares)) / 2
-        self.precision = self.info**2 / own + self.prior
+            step = pulled / (still + grown * length)
+            length = (length + float(step @ step)) / 2
+        own = fixed + grows * length
+        gain = self.info / (square + own * self.prior)
+        self.precision = square / own + self.prior
         self.t = gain[:, None] * score
 
     def _score(self, answer: Floats, mu: float) -> tuple[Floats, float]:

@@ -291,9 +291,12 @@ class NoisyMoments(RegressionMechanism):
         H = np.maximum(self.fit.curvature * values, 0.0)
         score = vectors.T @ moments.moment
         size, square = self.design.dimension / self.prior_precision, H * H
+        # C = fixed + grows·‖w‖²; what of the mean's denominator does not change is added up once.
+        fixed, grows = (moments.noise / moments.balance) ** 2, (moments.noise * self.fit.curvature) ** 2 / 2
+        pulled, still = H * score, square + (H + fixed) * self.prior_precision
         for _ in range(60):
-            own = H + moments.noise**2 * (1 / moments.balance**2 + self.fit.curvature**2 * size / 2)
-            mean = H * score / (square + own * self.prior_precision)
+            mean = pulled / (still + grows * self.prior_precision * size)
             size = (size + float(mean @ mean)) / 2
+        own = H + fixed + grows * size
         precision = square / own + self.prior_precision
         return GaussianPosterior(vectors @ mean, (vectors / precision) @ vectors.T, self.no_intervals)

@@ -152,10 +152,10 @@ class RefinedRegression(RegressionMechanism):
 
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         # Samples of one release share its first looks; those of another take their own.
-        return np.concatenate([self._one(seen, rng) for _ in range(draws)])
-
-    def _one(self, seen: Rows, rng: np.random.Generator) -> Floats:
         rows, labels = self.design.clip(seen.X), self.design.responses(seen.y)
+        return np.concatenate([self._one(rows, labels, rng) for _ in range(draws)])
+
+    def _one(self, rows: Floats, labels: Floats, rng: np.random.Generator) -> Floats:
         maps = [self.flattening.learn(rows, rng)]
         rows = maps[0].rows(rows)
         centre = np.zeros((1, self.design.dimension))

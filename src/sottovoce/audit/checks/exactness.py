@@ -106,6 +106,7 @@ def frequencies() -> tuple[bool, str]:
         worst = min(worst, p)
         if p < ALARM:
             problems.append(f"{type(law).__name__}: p = {p:.2g} that draws follow the exact cells")
+            break
     return verdict(problems, f"{_DRAWS} draws of {len(laws)} laws, least p = {worst:.2g}")
 
 

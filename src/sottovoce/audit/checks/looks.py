@@ -92,6 +92,8 @@ def movements() -> tuple[bool, str]:
             del nearest["information",]
         if family in ("logistic", "multinomial") and min(nearest.values()) < _LOOSEST:
             problems.append(f"{family}: no pair comes near the claim, {min(nearest.values()):.3g} of it at most")
+        if problems:
+            break
     return verdict(problems, f"{pairs} pairs of records, none beyond the claim")
 
 
