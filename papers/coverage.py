@@ -89,12 +89,15 @@ def cover(n: int, epsilon: float, repeats: int, seed: int) -> tuple[float, float
     """
     rng = seeded_rng(seed)
     mechanism = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n, PureDP(epsilon), noise="laplace")
-    hits = np.zeros(2)
-    for theta in rng.uniform(size=repeats):
-        records = rng.uniform(size=n) < theta
-        posterior: Any = mechanism.release(records, rng).value
-        below = np.array([posterior.noise_aware.cdf(theta), posterior.plug_in.cdf(theta)])
-        hits += (below > 0.025) & (below < 0.975)
+    hits, truths = np.zeros(2), rng.uniform(size=repeats)
+    ones = rng.binomial(n, truths)
+    for count in np.unique(ones):  # data sets with as many ones are released together
+        mine = truths[ones == count]
+        totals = mechanism.noisy_totals(Statistics(n, np.array([float(count)])), rng, mine.size)
+        for theta, total in zip(mine, totals, strict=True):
+            posterior: Any = mechanism.posterior_from(total)
+            below = np.array([posterior.noise_aware.cdf(theta), posterior.plug_in.cdf(theta)])
+            hits += (below > 0.025) & (below < 0.975)
     aware, plug_in = hits / repeats
     return float(aware), float(plug_in)
 

@@ -103,6 +103,8 @@ class Study:
         Of the hidden Markov models; half of the sweeps are burn-in.
     seed
         Of the split and of everything random.
+    chains
+        Of the fits that know of the noise.
     """
 
     log: EventLog
@@ -110,6 +112,7 @@ class Study:
     sweeps: int
     tempered_sweeps: int
     seed: int
+    chains: int = 4
 
     @property
     def held(self) -> Mask:
@@ -134,8 +137,8 @@ class Study:
         if route in ("laplace", "gaussian", "aware"):
             noise = "laplace" if route == "aware" else route
             noisy = noisy_tables(self.log, self._training(), noise, epsilon, rng)
-            aware = route == "aware"
-            posterior = short_fit(model, noisy, noise_aware=aware, **settings, **({} if aware else ONE_CHAIN))
+            settings |= {"chains": self.chains} if route == "aware" else ONE_CHAIN
+            posterior = short_fit(model, noisy, noise_aware=route == "aware", **settings)
         elif route == "none":
             posterior = short_fit(model, counts, **settings, **ONE_CHAIN)
         else:

@@ -47,10 +47,12 @@ class Size:
     sweeps: int
     tempered_sweeps: int
     map_sweeps: int
+    chains: int
+    """Of the fits that know of the noise."""
 
 
-FULL = Size((0.1, 0.3, 1.0, 3.0, 10.0), 10, 3, 80, 20, 160)
-QUICK = Size((1.0,), 1, 1, 16, 8, 16)
+FULL = Size((0.1, 0.3, 1.0, 3.0, 10.0), 10, 3, 80, 20, 160, 4)
+QUICK = Size((1.0,), 1, 1, 16, 8, 16, 1)
 
 
 @experiment(
@@ -97,7 +99,7 @@ def _maps(
     plan: dict[str, Any] = {"sweeps": size.map_sweeps, "burn_in": size.map_sweeps // 2, "rng": rng}
     plain = short_fit(model, counts, **plan, **ONE_CHAIN)
     advance(0.2)
-    noisy = short_fit(model, noisy_tables(log, counts, "laplace", MAP_EPSILON, rng), **plan)
+    noisy = short_fit(model, noisy_tables(log, counts, "laplace", MAP_EPSILON, rng), chains=size.chains, **plan)
     advance(0.8)
     proven = _chain(log, tempered_temperature(log, 3, size.tempered_sweeps, MAP_EPSILON), size.tempered_sweeps, rng)
     supposed = _chain(log, converged_temperature(log, MAP_EPSILON), size.map_sweeps, rng)
@@ -171,7 +173,7 @@ def _scores(log: EventLog, size: Size, seed: int, advance: Callable[[float], Non
     jobs = list(_jobs(size))
     found: dict[tuple[str, str], dict[tuple[int, int], float]] = {}
     for done, (model, route, i, epsilon, split) in enumerate(jobs):
-        study = Study(log, 10, size.sweeps, size.tempered_sweeps, 100 * seed + split)
+        study = Study(log, 10, size.sweeps, size.tempered_sweeps, 100 * seed + split, size.chains)
         score = study.naive_bayes if model == NAIVE else study.hidden_markov
         found.setdefault((model, route), {})[i, split] = score(route, epsilon)
         advance((done + 1) / len(jobs))

@@ -53,10 +53,10 @@ def rms_error(mechanism: Any, mean: float, repeats: int, seed: int) -> float:
     rng = seeded_rng(seed)
     ones = round(mean * mechanism.n)
     statistics = Statistics(mechanism.n, np.array([float(ones)]))
-    draws = []
-    for _ in range(repeats):
-        value = mechanism.release(statistics, rng).value
-        draws.append(float(value.sample(None, rng)) if hasattr(value, "sample") else float(value))
+    if isinstance(mechanism, NoisyStatistics):
+        draws = [float(one.value.sample(None, rng)) for one in mechanism.releases(statistics, repeats, rng)]
+    else:
+        draws = np.ravel(mechanism.release(statistics, rng, draws=repeats).value).tolist()
     return float(np.sqrt(np.mean((np.array(draws) - ones / mechanism.n) ** 2)))
 
 

@@ -7,9 +7,9 @@ import pytest
 from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, LatentCounts, TemperedHiddenMarkov
 from sottovoce.latent.latent_counts import CellSizes
 from sottovoce.latent.sweeps import ChainState, gibbs_sweep, noisy_sweep
-from sottovoce.latent.tempered import draw_floored_dirichlet
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
 CHAINS, STEPS = 2, 3
 GRID = ChainGrid(Field("region", tuple(range(CHAINS))), Field("month", tuple(range(STEPS))))
@@ -128,7 +128,7 @@ def test_the_tempered_sampler_keeps_its_joint_law() -> None:
         return [rng.multinomial(totals, hot / hot.sum(axis=-1, keepdims=True)).astype(float)]
 
     start = model.prior.start(pool, GRID.shape, rng)
-    theta = draw_floored_dirichlet(0.9, 1.0, np.zeros((pool, 2, 2)), floor / 2, rng)
+    theta = TruncatedDirichlet(np.array([0.9, 0.9]), floor / 2).sample((pool, 2), rng)
     start = ChainState(start.initial, start.transition, (theta,), start.states)
     log_weight = (totals * np.log(heat(start).sum(axis=-1))).sum(axis=(1, 2))
     weight = np.exp(log_weight - log_weight.max())

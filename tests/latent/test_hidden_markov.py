@@ -59,7 +59,7 @@ def test_the_private_posterior_recovers_what_made_the_data(large, noise: str, aw
     n = int(counts[0].sum())
     mech = model.noisy_counts(n, ApproxDP(2.0, 1e-6), noise)
     tables = noised(model, counts, mech.noises[0], seed=2)
-    posterior = model.fit(tables, sweeps=120, burn_in=60, noise_aware=aware, rng=seeded_rng(3))
+    posterior = model.fit(tables, sweeps=80, burn_in=40, noise_aware=aware, rng=seeded_rng(3))
     assert_recovers(posterior, z, slack=0.02 if aware else 0.03)
 
 
@@ -69,10 +69,10 @@ def test_without_a_limit_on_epsilon_it_is_the_plain_sampler(large) -> None:
     quiet = noised(model, counts, mech.noises[0], seed=4)
     for noisy, true in zip(quiet.counts, counts, strict=True):
         np.testing.assert_array_equal(noisy.reshape(true.shape), true)
-    plain = model.fit(counts, sweeps=60, burn_in=20, rng=seeded_rng(5))
-    same = model.fit(quiet, sweeps=60, burn_in=20, noise_aware=False, rng=seeded_rng(5))
+    plain = model.fit(counts, sweeps=40, burn_in=15, rng=seeded_rng(5))
+    same = model.fit(quiet, sweeps=40, burn_in=15, noise_aware=False, rng=seeded_rng(5))
     assert same == plain  # draw by draw
-    aware = model.fit(quiet, sweeps=60, burn_in=20, rng=seeded_rng(6))
+    aware = model.fit(quiet, sweeps=40, burn_in=15, rng=seeded_rng(6))
     np.testing.assert_allclose(aware.emissions[0].mean(axis=0), plain.emissions[0].mean(axis=0), atol=5e-3)
     assert_recovers(plain, z, slack=0.02)
 
@@ -105,7 +105,7 @@ def test_intervals_that_know_of_the_noise_are_honest() -> None:
         order = [common, 1 - common]
         tables = noised(model, counts, IntegerNoise("gaussian", 6.0), seed=seed)
         for aware in (True, False):
-            posterior = model.fit(tables, sweeps=400, burn_in=120, noise_aware=aware, rng=seeded_rng(seed))
+            posterior = model.fit(tables, sweeps=160, burn_in=60, noise_aware=aware, rng=seeded_rng(seed))
             for field, truth in zip(FIELDS, EMISSIONS, strict=True):
                 theta, ends = posterior.emission(field.name), posterior.interval(name=field.name)
                 low, high = ends[..., 0], ends[..., 1]
@@ -122,8 +122,8 @@ def test_missing_steps_are_bridged_and_say_nothing() -> None:
     model, counts, _ = simulate(6, 30, 60, seed=10)
     missing = seeded_rng(1).random((6, 30)) < 0.2
     garbage = [np.where(missing[..., None], 999, c) for c in counts]
-    one = model.fit(counts, sweeps=60, burn_in=30, missing=missing, rng=seeded_rng(2))
-    two = model.fit(garbage, sweeps=60, burn_in=30, missing=missing, rng=seeded_rng(2))
+    one = model.fit(counts, sweeps=20, burn_in=10, missing=missing, rng=seeded_rng(2))
+    two = model.fit(garbage, sweeps=20, burn_in=10, missing=missing, rng=seeded_rng(2))
     assert one == two
     noise = IntegerNoise("laplace", 2.0)
     tables = noised(model, counts, noise, seed=3)

@@ -78,7 +78,7 @@ def test_posterior_matches_the_sum_over_every_true_table():
         w = np.exp(log)
         weight += w
         means = means + w * np.array([(sizes[0] + 1) / (n + 2), *((table[:, 0] + 1) / (sizes + 2))])
-    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=1500)
+    latent = LatentClasses.chains((noisy,), (noise,), n, 1.0, (1.0,), count=600)
     exact = draw_classes((noisy,), (noise,), n, 1.0, (1.0,), 20_000, seeded_rng(3))
     for draws in (latent.posterior(draws=4_500, rng=seeded_rng(3)), exact):
         seen = np.column_stack([draws.classes[:, 0], draws.features[0][:, :, 0]])
@@ -86,8 +86,8 @@ def test_posterior_matches_the_sum_over_every_true_table():
 
 
 def test_intervals_keep_their_level_where_plain_ones_do_not():
-    """Five hundred data sets, each a chain of its own: the share of intervals that hold the truth."""
-    rng, n, sets = seeded_rng(9), 200, 500
+    """Three hundred data sets, each a chain of its own: the share of intervals that hold the truth."""
+    rng, n, sets = seeded_rng(9), 200, 300
     noise = IntegerNoise("laplace", 12.0)
     pi = rng.dirichlet([1.0, 1.0], sets)
     theta = rng.dirichlet([1.0, 1.0, 1.0], 2 * sets)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import special, stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
@@ -182,7 +182,8 @@ def test_intervals_know_of_the_noise():
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("seen", [(0.3, -0.3), (-1.3, 0.55), (-0.5, -0.6)])  # possible, beyond a corner, below σ = 0
 def test_moments_follow_their_law_summed_over_the_noise(kind: str, seen: tuple[float, float]) -> None:
-    """Both sums of 40 records: the law of mean and deviation on a grid, the noise summed over on another."""
+    """Both sums of 40 records: the law of mean and deviation on a grid; one sum's noise on another, the second's in
+    closed form."""
     m, b = 40.0, 6.0
     y = m * np.array(seen)
     places = (np.arange(size := 200 if kind == "gaussian" else 48) + 0.5) / size
@@ -190,15 +191,20 @@ def test_moments_follow_their_law_summed_over_the_noise(kind: str, seen: tuple[f
     a, d, c = m * sd**2, m * (2 * sd**4 + 4 * mean**2 * sd**2), 2 * m * mean * sd**2
     weight = np.zeros(mean.shape)
     if kind == "gaussian":
-        a, d, noise = a + b * b, d + b * b, [(0.0, 0.0, 1.0)]
+        a, d, noise = a + b * b, d + b * b, [(0.0, 1.0)]
     else:
-        e = np.linspace(-12 * b, 12 * b, 97) + 1e-3
-        noise = [(x, z, np.exp(-(abs(x) + abs(z)) / b)) for x in e for z in e]
-        a, d = a + 0.5, d + 0.5  # narrower than a step of the noise's grid, which would else miss sharp peaks
-    det = a * d - c * c
-    for x, z, often in noise:
-        first, second = y[0] - x - m * mean, y[1] - z - m * (mean**2 + sd**2 - 0.5)
-        weight += often * np.exp(-(d * first**2 - 2 * c * first * second + a * second**2) / (2 * det)) / np.sqrt(det)
+        noise = [(x, np.exp(-abs(x) / b)) for x in np.linspace(-12 * b, 12 * b, 289) + 1e-3]
+        a = a + 0.06  # narrower than a step of the noise's grid, which would else miss sharp peaks
+    left = np.sqrt(d - c * c / a)  # the deviation of the second sum given the first
+    for x, often in noise:
+        first = y[0] - x - m * mean
+        second = y[1] - m * (mean**2 + sd**2 - 0.5) - c / a * first
+        if kind == "gaussian":
+            height = stats.norm.pdf(second, scale=left)
+        else:  # a normal number and a Laplace one: ∫ e^(-|z|/b) N(second - z) dz, side by side
+            sides = (special.log_ndtr(s * second / left - left / b) - s * second / b for s in (1, -1))
+            height = sum(np.exp(left**2 / (2 * b * b) + side) for side in sides)
+        weight += often * np.exp(-(first**2) / (2 * a)) / np.sqrt(a) * height
     weight = np.where(mean**2 + sd**2 <= 1, weight, 0.0)
     weight /= weight.sum()
     found = moment_posterior(

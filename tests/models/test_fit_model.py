@@ -30,12 +30,12 @@ from sottovoce.models.likelihood import log_normaliser
 from sottovoce.models.program import program_for
 from sottovoce.privacy.errors import InvalidValue
 
-SEEN = Observed([70, 134], n=200, noise="laplace", scale=4.0)
+SEEN = Observed([70, 134], n=200, noise="laplace", scale=4.0)  # as in the example of `fit_model`: compiled once
 QUICK: Mapping[str, Any] = {"chains": 2, "warmup": 200, "draws": 500}
 
 
 def two(p: Any) -> Any:
-    return jnp.stack([p, 1 - p])
+    return [p, 1 - p]
 
 
 def known(a: float, b: float) -> tuple[float, np.ndarray]:

@@ -25,8 +25,9 @@ GRID = np.linspace(-9.0, 9.0, 3001)
 def propagate(drift, steps, h, mean0=0.0):
     """The law of the chain after so many steps, on a fine grid, density after density."""
     width = GRID[1] - GRID[0]
-    density = stats.norm.pdf(GRID, drift(np.array([mean0]))[0], math.sqrt(2 * h))
-    kernel = stats.norm.pdf(GRID[:, None], drift(GRID)[None, :], math.sqrt(2 * h)) * width
+    density = np.exp(-((GRID - drift(np.array([mean0]))) ** 2) / (4 * h)) / math.sqrt(4 * math.pi * h)
+    if steps > 1:
+        kernel = np.exp(-((GRID[:, None] - drift(GRID)) ** 2) / (4 * h)) * (width / math.sqrt(4 * math.pi * h))
     for _ in range(steps - 1):
         density = kernel @ density
     return density * width

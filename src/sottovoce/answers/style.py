@@ -50,8 +50,9 @@ def save(drawing: Any, path: Path) -> tuple[Path, Path]:
     png, svg = path.with_suffix(".png"), path.with_suffix(".svg")
     with mpl.rc_context(_RC):
         # Laid out once, not once a file: that is most of the work.
-        drawing.draw_without_rendering()
-        engine, area = drawing.get_layout_engine(), drawing.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
+        engine = drawing.get_layout_engine()
+        engine.execute(drawing)
+        area = drawing.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
         drawing.set_layout_engine(None)
         drawing.savefig(png, dpi=130, bbox_inches=area, metadata={"Software": None})
         drawing.savefig(svg, bbox_inches=area, metadata={"Date": None})

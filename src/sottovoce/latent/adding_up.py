@@ -80,8 +80,12 @@ class Parts:
     def _one(cls, first: int, log_weights: Floats, tilt: float) -> Parts:
         logs = log_weights + tilt * (first + np.arange(len(log_weights))) if tilt else log_weights
         top = float(logs.max())
-        one = cls(first, logs - top, top, tilt)
-        return one if len(logs) <= _SHORT else one._trimmed()
+        if len(logs) <= _SHORT:
+            return cls(first, logs - top, top, tilt)
+        # With one more on each side: of a quiet number's list a single place would be left, an end on both sides.
+        near = np.flatnonzero(logs - top > np.log(_LEAST))
+        low, high = max(int(near[0]) - 1, 0), int(near[-1]) + 2
+        return cls(first + low, logs[low:high] - top, top, tilt, (low > 0, high < len(logs)))
 
     @classmethod
     def _sum(cls, parts: Sequence[Parts], most: int) -> Parts:

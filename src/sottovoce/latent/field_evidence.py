@@ -81,7 +81,7 @@ class NoisyCounts:
     spread: float
     outside: bool
 
-    @property
+    @cached_property
     def _scales(self) -> Floats:
         """The prior's standard deviations; that of the share inside is one."""
         return np.append(np.full(self.family.basis.shape[1], self.spread), np.ones(int(self.outside)))
@@ -104,8 +104,10 @@ class NoisyCounts:
     def _moments(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         """Return one record's share inside, (chains, 1), and the mean and covariance of all counts."""
         p = self.family.basis.shape[1]
-        inside = special.expit(_MIDDLE + _SLOPE * x[:, p:]) if self.outside else np.ones((len(x), 1))
         mean, covariance = self.family.tree.moments(x[:, :p] @ self.family.basis.T)
+        if not self.outside:
+            return np.ones((len(x), 1)), self.n * mean, self.n * covariance
+        inside = special.expit(_MIDDLE + _SLOPE * x[:, p:])
         covariance = covariance + ((1 - inside) * mean)[:, :, None] * mean[:, None, :]
         return inside, self.n * inside * mean, self.n * inside[..., None] * covariance
 

@@ -169,15 +169,14 @@ class HiddenMarkovModel(OverTables):
         _check_sweeps(sweeps, burn_in, starts, chains)
         rng = secure_rng() if rng is None else rng
         seen = ~self.mask(missing)
-        latent = None
+        latent, often = None, sweeps is None or sweeps >= OFTEN
         if isinstance(data, NoisyTables):
             noisy = self._noisy(data)
             counts = [np.maximum(table, 0) * seen[..., None].astype(np.float64) for table in noisy]
             if noise_aware:
-                latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises)
+                latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises, often=often)
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
-        often = sweeps is None or sweeps >= OFTEN
         walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng, collapsed, often)
         draws = [next(walk) for _ in range(_LEAST_SWEEPS if sweeps is None else sweeps)]
         while True:

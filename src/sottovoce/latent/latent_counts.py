@@ -71,6 +71,8 @@ class LatentCounts:
         The shapes that the sizes' gamma law may have, equally likely.
     prior
         The shape and rate of the gamma prior on that law's rate.
+    often
+        Whether there will be so many moves that compiling them, where there are many counts, is worth its time.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class LatentCounts:
     noises: tuple[IntegerNoise, ...]
     shapes: tuple[float, ...] = _SHAPES
     prior: tuple[float, float] = (1.0, 1.0)
+    often: bool = True
 
     def __post_init__(self) -> None:
         noisy = tuple(np.asarray(table, dtype=np.int64) for table in self.noisy)
@@ -125,7 +128,7 @@ class LatentCounts:
     def _run(self, program: Callable[..., Any], first: Floats, *arrays: Any) -> Any:
         """Run a program of the likelihood and of arrays, one part a run of the sampler."""
         columns, cells = self.likelihood.first.shape[-2:]
-        if has_jax() and len(first) * columns * cells >= _MANY:
+        if self.often and has_jax() and len(first) * columns * cells >= _MANY:
             return compiled(program)(self.likelihood.placed, first, *arrays)
         return program(NUMPY, self.likelihood, first, *arrays)
 

@@ -77,8 +77,9 @@ def _diameter(family: _Binary, near: float, far: float) -> float:
     ends = s * (1 - family.mean(s * along))
     # The diameter is the largest width; a width is the sum of how far the set goes in a direction and in its opposite.
     sides = np.linspace(0.0, math.pi, _SIDES)
-    goes = np.concatenate([ends, ends])[:, None] * np.cos(np.concatenate([angles, -angles])[:, None] - sides)
-    width = goes.max(axis=0) - goes.min(axis=0)
+    # Of the ends at an angle and at its opposite the first goes farther in a direction above θ, the second back.
+    along, across = np.outer(ends * np.cos(angles), np.cos(sides)), np.outer(ends * np.sin(angles), np.sin(sides))
+    width = (along + across).max(axis=0) - (along - across).min(axis=0)
     # The nearest direction tried is half a step off, and an end moves by no more than 1 + far·κ a radian.
     between = (1 + far * family.steepest) * math.pi / (_ANGLES - 1)
     return float(width.max() + between) / math.cos(math.pi / (_SIDES - 1) / 2)

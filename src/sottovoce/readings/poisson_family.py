@@ -6,6 +6,7 @@ import itertools
 import math
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -67,7 +68,7 @@ class PoissonFamily(Family):
         high = int(self.response.high)  # type: ignore[attr-defined]
         return min(high, MOST_COUNTED, self.cap or max(1, -(-high // 3)))
 
-    @property
+    @cached_property
     def powers(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The coefficients of Σ(K − j)·P(y = j)/e and of the slope's sum, the highest power of s first."""
         mass, slope = self._mass(0), self._mass(1)
@@ -120,7 +121,7 @@ class PoissonFamily(Family):
         first, second = (e * np.polyval((part * mass)[::-1], s) for part in (below, squares))
         return np.asarray(np.maximum(second - first**2, 0.0))
 
-    @property
+    @cached_property
     def steepest(self) -> float:
         """The largest slope, on a grid and what lies between; K at most."""
         t = np.linspace(math.log(self.most) - 6.0, self.farthest, 2001)

@@ -122,8 +122,7 @@ def believe(
         left = _inverse((P + P.transpose(0, 2, 1)) / 2)
         pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
         means = _times(along, _times(left, pull))
-        evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(V)[1] / 2
-        evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
+        varied = V
         if noisy:
             # What the noise of the information does, and how well imagined rows tell how the mean bends.
             ahead = seems + _times(turn, means - theta)
@@ -136,6 +135,8 @@ def believe(
         if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
         theta = theta + move
+    evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
+    evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
     evidence = np.nan_to_num(evidence, nan=-1e300, posinf=1e300, neginf=-1e300)
     weights = np.exp(evidence - evidence.max())
     return Belief(weights / weights.sum(), theta @ T, roots @ left @ roots.transpose(0, 2, 1))

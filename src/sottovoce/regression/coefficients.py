@@ -158,7 +158,7 @@ def _quantile(q: float, weights: Floats, means: Floats, sds: Floats) -> Any:
         return means[0] + special.ndtri(q) * sds[0]
     reach = 40 * sds.max(axis=0) + 1e-300
     low, high = means.min(axis=0) - reach, means.max(axis=0) + reach
-    for _ in range(100):
+    for _ in range(64):  # down to the last digit
         middle = (low + high) / 2
         below = weights @ special.ndtr((middle - means) / np.maximum(sds, 1e-300)) < q
         low, high = np.where(below, middle, low), np.where(below, high, middle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Glance:
         """The place of the intercept among the entries of a row."""
         return next((i for i, entry in enumerate(self.look.encoding.entries) if not entry), None)
 
-    @property
+    @cached_property
     def apart(self) -> Floats | None:
         """Where the intercept's row lies: its direction is known to weigh as much as all records."""
         if self.constant is None:
@@ -70,7 +71,7 @@ class Glance:
         blocks = matrix.reshape(K, d, K, d)
         return np.asarray(sum(blocks[k, :, k, :] for k in range(K)) / K)
 
-    @property
+    @cached_property
     def known(self) -> Floats:
         """The information, freed of its noise as far as can be."""
         assert self.information is not None
@@ -82,7 +83,7 @@ class Glance:
         kept = np.kron(np.eye(self.look.model.outputs), np.eye(len(across)) - across @ across.T)
         return np.asarray(kept @ found @ kept)
 
-    @property
+    @cached_property
     def dispersion(self) -> float:
         """How much the score varies beside the information, or more: two deviations of its noise are added."""
         assert self.meat is not None
@@ -90,7 +91,7 @@ class Glance:
         noise = self.tau_meat * np.sqrt(len(self.meat)) / whole
         return max(float(self.meat.trace()) / whole, 0.0) + 2 * float(noise)
 
-    @property
+    @cached_property
     def shape(self) -> Floats:
         """T, once for each linear predictor."""
         return np.asarray(np.kron(np.eye(self.look.model.outputs), self.look.matrix), dtype=np.float64)

@@ -122,7 +122,7 @@ class TruncatedDirichlet:
         alpha, floor = self._sorted, self.floor
         low = np.full(len(alpha), 1e-3)
         high = 2 * np.maximum(alpha, 1.0).sum(axis=1) / (1 - alpha.shape[1] * floor)
-        for _ in range(20):
+        for _ in range(12):  # to a third of a percent
             rate = np.sqrt(low * high)
             heavy = _tail_mean(alpha, rate[:, None], floor).sum(axis=1) > 1
             low, high = np.where(heavy, rate, low), np.where(heavy, high, rate)
