@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import BallSum, CategoryCounts, ClippedSum
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, GroupMoments
+from sottovoce.readings.group_moments import STEPS
 from sottovoce.tables import open_table
 
 RECORDS = pa.table(
@@ -155,6 +156,25 @@ def test_nan_hides_from_the_statistics_of_a_parquet_file(tmp_path: Path) -> None
         assert table.read(BallSum(1, 10.0), ["x"]).total == pytest.approx([6.0], rel=1e-12)
         for text, holds in {"x = 3": 2, "x <= 5": 2, "x != 4": 2, "x in (3, 4)": 2, "x is null": 1}.items():
             assert (text, table.read(ClippedSum(0, 1), where=text).total[0]) == (text, holds)
+
+
+def test_files_of_a_folder_that_hold_texts_each_in_its_own_way(tmp_path: Path) -> None:
+    """As the first has them, in many row groups, of another type, as places in a list, without the column."""
+    first = pa.table(
+        {"ward": ["N", "S", None, "N"] * 500, "ward.sub": ["x", "y", "x", "x"] * 500, "age": [1, 2, 3, 4] * 500}
+    )
+    pq.write_table(first, tmp_path / "1.parquet", row_group_size=300)
+    pq.write_table(pa.table({"age": pa.array([5, 5], pa.int32())}), tmp_path / "2.parquet")
+    coded = pa.array(["S", "?"]).dictionary_encode()
+    third = pa.table({"age": [9, 9], "ward": coded, "ward.sub": pa.array(["y", "x"], pa.large_string())})
+    pq.write_table(third, tmp_path / "3.parquet")
+    means = GroupMoments((("N", "S"),), (-1,), measures=((0.0, 16.0),), fillers=(None,))
+    with open_table(tmp_path) as table:
+        assert table.read(CategoryCounts(("N", "S")), "ward").total.tolist() == [1503, 501]
+        assert table.read(CategoryCounts(("x", "y")), "ward.sub").total.tolist() == [1503, 501]
+        seen = table.read(means, ["ward", "age"])
+    assert (seen.n, seen.total[:3].tolist()) == (2004, [1000, 501, 503])
+    assert (seen.total[3:] / STEPS).tolist() == [500 * (1 + 4 - 16) / 8, (500 * (2 - 8) + 9 - 8) / 8]
 
 
 def test_a_column_of_objects_is_text_whatever_it_holds() -> None:

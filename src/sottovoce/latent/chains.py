@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.latent.programs import NUMPY, Engine, compiled, has_jax
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["OFTEN", "forward_filter", "sample_paths"]
+__all__ = ["OFTEN", "forward_filter", "paths", "sample_paths"]
 
 Integers = NDArray[np.int64]
 
@@ -85,11 +85,11 @@ def sample_paths(
     uniform = rng.random((steps, runs, chains, 1))
     given = log_emission, initial, transition, uniform
     compile_it = often and has_jax() and steps >= _LONG and log_emission.size >= _MANY
-    paths, log_likelihood = compiled(_paths)(*given) if compile_it else _paths(NUMPY, *given)
-    return np.asarray(paths, dtype=np.int64), log_likelihood
+    drawn, log_likelihood = compiled(paths)(*given) if compile_it else paths(NUMPY, *given)
+    return np.asarray(drawn, dtype=np.int64), log_likelihood
 
 
-def _paths(engine: Engine, log_emission: Any, initial: Any, transition: Any, uniform: Any) -> Any:
+def paths(engine: Engine, log_emission: Any, initial: Any, transition: Any, uniform: Any) -> Any:
     """Return what `sample_paths` does, given its uniform numbers (step, run, chain, 1)."""
     xp, scan = engine
     filtered, log_likelihood = _filtered(engine, log_emission, initial, transition)

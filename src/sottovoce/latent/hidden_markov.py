@@ -223,7 +223,7 @@ class HiddenMarkovModel(OverTables):
                 yield state
         sizes = latent.start(len(state.states))
         while True:
-            state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng, collapsed, often=often)
+            state, sizes = noisy_sweep(self.prior, state, sizes, latent, seen, rng, collapsed)
             yield state
 
     def mask(self, missing: Any) -> Mask:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.latent.cell_likelihood import CellLikelihood
-from sottovoce.latent.programs import NUMPY, Engine, compiled, has_jax
+from sottovoce.latent.cell_moves import by_state, moved_probabilities, moved_sizes
+from sottovoce.latent.programs import NUMPY, compiled, has_jax
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -27,8 +28,6 @@ Integers = NDArray[np.int64]
 _SHAPES = tuple(2.0 ** (k / 2) for k in range(21))
 _MANY = 1 << 14
 """Noisy counts, of all runs, from which compiled moves are worth their compiling."""
-_LEAST = -690.0
-"""The least logarithm of a probability: its exponential is a number above zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +122,10 @@ class LatentCounts:
 
     def by_state(self, logs: Floats, log_theta: Floats) -> Floats:
         """Return the log-likelihood of every cell in every state, (run, cell, state); θ is (run, state, column)."""
-        return np.asarray(self._run(_by_state, logs, log_theta))
+        return np.asarray(self.run(by_state, logs, log_theta))
 
-    def _run(self, program: Callable[..., Any], first: Floats, *arrays: Any) -> Any:
-        """Run a program of the likelihood and of arrays, one part a run of the sampler."""
+    def run(self, program: Callable[..., Any], first: Floats, *arrays: Any) -> Any:
+        """Run a program of the likelihood and of arrays, the first of which has one part a run of the sampler."""
         columns, cells = self.likelihood.first.shape[-2:]
         if self.often and has_jax() and len(first) * columns * cells >= _MANY:
             return compiled(program)(self.likelihood.placed, first, *arrays)
@@ -157,26 +156,26 @@ class LatentCounts:
         alpha
             The Dirichlet prior's parameter of each column.
         """
-        log_theta = self._fresh(log_theta, states, alpha, rng)
+        runs, count = log_theta.shape[:2]
+        tries = self.probability_tries(alpha, runs, count, rng, rounds)
+        return np.asarray(self.run(moved_probabilities, log_theta, states, sizes.logs, *tries))
+
+    def probability_tries(
+        self, alpha: Floats, runs: int, states: int, rng: np.random.Generator, rounds: int = 5
+    ) -> tuple[Any, ...]:
+        """Draw what `moved_probabilities` takes beside the states and what moves."""
         pairs = self._pairs(rounds, rng)
-        shape = (rounds, *log_theta.shape[:2], pairs[0].shape[1])
+        shape = (rounds, runs, states, pairs[0].shape[1])
         more = (rng.standard_normal, rng.random, rng.standard_exponential)
         draws = rng.uniform(-0.5, 2.0, shape), *(draw(shape) for draw in more)
-        moved = self._run(_moved_probabilities, log_theta, states, sizes.logs, alpha, self.variances, (*pairs, *draws))
-        return np.asarray(moved)
+        return alpha, self.variances, self._fresh(alpha, (runs, states), rng), (*pairs, *draws)
 
-    def _fresh(self, log_theta: Floats, states: Integers, alpha: Floats, rng: np.random.Generator) -> Floats:
-        """Return θ with the states that no cell is in drawn from the prior."""
-        count = log_theta.shape[1]
-        empty = ~(states[:, None, :] == np.arange(count)[:, None]).any(axis=-1)
-        if not empty.any():
-            return log_theta
-        gammas = np.log(np.maximum(rng.standard_gamma(np.broadcast_to(alpha, log_theta[empty].shape)), 1e-290))
-        parts = np.split(gammas, np.cumsum([table.shape[-1] for table in self.noisy])[:-1], axis=-1)
-        new = np.concatenate([part - special.logsumexp(part, axis=-1, keepdims=True) for part in parts], axis=-1)
-        log_theta = log_theta.copy()
-        log_theta[empty] = new
-        return log_theta
+    def _fresh(self, alpha: Floats, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+        """Draw θ from the prior, for states that no cell is in."""
+        gammas = np.maximum(rng.standard_gamma(alpha, (*shape, len(alpha))), 1e-290)
+        widths = [table.shape[-1] for table in self.noisy]
+        totals = np.add.reduceat(gammas, np.cumsum([0, *widths[:-1]]), axis=-1)
+        return np.asarray(np.log(gammas / np.repeat(totals, widths, axis=-1)))
 
     def _pairs(self, rounds: int, rng: np.random.Generator) -> tuple[Integers, Integers, Integers]:
         """Draw disjoint pairs of columns, each within one table, for every round: their first and second columns.
@@ -208,7 +207,6 @@ class LatentCounts:
         log_theta: Floats,
         states: Integers,
         rng: np.random.Generator,
-        now: Floats | None = None,
     ) -> CellSizes:
         """Return new sizes: each cell's by itself, then all by one factor with the rate of their law, then the law.
 
@@ -220,13 +218,13 @@ class LatentCounts:
             (run, state, column), all tables side by side.
         states
             The state of each cell, (run, cell).
-        now
-            The log-likelihood of each cell, if it is known.
         """
-        runs, cells = sizes.logs.shape
-        if not cells:
-            return sizes
-        logs = sizes.logs
+        logs = self.run(moved_sizes, sizes.logs, log_theta, states, None, *self.size_tries(sizes, rng))
+        return self.sizes_of(np.asarray(logs), rng)
+
+    def size_tries(self, sizes: CellSizes, rng: np.random.Generator) -> tuple[Floats, ...]:
+        """Draw what `moved_sizes` takes beside the states and what moves."""
+        logs, (runs, cells) = sizes.logs, sizes.logs.shape
         # Tries on many scales about what the law and a usual cell's noisy counts leave open.
         scale = np.exp2(rng.uniform(-1.5, 2.0, logs.shape)) / np.sqrt(self._news + sizes.shape[:, None])
         tried = logs + scale * rng.standard_normal(logs.shape)
@@ -235,14 +233,16 @@ class LatentCounts:
         # What the law of sizes, and then its rate, say of the two moves, and how unlikely ones are let pass.
         law = sizes.shape[:, None] * (tried - logs) - sizes.rate[:, None] * (np.exp(tried) - np.exp(logs))
         rate = -self.prior[0] * factor - self.prior[1] * sizes.rate * np.expm1(-factor)
-        passing = rate + rng.standard_exponential(runs)
-        logs = np.asarray(self._run(_moved_sizes, logs, log_theta, states, now, tried, law + chance, factor, passing))
+        return tried, law + chance, factor, rate + rng.standard_exponential(runs)
+
+    def sizes_of(self, logs: Floats, rng: np.random.Generator) -> CellSizes:
+        """Return sizes with a law drawn that they may come from."""
         return CellSizes(logs, *self._draw_law(logs, rng))
 
     @cached_property
     def _news(self) -> float:
         """About how much the noisy counts of one cell say about the logarithm of its size."""
-        totals = [max(float(table.sum(axis=-1).mean()), 1.0) / table.shape[-1] for table in self.noisy]
+        totals = [max(table.sum() / max(table[..., 0].size, 1), 1.0) / table.shape[-1] for table in self.noisy]
         mean = np.repeat(totals, [table.shape[-1] for table in self.noisy])
         return float((mean**2 / (mean + self.variances)).sum())
 
@@ -261,111 +261,3 @@ class LatentCounts:
         shapes, cells = np.array(self.shapes), self.noisy[0].shape[-2]
         counts = self.prior[0] + cells * shapes
         return shapes, counts, special.gammaln(counts) - cells * special.gammaln(shapes)
-
-
-def _by_state(engine: Engine, likelihood: CellLikelihood, logs: Any, log_theta: Any) -> Any:
-    xp, scan = engine
-    fixed, ones = likelihood.fixed(logs[:, None]), xp.ones(log_theta.shape[-1])
-    by_theta = xp.moveaxis(log_theta, 1, 0)[..., None]
-    _, sums = scan(lambda _, theta: (None, ones @ likelihood(theta, fixed)), None, by_theta)
-    return xp.moveaxis(sums, 0, -1)
-
-
-def _moved_sizes(
-    engine: Engine,
-    likelihood: CellLikelihood,
-    logs: Any,
-    log_theta: Any,
-    states: Any,
-    now: Any,
-    tried: Any,
-    allowed: Any,
-    factor: Any,
-    passing: Any,
-) -> Any:
-    """Return sizes after a move of each and one of all, kept where the likelihood loses no more than is let pass."""
-    xp = engine.xp
-    fixed, ones = likelihood.fixed(_own(xp, log_theta, states)), xp.ones(log_theta.shape[-1])
-
-    def by_cell(logs: Any) -> Any:
-        return ones @ likelihood(logs[:, None], fixed)
-
-    now = by_cell(logs) if now is None else now
-    then = by_cell(tried)
-    kept = now - then <= allowed
-    logs, now = xp.where(kept, tried, logs), xp.where(kept, then, now)
-    lost = (now - by_cell(logs + factor[:, None])).sum(axis=1)
-    return logs + xp.where(lost <= passing, factor, 0.0)[:, None]
-
-
-def _moved_probabilities(
-    engine: Engine,
-    likelihood: CellLikelihood,
-    log_theta: Any,
-    states: Any,
-    logs: Any,
-    alpha: Any,
-    variances: Any,
-    rounds: tuple[Any, ...],
-) -> Any:
-    xp, scan = engine
-    size, fixed = xp.exp(logs)[:, None], likelihood.fixed(logs[:, None])
-    # 1 where a cell is in a state, (run, cell, state): by it, sums over cells are products.
-    member = xp.asarray(states[..., None] == xp.arange(log_theta.shape[1]), dtype=xp.float64)
-    squares, totals = (xp.swapaxes(part @ member, 1, 2) for part in (size**2, size))
-    usual = squares / xp.maximum(totals, 1e-300)
-
-    def by_state(log_theta: Any) -> Any:
-        """Return the log-likelihood of every column, summed over the cells of each state."""
-        return xp.swapaxes(likelihood(_own(xp, log_theta, states), fixed) @ member, 1, 2)
-
-    def step(carry: Any, given: Any) -> Any:
-        log_theta, now = carry
-        left, right, place, scale, normal, coin, chance = given
-        first, second = log_theta[..., left], log_theta[..., right]
-        both = xp.logaddexp(first, second)
-        noise, share = (variances[left] + variances[right]) / 2, xp.exp(both)
-        news = 2 * share * share * squares / (noise + usual * share / 2)
-        odds, log_jacobian = _step_odds(xp, first - second, 1 / xp.sqrt(news + 4), 2.0**scale * normal, coin)
-        new_first, new_second = both - xp.logaddexp(0.0, -odds), both - xp.logaddexp(0.0, odds)
-        proposed = xp.concatenate([new_first, new_second, log_theta], axis=-1)[..., place]
-        then = by_state(proposed)
-        gain = then - now
-        gain = gain[..., left] + gain[..., right] + log_jacobian
-        gain = gain + (alpha[left] - 1) * (new_first - first) + (alpha[right] - 1) * (new_second - second)
-        kept = (-chance <= gain) & (xp.minimum(new_first, new_second) > _LEAST)
-        taken = xp.concatenate([kept, kept, xp.zeros(log_theta.shape, dtype=bool)], axis=-1)[..., place]
-        return (xp.where(taken, proposed, log_theta), xp.where(taken, then, now)), None
-
-    return scan(step, (log_theta, by_state(log_theta)), rounds)[0][0]
-
-
-def _own(xp: Any, log_theta: Any, states: Any) -> Any:
-    """Return θ of each cell's state, (run, column, cell)."""
-    if xp is np:
-        return np.take_along_axis(np.swapaxes(log_theta, 1, 2), states[:, None], axis=2)
-    own = log_theta[:, 0, :, None]  # compiled, a choice is part of what is done with it, and a place in an array is not
-    for state in range(1, log_theta.shape[1]):
-        own = xp.where(states[:, None] == state, log_theta[:, state, :, None], own)
-    return own
-
-
-def _step_odds(xp: Any, odds: Any, reach: Any, step: Any, coin: Any) -> tuple[Any, Any]:
-    """Return new log-odds of shares, and the log-ratio of the shares' densities that the kind of step asks for.
-
-    Three in four steps are taken in the share itself, on scales about its reach; the others in its log-odds.
-    """
-    share = xp.exp(-xp.logaddexp(0.0, -odds)) + xp.minimum(reach, 0.5) * step
-    inside = (share > 0) & (share < 1)
-    share = xp.where(inside, share, 0.5)
-    by_odds = coin < 0.25
-    new = xp.where(by_odds, odds + step, xp.log(share) - xp.log1p(-share))
-    # In log-odds a share p has the density p (1 - p) beside its own.
-    jacobian = xp.where(by_odds, _log_spread(xp, new) - _log_spread(xp, odds), xp.where(inside, 0.0, -xp.inf))
-    return new, jacobian
-
-
-def _log_spread(xp: Any, odds: Any) -> Any:
-    """Return log p(1 - p) of a share p with these log-odds."""
-    size = xp.abs(odds)
-    return -size - 2 * xp.log1p(xp.exp(-size))

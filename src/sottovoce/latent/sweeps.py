@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.latent.chains import sample_paths
+from sottovoce.latent.cell_likelihood import CellLikelihood
+from sottovoce.latent.cell_moves import by_state, moved_probabilities, moved_sizes
+from sottovoce.latent.chains import paths, sample_paths
 from sottovoce.latent.collapsed import collapsed_states
 from sottovoce.latent.latent_counts import CellSizes, LatentCounts
+from sottovoce.latent.programs import Engine
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["ChainState", "Prior", "draw_dirichlet", "gibbs_sweep", "noisy_sweep", "stack_draws"]
@@ -146,31 +149,53 @@ def noisy_sweep(
     seen: NDArray[np.bool_],
     rng: np.random.Generator,
     collapsed: bool = False,
-    *,
-    often: bool = True,
 ) -> tuple[ChainState, CellSizes]:
     """Return the state and the cells' sizes after one sweep given noisy counts, the true ones summed out throughout.
 
     `latent` holds the cells that were seen (chain, step).
     """
-    runs = len(state.states)
-    log_theta = np.log(np.concatenate(state.emissions, axis=-1))
-    known = latent.by_state(sizes.logs, log_theta)
-    logs = np.zeros((runs, *seen.shape, prior.states))
-    logs[:, seen] = known
+    runs, count = len(state.states), prior.states
+    log_theta, alpha = np.log(np.concatenate(state.emissions, axis=-1)), np.repeat(prior.emission, prior.sizes)
     if collapsed:
+        logs = np.zeros((runs, *seen.shape, count))
+        logs[:, seen] = latent.by_state(sizes.logs, log_theta)
         states = collapsed_states(logs, state.states, prior.transition, rng)
+        mine = states[:, seen]
+        sizes = latent.move_sizes(sizes, log_theta, mine, rng)
+        log_theta = latent.move_probabilities(log_theta, mine, sizes, alpha, rng)
     else:
-        states, _ = sample_paths(logs, state.initial, state.transition, rng, often=often)
+        cells = np.flatnonzero(seen)
+        place = np.full(seen.shape, len(cells))
+        place[seen] = np.arange(len(cells))
+        chain = state.initial, state.transition, rng.random((seen.shape[1], runs, seen.shape[0], 1)), place, cells
+        tries = latent.size_tries(sizes, rng), latent.probability_tries(alpha, runs, count, rng)
+        states, logs, log_theta = latent.run(_noisy_moves, sizes.logs, log_theta, chain, *tries)
+        sizes = latent.sizes_of(logs, rng)
     initial, transition = prior.draw_chain(states, rng)
-    mine = states[:, seen]
-    now = np.take_along_axis(known, mine[..., None], axis=-1)[..., 0]
-    sizes = latent.move_sizes(sizes, log_theta, mine, rng, now)
-    alpha = np.repeat(prior.emission, prior.sizes)
-    log_theta = latent.move_probabilities(log_theta, mine, sizes, alpha, rng)
     parts = np.split(np.exp(log_theta), np.cumsum(prior.sizes)[:-1], axis=-1)
     emissions = tuple(part / part.sum(axis=-1, keepdims=True) for part in parts)
     return ChainState(initial, transition, emissions, states), sizes
+
+
+def _noisy_moves(
+    engine: Engine,
+    likelihood: CellLikelihood,
+    logs: Any,
+    log_theta: Any,
+    chain: tuple[Any, ...],
+    size_tries: tuple[Any, ...],
+    probability_tries: tuple[Any, ...],
+) -> tuple[Any, Any, Any]:
+    """Return states, sizes and probabilities after one sweep: one program, asked for once."""
+    xp = engine.xp
+    initial, transition, uniform, place, cells = chain
+    known = by_state(engine, likelihood, logs, log_theta)
+    nothing = xp.zeros((len(known), 1, known.shape[-1]))  # what is known of a cell that was not seen
+    states, _ = paths(engine, xp.concatenate([known, nothing], axis=1)[:, place], initial, transition, uniform)
+    mine = states.reshape(len(states), -1)[:, cells]
+    now = xp.take_along_axis(known, mine[..., None], axis=-1)[..., 0]
+    logs = moved_sizes(engine, likelihood, logs, log_theta, mine, now, *size_tries)
+    return states, logs, moved_probabilities(engine, likelihood, log_theta, mine, logs, *probability_tries)
 
 
 def stack_draws(draws: Sequence[ChainState]) -> ChainState:

@@ -61,8 +61,10 @@ def as_codes(values: Any, labels: Sequence[Hashable], other: int, what: str = "r
     """
     coded = getattr(values, "cat", values)  # a pandas Series of categoricals
     if hasattr(coded, "categories") and hasattr(coded, "codes"):
-        table = np.append(_looked_up(list(coded.categories), labels, other), other)
-        return np.asarray(table[np.asarray(coded.codes)])  # a missing one is -1, the last entry
+        places, table = np.asarray(coded.codes), np.append(_looked_up(list(coded.categories), labels, other), other)
+        # A missing one is -1, the last entry. Where every place stays as it is, nothing is looked up.
+        same = np.array_equal(table, [*range(len(table) - 1), -1])
+        return places.astype(np.int64) if same else np.asarray(table[places])
     column = _one_column(_array(values, what, typed=False), what)
     known = label_array(tuple(labels))
     if known.dtype.kind + column.dtype.kind not in ("UU", "ii", "iu", "ib") or column.size == 0:

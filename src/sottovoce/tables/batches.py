@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from sottovoce.readings import CategoryCounts, CellCounts, ClassMoments, CrossCounts, GroupMoments, Reading, Statistics
 from sottovoce.tables.plans import Plan
@@ -29,6 +30,10 @@ _PASSES = 8
 """So few categories are counted faster one after the other than all in one pass."""
 _SMALL = 255
 """So many different texts are told apart by one byte each, which is compared fastest."""
+_RECORDS = 1 << 20
+"""Records of a batch at the most: those of most row groups, whose texts are then looked up once."""
+_NEAR = 1 << 15
+"""Records that are worked on at once."""
 _WHOLE = (pa.types.is_signed_integer, pa.types.is_uint8, pa.types.is_uint16, pa.types.is_uint32, pa.types.is_boolean)
 
 
@@ -45,14 +50,34 @@ def counted(dataset: Any, reading: Reading, names: Sequence[str]) -> Plan | None
 
     def decode(batches: Iterator[Any]) -> Statistics:
         n, total = 0, np.zeros(reading.size)
-        for batch in batches:
+        for batch in (some for whole in batches for some in _slices(whole)):
             columns = [_column(batch.column(name), kind) for name, kind in zip(names, kinds, strict=True)]
             seen = reading.read(columns[0] if isinstance(reading, CategoryCounts) else columns)
             n, total = n + seen.n, total + seen.total
         return Statistics(n, total)
 
     read = _by_combination(reading, names, lists) if few else decode
-    return Plan(lambda: dataset.scanner(columns=list(dict.fromkeys(names))).to_batches(), read, stream=True)
+    return Plan(lambda: _batches(dataset, list(dict.fromkeys(names))), read, stream=True)
+
+
+def _batches(dataset: Any, names: list[str]) -> Iterator[Any]:
+    """Yield these columns, file by file where they are as they lie there: Arrow is then sooner than by its data set."""
+    kinds = {name: dataset.schema.field(name).type for name in names}
+    coded = [name for name, kind in kinds.items() if pa.types.is_dictionary(kind)]
+    for fragment in dataset.get_fragments():
+        there = fragment.physical_schema
+        if any(name not in there.names or there.field(name).type != kind for name, kind in kinds.items()):
+            yield from fragment.to_batches(dataset.schema, columns=names)
+            continue
+        with fragment.open() as opened:
+            file = pq.ParquetFile(opened, read_dictionary=coded, pre_buffer=False)
+            yield from file.iter_batches(_RECORDS, columns=names, use_threads=False)
+
+
+def _slices(batch: Any) -> Iterator[Any]:
+    """Yield a batch in parts that stay in the processor's nearer memory while they are worked on."""
+    for start in range(0, batch.num_rows, _NEAR):
+        yield batch.slice(start, _NEAR)
 
 
 def _by_combination(reading: Reading, names: Sequence[str], lists: Sequence[tuple[Hashable, ...]]) -> Any:
@@ -145,7 +170,7 @@ def _column(column: Any, categories: tuple[Hashable, ...] | None) -> Any:
         whole = column if pa.types.is_string(column.type) else column.cast(pa.int64())
         return _Coded(categories, _places(whole, categories))
     places = np.append(_places(column.dictionary, categories), -1)
-    return _Coded(categories, places[_indices(column, -1)])
+    return _Coded(categories, places.take(_indices(column, len(places) - 1), mode="clip"))
 
 
 def _places(values: Any, categories: tuple[Hashable, ...]) -> Any:
