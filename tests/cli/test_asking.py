@@ -83,6 +83,18 @@ def test_an_answer_is_shown_though_its_file_cannot_be_written(data: Path, tmp_pa
     assert "95% intervals" in found.stdout and "in the ledger, but" in str(found.exception)
 
 
+def test_a_folder_may_be_named_by_a_dot_and_data_need_a_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := data.parent / "visits").mkdir()
+    data.rename(folder / "one.parquet")
+    (data.parent / "visits.facts.toml").write_text(FACTS, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    assert "95 % left" in " ".join(ask(".", "mean of sbp", "--budget", "pure:1").split())
+    assert (data.parent / "visits.ledger").is_file()
+    for nothing in ("", "/"):
+        with pytest.raises(InvalidValue, match="name the data"):
+            ask(nothing, "mean of sbp", "--budget", "pure:1")
+
+
 def test_words_in_brackets_stand_as_they_are(data: Path) -> None:
     data.with_suffix(".facts.toml").write_text(FACTS.replace('"B"', '"[/b]B"'), encoding="utf-8")
     assert "[/b]B" in ask(str(data), "mean of sbp by ward", "--budget", "pure:1")

@@ -13,7 +13,7 @@ from sottovoce.privacy.promises import parse_promise
 if TYPE_CHECKING:
     from sottovoce.curator import Curator
 
-__all__ = ["curator_beside"]
+__all__ = ["beside", "curator_beside"]
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
 PublicFacts = Annotated[
@@ -40,17 +40,28 @@ Who = Annotated[str | None, typer.Option(help="Who asks. (By default your user n
 Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
 
 
+def beside(data: str, ending: str) -> Path:
+    """Return the file of such an ending that lies beside some data: a file, a folder, or whatever has an address.
+
+    >>> beside("stays/patients.parquet", ".facts.toml").as_posix()
+    'stays/patients.facts.toml'
+    """
+    path = Path(data) if Path(data).name not in ("", "..") else Path(data).resolve()
+    if not data or not path.name:
+        raise InvalidValue(f"name the data: a file, a folder or the address of a table. Got {data!r}")
+    return path.with_suffix(ending)
+
+
 def curator_beside(data: str, facts: Path | None, ledger: str | None, budget: str | None, **options: Any) -> Curator:
     """Return the curator of a table; its facts and its ledger lie beside it unless said otherwise."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
 
-    beside = Path(data)
-    place = beside.with_suffix(".facts.toml") if facts is None else facts
+    place = beside(data, ".facts.toml") if facts is None else facts
     if facts is None and not place.is_file():
         raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
     return Curator(
         data,
-        str(beside.with_suffix(".ledger")) if ledger is None else ledger,
+        str(beside(data, ".ledger")) if ledger is None else ledger,
         None if budget is None else parse_promise(budget),
         facts=place,
         **options,
