@@ -62,6 +62,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_spent(data: Path) -> 
     for wrong, error in ((("men of sbp",), InvalidValue), ((), InvalidValue), (("mean of weight",), InvalidValue)):
         with pytest.raises(error):
             ask(str(data), *wrong, "--budget", "pure:1")
+    assert not data.with_suffix(".ledger").exists()
     ask(str(data), "mean of sbp", "--budget", "pure:1", "--spend", "100%")
     with pytest.raises(BudgetExceeded):
         ask(str(data), "mean of sbp", "--spend", "1%")

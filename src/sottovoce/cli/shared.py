@@ -11,7 +11,10 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sottovoce.curator import Curator
+    from sottovoce.facts import Facts
 
 __all__ = ["beside", "curator_beside"]
 
@@ -52,17 +55,33 @@ def beside(data: str, ending: str) -> Path:
     return path.with_suffix(ending)
 
 
-def curator_beside(data: str, facts: Path | None, ledger: str | None, budget: str | None, **options: Any) -> Curator:
-    """Return the curator of a table; its facts and its ledger lie beside it unless said otherwise."""
+def curator_beside(
+    data: str,
+    facts: Path | None,
+    ledger: str | None,
+    budget: str | None,
+    check: Callable[[Facts], object],
+    protect: str | None = None,
+    **options: Any,
+) -> Curator:
+    """Return the curator of a table; its facts and its ledger lie beside it unless said otherwise.
+
+    What is to be asked is put to `check` first: a question that makes no sense opens no budget.
+    """
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+    from sottovoce.curator.protected import Protected  # noqa: PLC0415
+    from sottovoce.facts import read_facts  # noqa: PLC0415
 
     place = beside(data, ".facts.toml") if facts is None else facts
     if facts is None and not place.is_file():
         raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
+    known = read_facts(place)
+    check(Protected.of(known, protect).facts or known)
     return Curator(
         data,
         str(beside(data, ".ledger")) if ledger is None else ledger,
         None if budget is None else parse_promise(budget),
-        facts=place,
+        facts=known,
+        protect=protect,
         **options,
     )
