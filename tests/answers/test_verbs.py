@@ -162,6 +162,9 @@ def test_an_answer_shows_itself(curator: Curator) -> None:
     draws = answer.to_arviz().posterior["mean_of_blood_pressure"]
     assert list(draws.coords["row"].values) == ["A", "B", "C", "never"]
     assert answer.posterior.sample(7).shape == (7, 4)
+    for wrong in (-1, 2.5):
+        with pytest.raises(InvalidValue, match="draws must be a whole number"):
+            answer.posterior.sample(wrong)
 
 
 @pytest.mark.parametrize(
