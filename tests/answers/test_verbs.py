@@ -162,6 +162,9 @@ def test_an_answer_shows_itself(curator: Curator) -> None:
     draws = answer.to_arviz().posterior["mean_of_blood_pressure"]
     assert list(draws.coords["row"].values) == ["A", "B", "C", "never"]
     assert answer.posterior.sample(7).shape == (7, 4)
+    for wrong in (-1, 2.5):
+        with pytest.raises(InvalidValue, match="draws must be a whole number"):
+            answer.posterior.sample(wrong)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +192,18 @@ def test_a_question_that_makes_no_sense_costs_nothing(
     with pytest.raises(InvalidValue, match=message):
         curator.question(verb, column, **options)
     assert curator.history() == []
+
+
+def test_dollars_are_drawn_as_dollars(tmp_path: Path) -> None:
+    facts = sv.Facts(fee=sv.Category(["$5 to $10", "$\\frac{x$"]), ill=sv.Flag())
+    rows = pa.table({"fee": ["$5 to $10"] * 50, "ill": [True] * 50})
+    with Curator(rows, tmp_path / "ledger", sv.ApproxDP(9.0, 1e-6), facts=facts, dataset="fees") as held:
+        answer = held.proportion("ill", by="fee", where="fee != '$\\frac{x$'", spend=0.5)
+        forest = held.regress("ill ~ fee", spend=0.2)
+    for drawn in (answer.plot(), answer.plot(densities=True), forest.plot(), forest.plot_effect("fee")):
+        drawn.savefig(tmp_path / "a.png")  # an unfinished formula would end in an error
+    label = answer.plot().axes[0].get_yticklabels()[0]
+    assert label._preprocess_math(label.get_text()) == ("$5 to $10", False)
 
 
 @pytest.mark.parametrize("asked", [("mean", ("sbp",), ("seen",)), ("counts", ("seen",), ())])

@@ -62,6 +62,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_spent(data: Path) -> 
     for wrong, error in ((("men of sbp",), InvalidValue), ((), InvalidValue), (("mean of weight",), InvalidValue)):
         with pytest.raises(error):
             ask(str(data), *wrong, "--budget", "pure:1")
+    assert not data.with_suffix(".ledger").exists()
     ask(str(data), "mean of sbp", "--budget", "pure:1", "--spend", "100%")
     with pytest.raises(BudgetExceeded):
         ask(str(data), "mean of sbp", "--spend", "1%")
@@ -81,6 +82,18 @@ def test_an_answer_is_shown_though_its_file_cannot_be_written(data: Path, tmp_pa
     command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", "--csv", str(tmp_path)]
     found = CliRunner().invoke(application("ask"), command)
     assert "95% intervals" in found.stdout and "in the ledger, but" in str(found.exception)
+
+
+def test_a_folder_may_be_named_by_a_dot_and_data_need_a_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := data.parent / "visits").mkdir()
+    data.rename(folder / "one.parquet")
+    (data.parent / "visits.facts.toml").write_text(FACTS, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    assert "95 % left" in " ".join(ask(".", "mean of sbp", "--budget", "pure:1").split())
+    assert (data.parent / "visits.ledger").is_file()
+    for nothing in ("", "/"):
+        with pytest.raises(InvalidValue, match="name the data"):
+            ask(nothing, "mean of sbp", "--budget", "pure:1")
 
 
 def test_words_in_brackets_stand_as_they_are(data: Path) -> None:

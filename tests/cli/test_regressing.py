@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sottovoce.cli import application
-from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue
 
 FACTS = """
@@ -63,5 +62,4 @@ def test_what_makes_no_sense_is_refused(data: Path) -> None:
     for wrong in ("smoker ~ scale(sbp)", "smoker", "weight ~ sbp", "smoker ~ "):
         with pytest.raises(InvalidValue):
             regress(str(data), wrong, "--budget", "approx:1,1e-6")
-    with Ledger(data.with_suffix(".ledger")) as ledger:
-        assert ledger.entries() == []
+    assert not data.with_suffix(".ledger").exists()

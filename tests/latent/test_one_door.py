@@ -83,7 +83,7 @@ def test_a_hidden_markov_model_through_noise_is_released_whole(data: Path, tmp_p
     assert np.all(posterior.interval()[:, 0] <= posterior.mean)
     assert posterior.sample(3, seeded_rng(1)).shape == (3, len(posterior.labels))
     assert posterior.interval(0.5, "transition").shape == (2, 2, 2)
-    assert posterior.summary().splitlines()[0].startswith("kind[0, 0]")
+    assert posterior.summary().splitlines()[0].startswith("kind[0, a]")
 
 
 def test_a_random_field_is_released_whole_and_names_its_noises(data: Path, tmp_path: Path) -> None:
@@ -203,3 +203,14 @@ def test_a_question_names_columns_and_the_facts_say_the_rest(settings: dict[str,
     for wrong in ({"secret": 1}, {"fields": 3}, {"fields": ["nobody"]}, {"label": 5, "states": None, "parents": "x"}):
         with pytest.raises(InvalidValue):
             SYSTEMS[settings["kind"]].from_facts({**settings, **wrong}, FACTS)
+
+
+def test_a_summary_calls_every_entry_by_its_categories(data: Path, tmp_path: Path) -> None:
+    with Curator(data, tmp_path / "n.ledger", BUDGET, facts=FACTS) as curator:
+        classes = curator.fit(NaiveBayes(), features=["kind", "age"], label="ill", spend=0.1).release_.value
+        network = curator.release(NoisyStatistics.calibrate(NETWORK, N, PureDP(1.0))).value
+    told = [line.split("  ")[0].strip() for line in classes.summary().splitlines()]
+    assert told[:2] == ["ill[False]", "ill[True]"]
+    assert {"kind[True, c]", "age[False, mean]", "age[True, variance]"} <= set(told)
+    assert "kind[S, True, b]" in network.summary()
+    assert len(network.labels) == network.interval().shape[0]

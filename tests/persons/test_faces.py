@@ -91,6 +91,24 @@ def test_a_server_refuses_another_word(data):
         opened(data, 'protect = "everyone"')
 
 
+def test_a_ledger_is_opened_for_whom_the_facts_protect(data, tmp_path):
+    rows, place = data.with_suffix(".csv"), tmp_path / "opened.ledger"
+    pq.read_table(data).to_pandas().to_csv(rows, index=False)
+    run("ledger", "open", str(place), "--data", str(rows), "--budget", "approx:4,1e-6")
+    said = " ".join(run("ask", str(rows), "mean of sbp", "--ledger", str(place)).split())
+    assert "95 % left" in said and "Protected is a person" in said
+
+
+@pytest.mark.parametrize("spent", [["--target", "approx:1,1e-6"], ["--spend", "20%"]])
+def test_a_release_says_who_is_protected(data, spent):
+    facts, ledger = str(data.with_suffix(".facts.toml")), str(data.with_suffix(".ledger"))
+    told = ["--column", "smoker", "--system", "beta-bernoulli:alpha=1,beta=1", "--facts", facts, "--ledger", ledger]
+    said = " ".join(run("release", str(data), *told, *spent, "--budget", "approx:4,1e-6").split())
+    assert "Protected is a person, with all rows of theirs" in said
+    later = run("release", str(data), *told, "--spend", "5%", "--mechanism", "diffused", "--json")
+    assert json.loads(later)["protects"].startswith("Protected is a person")
+
+
 @pytest.mark.parametrize("question", ["mean of sbp", "smoker ~ sbp"])
 def test_a_plan_is_about_persons_where_answers_are(data, question):
     told = ["--n", "300", "--facts", str(data.with_suffix(".facts.toml")), "--budget", "approx:4,1e-6"]

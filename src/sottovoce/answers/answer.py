@@ -15,7 +15,7 @@ from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import formatted, html_table, shown
 from sottovoce.answers.intervals import shortest
 from sottovoce.answers.questions import Question
-from sottovoce.answers.style import COLOURS, figure
+from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -219,10 +219,10 @@ class Answer:
         middle = [row["estimate"] for row in rows]
         off = [[r["estimate"] - r["low"] for r in rows], [r["high"] - r["estimate"] for r in rows]]
         axes.errorbar(middle, places, xerr=np.maximum(off, 0), fmt="o", color=COLOURS[0], capsize=3)
-        axes.set_yticks(places, names)
+        axes.set_yticks(places, list(map(words, names)))
         axes.set_ylim(-0.7, len(names) - 0.3)
-        axes.set_xlabel(self.question.parameter)
-        axes.set_title(f"{self.question.describe()} ({self.level:.0%} intervals)")
+        axes.set_xlabel(words(self.question.parameter))
+        axes.set_title(f"{words(self.question.describe())} ({self.level:.0%} intervals)")
         return drawing
 
     def _densities(self, names: Sequence[str]) -> Any:
@@ -230,9 +230,9 @@ class Answer:
         for place, name in enumerate(names[: len(COLOURS)]):
             draws = self.posterior.draws[:, place]
             heights, edges = np.histogram(draws, bins=60, density=True)
-            axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=name, color=COLOURS[place])
-        axes.set_xlabel(self.question.parameter)
-        axes.set_title(self.question.describe())
+            axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])
+        axes.set_xlabel(words(self.question.parameter))
+        axes.set_title(words(self.question.describe()))
         axes.legend()
         return drawing
 

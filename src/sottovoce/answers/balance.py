@@ -235,7 +235,7 @@ class Balance:
 
     def plot(self, offer: Offer | None = None) -> Any:
         """Return a figure with both curves against the share: the accuracy it buys, and the risk it leaves."""
-        from sottovoce.answers.style import COLOURS, figure  # noqa: PLC0415 - plots are an extra
+        from sottovoce.answers.style import COLOURS, figure, words  # noqa: PLC0415 - plots are an extra
 
         drawing, left = figure(width=6.4, height=3.8)
         offers = self.curve()
@@ -247,7 +247,7 @@ class Balance:
         for axis in (left.xaxis, left.yaxis):
             axis.set_major_formatter("{x:g}")
         left.yaxis.set_minor_formatter("{x:g}")
-        left.set_ylabel(f"known to ± ({self.question.parameter})", color=COLOURS[0])
+        left.set_ylabel(f"known to ± ({words(self.question.parameter)})", color=COLOURS[0])
         right.set_ylabel("of 1,000 people, guessed right at most", color=COLOURS[1])
         right.set_ylim(0, None)
         right.grid(visible=False)
@@ -256,5 +256,5 @@ class Balance:
             left.plot([100 * offer.share], [offer.width], "o", color=COLOURS[0])
             right.plot([100 * offer.share], [1000 * offer.success], "o", color=COLOURS[1])
             left.axvline(100 * offer.share, color="#888888", linewidth=0.8)
-        left.set_title(self.question.describe())
+        left.set_title(words(self.question.describe()))
         return drawing

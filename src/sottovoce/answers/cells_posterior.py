@@ -19,7 +19,7 @@ from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.answers.questions import Question
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.privacy.errors import InvalidData
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings.group_moments import STEPS
@@ -259,7 +259,7 @@ class CellsPosterior:
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
         """Return draws of every row, (draws, rows)."""
         rng = np.random.default_rng() if rng is None else rng
-        return self.draws[rng.integers(0, len(self.draws), draws)]
+        return self.draws[rng.integers(0, len(self.draws), whole("draws", draws))]
 
     def summary(self) -> str:
         """Return the posterior in one line."""

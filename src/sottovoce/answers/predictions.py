@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers.intervals import checked_level
-from sottovoce.answers.style import COLOURS, figure
+from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.facts.columns import Category, Flag
 from sottovoce.facts.encodings import levels_of
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -151,14 +151,14 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], lev
         colour = COLOURS[k % len(COLOURS)]
         if numbers:
             axes.fill_between(x, part["low"], part["high"], color=colour, alpha=0.2)
-            axes.plot(x, part["estimate"], color=colour, label=name)
+            axes.plot(x, part["estimate"], color=colour, label=words(name))
         else:
             off = np.maximum([part["estimate"] - part["low"], part["high"] - part["estimate"]], 0)
-            axes.errorbar(x, part["estimate"], yerr=off, fmt="o", color=colour, capsize=3, label=name)
-            axes.set_xticks(np.arange(len(part)), [str(value) for value in part[column]])
+            axes.errorbar(x, part["estimate"], yerr=off, fmt="o", color=colour, capsize=3, label=words(name))
+            axes.set_xticks(np.arange(len(part)), [words(value) for value in part[column]])
     if len(groups) > 1:
-        axes.legend(title=response)
-    axes.set_xlabel(column)
-    axes.set_ylabel(f"expected {response}")
-    axes.set_title(f"{posterior.formula.describe()} ({level:.0%} intervals)")
+        axes.legend(title=words(response))
+    axes.set_xlabel(words(column))
+    axes.set_ylabel(f"expected {words(response)}")
+    axes.set_title(f"{words(posterior.formula.describe())} ({level:.0%} intervals)")
     return drawing

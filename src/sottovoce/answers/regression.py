@@ -14,7 +14,7 @@ import numpy as np
 
 from sottovoce.answers import predictions
 from sottovoce.answers.intervals import checked_level
-from sottovoce.answers.style import COLOURS, figure
+from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.plain import json_object, restoring
@@ -246,12 +246,12 @@ class Regression:
         axes.errorbar(
             middle, places, xerr=np.maximum([middle - low, high - middle], 0), fmt="o", color=COLOURS[0], capsize=3
         )
-        axes.set_yticks(places, [row["term"] for row in rows])
+        axes.set_yticks(places, [words(row["term"]) for row in rows])
         axes.set_ylim(-0.7, len(rows) - 0.3)
         if name is not None:
             axes.set_xscale("log")
         axes.set_xlabel("coefficient" if self.ratio is None else self.ratio)
-        axes.set_title(f"{self.question.describe()} ({self.level:.0%} intervals)")
+        axes.set_title(f"{words(self.question.describe())} ({self.level:.0%} intervals)")
         return drawing
 
     def to_arviz(self, draws: int = _DRAWS) -> Any:

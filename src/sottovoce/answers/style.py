@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COLOURS", "figure", "save", "write_csv"]
+__all__ = ["COLOURS", "figure", "save", "words", "write_csv"]
 
 COLOURS = ("#1f5f8b", "#d1603d", "#3f8f5b", "#8a5aa8", "#c29a1b", "#5b6770", "#b0416a", "#2a9d9a")
 
@@ -40,6 +40,15 @@ def figure(columns: int = 1, rows: int = 1, *, width: float = 4.6, height: float
         drawing = Figure(figsize=(width * columns, height * rows), layout="constrained")
         axes = drawing.subplots(rows, columns)
     return drawing, axes
+
+
+def words(text: object) -> str:
+    r"""Return what is drawn as these very words: a dollar begins no formula.
+
+    >>> words("$5 to $10")
+    '\\$5 to \\$10'
+    """
+    return str(text).replace("$", r"\$")
 
 
 def save(drawing: Any, path: Path) -> tuple[Path, Path]:

@@ -50,6 +50,10 @@ def ask(
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
     from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
+    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
+    from sottovoce.answers.questions import Question  # noqa: PLC0415
+    from sottovoce.facts import Cells, Facts  # noqa: PLC0415
+    from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
 
     given = {"by": tuple(by or ()), "where": where, "exposure": exposure, "at": tuple(at or ()), "pool": pool or None}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value}
@@ -65,14 +69,20 @@ def ask(
         raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
     paid = parse_spend(spend)
     check_places(csv, plot=plot)
-    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
-    with shared.curator_beside(data, facts, ledger, budget, **options) as curator:
-        if cut or missing_cell:
-            from sottovoce.facts import Cells, Facts  # noqa: PLC0415 - as light as the rest of the house
+    checked_level(level)
 
+    def asking_of(known: Facts) -> Question:
+        parts = dict(asked)
+        if cut or missing_cell:
             missing = "cell" if missing_cell else "out"
-            asked["cells"] = Cells.parse(curator.facts or Facts({}), asked["columns"], "; ".join(cut or []), missing)
-        asking = curator.question(asked.pop("verb"), asked.pop("columns"), **asked)
+            parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
+        made = Question(parts.pop("verb"), parts.pop("columns"), known, **parts)
+        check_levels(made.where, known)
+        return made
+
+    options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
+    with shared.curator_beside(data, facts, ledger, budget, asking_of, **options) as curator:
+        asking = asking_of(curator.facts or Facts({}))
         answer = curator.answer(
             asking,
             spend=parse_promise(paid) if isinstance(paid, str) else paid,

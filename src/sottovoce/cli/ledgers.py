@@ -35,6 +35,8 @@ def open_budget(
     place: Place,
     data: Annotated[str, typer.Option(help="The data whose budget this is.")],
     budget: Annotated[str, typer.Option(help="Such as approx:1,1e-6. It never changes.")],
+    facts: shared.PublicFacts = None,
+    protect: shared.Protect = None,
     dataset: shared.DatasetName = None,
     n: shared.SecretN = None,
     types: Annotated[str | None, typer.Option(help="The types of a CSV file's columns, such as age=int64.")] = None,
@@ -47,7 +49,10 @@ def open_budget(
     """Open the budget of a data set, creating the ledger if need be."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
 
+    near = shared.beside(data, ".facts.toml")
     options: dict[str, Any] = {
+        "facts": near if facts is None and near.is_file() else facts,
+        "protect": protect,
         "dataset": dataset,
         "n": n,
         "types": parse_types(types),

@@ -42,16 +42,26 @@ def regress(
 ) -> None:
     """Print a regression table with an interval in every row. It is charged once, before any record is read."""
     from sottovoce.answers import parse_spend  # noqa: PLC0415 - needs the data extra
+    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
+    from sottovoce.answers.verbs import regression_room  # noqa: PLC0415
+    from sottovoce.facts import Facts  # noqa: PLC0415
+    from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
 
     paid = parse_spend(spend)
     check_places(csv, plot=plot)
+    checked_level(level)
+    asked: dict[str, Any] = {"family": family, "where": where, "prior": prior}
+    said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
-    with shared.curator_beside(data, facts, ledger, budget, **options) as curator:
+
+    def check(known: Facts) -> None:
+        regression_room().Formula(formula, known, **said)
+        check_levels(where, known)
+
+    with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         answer = curator.regress(
             formula,
-            family=family,
-            where=where,
-            prior=prior,
+            **said,
             spend=parse_promise(paid) if isinstance(paid, str) else paid,
             level=level,
             idempotency_key=idempotency_key,

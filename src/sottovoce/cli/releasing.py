@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
-from sottovoce.privacy.promises import Promise, PureDP, parse_promise
+from sottovoce.privacy.promises import ApproxDP, Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.systems.naming import SYSTEMS
 
@@ -56,6 +56,7 @@ def release(
     where: Annotated[
         str | None, typer.Option(help="A condition; records it does not hold for count as missing.")
     ] = None,
+    protect: shared.Protect = None,
     missing: Annotated[str | None, typer.Option(help="What a missing value counts as.")] = None,
     draws: Annotated[int, typer.Option(help="How many samples; each costs as much as the first.")] = 1,
     idempotency_key: shared.Key = None,
@@ -96,7 +97,8 @@ def release(
         records = opened.enter_context(open_table(source, types=parse_types(option("types", types)), facts=known))
 
         def made_for(target: Promise, count: int | None, price: Any = None) -> Mechanism:
-            return releasing_mechanism(option("mechanism", mechanism), model, count, target, price)
+            shown = target.under(replace(target.relation, unit="record"))  # of a person too, it is shown one record
+            return releasing_mechanism(option("mechanism", mechanism), model, count, shown, price)
 
         first = _first_look(str(share), limit) if share is not None else parse_promise(promise)
         said = first if limit is None else parse_promise(limit)
@@ -119,13 +121,14 @@ def release(
                 facts=known,
                 dataset=option("dataset", dataset),
                 n=secret,
+                protect=option("protect", protect),
                 who=option("who", who),
                 anchor=option("anchor", anchor),
             )
         )
         # A share is of the budget as it is counted, and so is the price of the noise; it may have been opened long ago.
         target_now = curator.share(str(share) if share is not None else parse_promise(promise))
-        built = made_for(target_now, curator.budget.n, functools.partial(price, curator.budget))
+        built = made_for(target_now, curator.budget.n, lambda profile: price(curator.budget, curator.claimed(profile)))
         made = curator.release(
             built,
             columns,
@@ -135,22 +138,23 @@ def release(
             purpose=option("purpose", purpose),
             accept_unproven=accept_unproven,
         )
-        left, share_left = curator.remaining(), curator.left()
+        left, share_left, whom = curator.remaining(), curator.left(), curator.whom
     answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
+    answer |= {"protects": whom or "a record"}
     if as_json:
         emit(answer)
     else:
-        _print(made, built.describe(), share_left)
+        _print(made, built.describe(), share_left if whom is None else f"{share_left}. {whom}")
     if output is not None:
         written(lambda: output.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"), output)
 
 
 def _first_look(text: str, budget: str | None) -> Promise:
-    """Return a promise for the first look at a question that pays a share of a budget which is not open yet."""
+    """Return a promise for a first look at a question, before its budget is open: one that any mechanism keeps."""
     from sottovoce.answers import parse_spend  # noqa: PLC0415 - needs the data extra
 
     share = float(parse_spend(text))
-    return PureDP(1.0) if budget is None else PrivacyFilter(parse_promise(budget)).share(share)
+    return ApproxDP(100.0, 1e-3) if budget is None else PrivacyFilter(parse_promise(budget)).share(share)
 
 
 def _number_or_text(text: Any) -> Any:

@@ -11,9 +11,12 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
 
 if TYPE_CHECKING:
-    from sottovoce.curator import Curator
+    from collections.abc import Callable
 
-__all__ = ["curator_beside"]
+    from sottovoce.curator import Curator
+    from sottovoce.facts import Facts
+
+__all__ = ["beside", "curator_beside"]
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
 PublicFacts = Annotated[
@@ -40,18 +43,45 @@ Who = Annotated[str | None, typer.Option(help="Who asks. (By default your user n
 Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
 
 
-def curator_beside(data: str, facts: Path | None, ledger: str | None, budget: str | None, **options: Any) -> Curator:
-    """Return the curator of a table; its facts and its ledger lie beside it unless said otherwise."""
-    from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+def beside(data: str, ending: str) -> Path:
+    """Return the file of such an ending that lies beside some data: a file, a folder, or whatever has an address.
 
-    beside = Path(data)
-    place = beside.with_suffix(".facts.toml") if facts is None else facts
+    >>> beside("stays/patients.parquet", ".facts.toml").as_posix()
+    'stays/patients.facts.toml'
+    """
+    path = Path(data) if Path(data).name not in ("", "..") else Path(data).resolve()
+    if not data or not path.name:
+        raise InvalidValue(f"name the data: a file, a folder or the address of a table. Got {data!r}")
+    return path.with_suffix(ending)
+
+
+def curator_beside(
+    data: str,
+    facts: Path | None,
+    ledger: str | None,
+    budget: str | None,
+    check: Callable[[Facts], object],
+    protect: str | None = None,
+    **options: Any,
+) -> Curator:
+    """Return the curator of a table; its facts and its ledger lie beside it unless said otherwise.
+
+    What is to be asked is put to `check` first: a question that makes no sense opens no budget.
+    """
+    from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+    from sottovoce.curator.protected import Protected  # noqa: PLC0415
+    from sottovoce.facts import read_facts  # noqa: PLC0415
+
+    place = beside(data, ".facts.toml") if facts is None else facts
     if facts is None and not place.is_file():
         raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
+    known = read_facts(place)
+    check(Protected.of(known, protect).facts or known)
     return Curator(
         data,
-        str(beside.with_suffix(".ledger")) if ledger is None else ledger,
+        str(beside(data, ".ledger")) if ledger is None else ledger,
         None if budget is None else parse_promise(budget),
-        facts=place,
+        facts=known,
+        protect=protect,
         **options,
     )

@@ -88,7 +88,12 @@ def _check_same(
     if n is not None and n != found.n:
         raise InvalidData(opened.format(f"{found.n} {units}", n))
     if source.schema != schema:
-        raise InvalidData(opened.format(f"the columns {schema}", source.schema))
+        changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
+        then, now = (
+            ", ".join(f"{name}: {columns.get(name, 'none')}" for name in changed) for columns in (schema, source.schema)
+        )
+        kept = "text files take their types from the facts, or types=: give them as they were"
+        raise InvalidData(f"{opened.format(f'the columns {then}', now)}; {kept}")
 
 
 def hides_n(promise: Promise | None, said: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,11 @@ class ClassPosterior(NamedDraws):
             field.name: draws if isinstance(field, Field) else _own_unit(field, draws)
             for field, draws in zip(self.fields, self.features, strict=True)
         }
+
+    def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
+        """Return the classes, and of a column its categories, or what is told of its numbers."""
+        told = {f.name: f.categories if isinstance(f, Field) else ("mean", "variance") for f in self.fields}
+        return (self.label.categories, told[name]) if name in told else (self.label.categories,)
 
     def coded(self, columns: Sequence[Any]) -> list[Any]:
         """Return the columns as codes of their categories, or as t."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,17 @@ class NamedDraws(ABC):
             raise InvalidValue(f"nothing here is called {name!r}; there are {', '.join(parts)}")
         return parts[name]
 
+    def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
+        """Return what is found along each axis of a part, the draws' apart: places, or what a model calls them."""
+        return tuple(range(size) for size in self.part(name).shape[1:])
+
     @property
     def labels(self) -> list[str]:
         """The name of every entry: its part's, and its place in it."""
         return [
             f"{name}[{', '.join(map(str, place))}]"
-            for name, draws in self.named.items()
-            for place in np.ndindex(draws.shape[1:])
+            for name in self.named
+            for place in itertools.product(*self.along(name))
         ]
 
     @property

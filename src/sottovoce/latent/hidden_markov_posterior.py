@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -111,6 +111,11 @@ class HiddenMarkovPosterior(NamedDraws):
         """The draws of each field's probabilities, and of ``initial`` and ``transition``, by name."""
         emissions = {f.name: theta for f, theta in zip(self.fields, self.emissions, strict=True)}
         return emissions | {"initial": self.initial, "transition": self.transition}
+
+    def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
+        """Return the states, by number, and a field's categories."""
+        told = {f.name: f.categories for f in self.fields}
+        return (range(self.initial.shape[-1]), told[name]) if name in told else super().along(name)
 
     def thinned(self, most: int) -> HiddenMarkovPosterior:
         """Return evenly spaced draws of every chain, at most so many in all."""

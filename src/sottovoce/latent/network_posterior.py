@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,11 @@ class NetworkPosterior(QueriedDraws):
     def named(self) -> Mapping[str, Floats]:
         """The draws of each node's table by its name."""
         return {field.name: draws for field, draws in zip(self.fields, self.values, strict=True)}
+
+    def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
+        """Return the categories of a node's parents, and its own last."""
+        above = next(parents for node, parents in self.parents if node == name)
+        return tuple(self.fields[self._node(one)].categories for one in (*above, name))
 
     def table(self, name: str) -> Floats:
         """Return the posterior mean of Pr[node | parents], parents first."""

@@ -62,8 +62,16 @@ class RandomFieldPosterior(QueriedDraws):
     @property
     def named(self) -> Mapping[str, Floats]:
         """The draws of every effect by the names of its variables, zero-sum along each: ``a``, ``b``, ``a × b``."""
-        names = [JOIN.join(self.fields[v].name for v in term) for term in self.family.terms]
-        return dict(zip(names, self.family.effects(self.coefficients), strict=True))
+        return dict(zip(self._terms, self.family.effects(self.coefficients), strict=True))
+
+    @property
+    def _terms(self) -> dict[str, Sequence[int]]:
+        """The variables of each effect, by its name."""
+        return {JOIN.join(self.fields[v].name for v in term): term for term in self.family.terms}
+
+    def along(self, name: str) -> tuple[Sequence[Hashable], ...]:
+        """Return the categories of an effect's variables."""
+        return tuple(self.fields[v].categories for v in self._terms[name])
 
     @property
     def potentials(self) -> Floats:

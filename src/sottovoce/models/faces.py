@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sottovoce.answers.style import COLOURS, figure
+from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def plot(fit: ModelFit, name: str | None, level: float) -> Any:
     axes.fill_between(place, low, high, step="mid", alpha=0.35, color=COLOURS[0], label=f"model, {level:.0%}")
     axes.step(place, middle, where="mid", color=COLOURS[0])
     if seen.cells is not None and seen.size <= 40:
-        labels = [" / ".join(map(str, label)) for label in seen.cells.labels]
+        labels = [" / ".join(map(words, label)) for label in seen.cells.labels]
         axes.set_xticks(place, labels, rotation=60, ha="right", fontsize=7)
     axes.set_ylabel("records")
-    axes.set_title(seen.name if fit.program.single else f"{name}: {seen.name}")
+    axes.set_title(words(seen.name if fit.program.single else f"{name}: {seen.name}"))
     axes.legend()
     return drawing
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.randomness import secure_rng
 from sottovoce.regression.belief import Belief
@@ -120,7 +120,7 @@ class Coefficients:
 
     def sample(self, draws: int, rng: np.random.Generator | None = None) -> Floats:
         """Return draws of the coefficients, one row each."""
-        generator = secure_rng() if rng is None else rng
+        generator, draws = secure_rng() if rng is None else rng, whole("draws", draws)
         picked = np.searchsorted(np.cumsum(self.weights), generator.random(draws) * (1 - 1e-12))
         noise = generator.standard_normal((draws, self.mean.size))
         out = np.empty_like(noise)
