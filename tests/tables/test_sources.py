@@ -171,10 +171,27 @@ def test_files_of_a_folder_that_hold_texts_each_in_its_own_way(tmp_path: Path) -
     means = GroupMoments((("N", "S"),), (-1,), measures=((0.0, 16.0),), fillers=(None,))
     with open_table(tmp_path) as table:
         assert table.read(CategoryCounts(("N", "S")), "ward").total.tolist() == [1503, 501]
+        # By Arrow alone, and through DuckDB.
+        assert table.read(CategoryCounts(("N", "S")), "ward", missing="S").total.tolist() == [1000, 1004]
         assert table.read(CategoryCounts(("x", "y")), "ward.sub").total.tolist() == [1503, 501]
         seen = table.read(means, ["ward", "age"])
     assert (seen.n, seen.total[:3].tolist()) == (2004, [1000, 501, 503])
     assert (seen.total[3:] / STEPS).tolist() == [500 * (1 + 4 - 16) / 8, (500 * (2 - 8) + 9 - 8) / 8]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_part_of_a_file_whose_texts_are_all_missing_ends_no_question(tmp_path: Path, size: int) -> None:
+    """DuckDB ends the process where it is given a list of no texts."""
+    texts = pa.array(["N", "S", None, None] if size == 2 else [None] * 4, pa.string())
+    records = pa.table({"ward": texts, "age": [1, 2, 3, 4]})
+    pq.write_table(records, tmp_path / "records.parquet", row_group_size=size)
+    coded = pa.table({"ward": texts.dictionary_encode(), "age": [1, 2, 3, 4]})
+    known = [1, 3] if size == 2 else [0, 4]
+    for source in (tmp_path / "records.parquet", coded):
+        with open_table(source) as table:
+            assert table.read(CategoryCounts(("N", "S")), "ward", missing="S").total.tolist() == known
+            kept = table.read(CategoryCounts(("S", "N")), "ward", where="age < 2")
+            assert kept.total.tolist() == [4 - known[0], known[0]]
 
 
 def test_a_column_of_objects_is_text_whatever_it_holds() -> None:

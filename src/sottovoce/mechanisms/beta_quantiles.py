@@ -38,42 +38,50 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
     a = first[:, None] + np.minimum(columns, last[:, None])
     b = np.maximum(total - a, 1e-20)  # beside very many records a small α is lost in rounding
     inside = columns < last[:, None]
-    norms = np.empty_like(a)  # B(a + 1, b - 1) = B(a, b) · a / (b - 1)
-    norms[:, 0] = special.betaln(a[:, 0], b[:, 0])
-    norms[:, 1:] = np.where(inside[:, :-1], np.log(a[:, :-1] / b[:, 1:]), 0.0)
-    np.cumsum(norms, axis=1, out=norms)
+    norms = _log_norms(a, b, inside)
     normal = _as_normals(weights, a / total, total)
 
-    def evaluate(x: Floats, rows: Any) -> tuple[Floats, Floats]:
+    # A step from one law's neighbour to the next is in the mixture as often as the laws up to there.
+    share, whole = np.where(inside, np.cumsum(weights, axis=1) / a, 0.0), weights.sum(axis=1)
+    above = b - 1
+
+    def evaluate(x: Floats, some: Any) -> tuple[Floats, Floats]:
+        rows = slice(None) if some.size == len(first) else some
         with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-            heights = a[rows] * np.log(x)[:, None] + (b[rows] - 1) * np.log1p(-x)[:, None] - norms[rows]
-            dense = np.exp(heights)  # x times the density
-        steps = np.where(inside[rows], dense / a[rows], 0.0)
-        end = a[rows, -1]
-        below = special.betainc(end, b[rows, -1], x)[:, None] + np.cumsum(steps[:, ::-1], axis=1)[:, ::-1]
-        return (weights[rows] * below).sum(axis=1), (weights[rows] * dense).sum(axis=1)  # F(x), x·f(x)
+            dense = a[rows] * np.log(x)[:, None]
+            dense += above[rows] * np.log1p(-x)[:, None]
+            dense -= norms[rows]
+            np.exp(dense, out=dense)  # x times the density
+        below = whole[rows] * special.betainc(a[rows, -1], b[rows, -1], x)
+        below += np.einsum("ij,ij->i", share[rows], dense)
+        return below, np.einsum("ij,ij->i", weights[rows], dense)  # F(x), x·f(x)
 
     def quantile(q: float) -> Floats:
         x = np.clip(_normal_quantile(*normal, q), _TINY, 1 - 1e-16)
         low, high = np.zeros(len(first)), np.ones(len(first))
-        todo = np.flatnonzero(first < 0.07)  # for all others x^a is less than 1e-20 at the least number
-        if todo.size:
-            x[todo[evaluate(np.full(todo.size, _TINY), todo)[0] >= q]] = _TINY
+        piled = np.flatnonzero(first < 0.07)  # for all others x^a is less than 1e-20 at the least number
+        if piled.size:
+            none = evaluate(np.full(piled.size, _TINY), piled)[0] >= q
+            x[piled[none]], piled = _TINY, piled[~none]
+        if piled.size:  # and whether the quantile lies where one law piles up, and the next has not begun
+            near = min(1e-3 / total, 1e-3)
+            there = evaluate(np.full(piled.size, near), piled)[0] >= q
+            x[piled] = np.where(there, near, np.maximum(x[piled], near))
+            low[piled], high[piled] = np.where(there, 0.0, near), np.where(there, near, 1.0)
         todo = np.flatnonzero(x > _TINY)
         for _ in range(200):
             if not todo.size:
                 break
             at = x[todo]
             below, slope = evaluate(at, todo)
-            power = q < 0.5 or at.min() < 1e-6
+            power = (q < 0.5) | (at < 1e-6)
             with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-                gap = below * np.log(below / q) if power else below - q
-                fresh = at * np.exp(-gap / slope) if power else at * (1 - gap / slope)
+                by_power = at * np.exp(-below * np.log(below / q) / slope)
+                fresh = np.where(power, by_power, at * (1 - (below - q) / slope))
             low[todo] = np.where(below > q, low[todo], at)
             high[todo] = np.where(below > q, at, high[todo])
-            middle = (
-                np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo]) if power else (low[todo] + high[todo]) / 2
-            )
+            ratio = np.sqrt(np.maximum(low[todo], _TINY)) * np.sqrt(high[todo])
+            middle = np.where(power | (low[todo] > 0), ratio, (low[todo] + high[todo]) / 2)
             there = np.abs(fresh - at) <= 1e-10 * fresh  # the last digit may lie on the bracket's other side
             fresh = np.where(there | ((fresh > low[todo]) & (fresh < high[todo])), fresh, middle)
             fresh = np.clip(fresh, _TINY, 1 - 1e-16)
@@ -83,6 +91,14 @@ def _quantiles(first: Floats, total: float, weights: Floats, levels: Sequence[fl
 
     # Next to one an upper quantile may be found a last digit below a lower one.
     return list(np.maximum.accumulate([quantile(q) for q in levels], axis=0))
+
+
+def _log_norms(a: Floats, b: Floats, inside: Any) -> Floats:
+    """Return log B(a, b), each from the one before it: B(a + 1, b - 1) = B(a, b) · a / (b - 1)."""
+    norms = np.empty_like(a)
+    norms[:, 0] = special.betaln(a[:, 0], b[:, 0])
+    norms[:, 1:] = np.where(inside[:, :-1], np.log(a[:, :-1] / b[:, 1:]), 0.0)
+    return np.asarray(np.cumsum(norms, axis=1, out=norms))
 
 
 def _as_normals(weights: Floats, centres: Floats, total: float) -> tuple[Floats, Floats, Floats]:

@@ -21,6 +21,8 @@ Places = slice | NDArray[np.int64]
 
 _NEGLIGIBLE = 36.0
 """e^-36 of the largest weight is dropped."""
+_ROOM = 1.15
+"""How much farther than Laplace noise reaches counts are looked at: tilted, its weights fall off more slowly."""
 _COLUMNS = 2**13
 """Counts on a lattice that a category may have on average."""
 _CELLS = 2**24
@@ -90,17 +92,17 @@ def tabulate(alpha: Floats, noisy: Floats, n: int, noise: IntegerNoise) -> Laten
     noisy = _nearest(noisy, n, noise)
     inside = np.clip(noisy, 0, n)
     # Far enough out for the noise, and for a share of the records that the noisy counts leave over.
-    far = _NEGLIGIBLE if noise.kind == "laplace" else np.sqrt(2 * _NEGLIGIBLE)
+    far = _ROOM * _NEGLIGIBLE if noise.kind == "laplace" else np.sqrt(2 * _NEGLIGIBLE)
     reach = np.ceil(far * noise.scale + 2 + 2 * abs(n - inside.sum()) / inside.size)
     low, high = np.maximum(np.floor(inside) - reach, 0.0), np.minimum(np.ceil(inside) + reach, float(n))
-    finest, most = np.inf, _LOOK
+    finest, most, tilt = np.inf, _LOOK, 0.0
     while True:
         lattice = _lattice(low, high, most)
         middle = (lattice - 1) / 2 if most == _COLUMNS else 0.0
         places = _alike((high - low) // lattice + 1)
         tables = [_log_weights(alpha[k], noisy[k], n, low[k], high[k], lattice, middle, noise) for k in places]
         target = round((n - low.sum()) / lattice)
-        _tilt(tables, target)
+        tilt = _tilt(tables, target, tilt * lattice) / lattice
         first, last = np.empty(low.size, dtype=np.int64), np.empty(low.size, dtype=np.int64)
         for k, weights in zip(places, tables, strict=True):
             keep = weights > np.exp(-_NEGLIGIBLE) * weights.max(axis=1, keepdims=True)
@@ -171,23 +173,23 @@ def _log_weights(
     """Return the log-weights of latent counts, a row a category."""
     steps = lattice * np.arange(int((high - low).max() // lattice) + 1)
     out = np.empty((low.size, steps.size))
-    prior = _prior_weight(alpha, n, 0 if middle else min(out.size, _TABLED))
-    every = np.arange(low.size)[:, None]
+    prior, every = _prior_weight(alpha, n, 0 if middle else min(out.size, _TABLED)), np.arange(low.size)[:, None]
     for rows in _blocks(out):
         counts = low[rows, None] + steps
         at = np.minimum(counts, n) + middle
-        body = prior(at, every[rows]) + noise.log_weight(noisy[rows, None] - at)
+        body = _each_rising(alpha[rows], counts) if lattice == 1 else prior(at, every[rows])
+        body += noise.log_weight(noisy[rows, None] - at)
         out[rows] = np.where(counts <= high[rows, None], body, -np.inf)
     return out
 
 
-def _tilt(tables: Sequence[Floats], target: float) -> None:
-    """Put in place of log-weights the weights times e^(ηc), η such that they expect the right sum.
+def _tilt(tables: Sequence[Floats], target: float, tilt: float) -> float:
+    """Put in place of log-weights the weights times e^(ηc), η such that they expect the right sum, and return η.
 
-    By Newton's steps in a bracket.
+    By Newton's steps in a bracket, from a tilt to begin with.
     """
     powers = np.arange(max(table.shape[1] for table in tables), dtype=np.float64)[:, None] ** [1, 2]
-    low, high, tilt = -np.inf, np.inf, 0.0
+    low, high = -np.inf, np.inf
     for _ in range(200):
         mean = slope = 0.0
         for table in tables:
@@ -205,6 +207,7 @@ def _tilt(tables: Sequence[Floats], target: float) -> None:
     for table in tables:
         for rows in _blocks(table):
             table[rows] = _chances(table[rows], tilt)
+    return tilt
 
 
 def _chances(log_weights: Floats, tilt: float) -> Floats:
@@ -265,6 +268,15 @@ def _prior_weight(alpha: Floats, n: int, most: int = _TABLED) -> Callable[[Float
         return lambda c, k: _log_rising(alpha[k], c)
     table = _log_rising(kinds[:, None], np.arange(n + 1.0))
     return lambda c, k: np.asarray(table[which[k], c.astype(np.int64)])
+
+
+def _each_rising(alpha: Floats, counts: Floats) -> Floats:
+    """Return log Γ(α + c) − log c! of rows of counts that follow each other, each from the one before it."""
+    out = np.log1p((alpha - 1)[:, None] / np.maximum(counts, 2.0))
+    none = counts[:, 0] == 0
+    out[none, 1:2] = np.log(alpha[none, None])
+    out[:, 0] = _log_rising(alpha, counts[:, 0])
+    return np.asarray(np.cumsum(out, axis=1, out=out))
 
 
 def _log_rising(alpha: Floats, counts: Floats) -> Floats:

@@ -255,6 +255,10 @@ def _register(connection: Any, data: Any) -> Any:
     known = readable(connection, data.schema)
     if len(known) < len(data.schema):
         data = data.select(known.names) if isinstance(data, pa.Table) else data.replace_schema(known)
+    if any(map(pa.types.is_dictionary, known.types)):
+        from sottovoce.tables.listed import Listed  # noqa: PLC0415 - it brings pandas and 45 MB along
+
+        data = Listed(data)
     connection.con.register("records", data)
     return connection.table("records")
 
