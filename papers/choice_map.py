@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import signal, special
 
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
@@ -31,12 +31,11 @@ _FAR = 40.0
 
 
 def noisy_error(n: int, ones: int, log_weight: Any, reach: int) -> float:
-    """Return E(θ − s/n)² of one draw from the posterior that knows of the noise, exactly up to e^-40.
+    """Return E(θ − s/n)² of one draw from the posterior that knows of the noise, to nine digits.
 
     Over every noise k, and every latent count s' with weight BetaBinomial(s')·P(ŝ − s').
     """
     noise = np.arange(-reach, reach + 1)
-    released = ones + noise
     low, high = max(0, ones - 2 * reach), min(n, ones + 2 * reach)
     latent = np.arange(low, high + 1)
     evidence = special.betaln(ALPHA + latent, BETA + n - latent) - (
@@ -44,10 +43,11 @@ def noisy_error(n: int, ones: int, log_weight: Any, reach: int) -> float:
     )
     a, b, truth = ALPHA + latent, BETA + n - latent, ones / n
     square = a * b / ((a + b) ** 2 * (a + b + 1)) + (a / (a + b) - truth) ** 2
-    weights = evidence + log_weight(released[:, None] - latent)
-    weights = special.softmax(weights, axis=1)
-    probability = special.softmax(log_weight(noise))
-    return float(probability @ (weights @ square))
+    # Sums over s' are convolutions; where rounding is all there is of them, the noise has no probability to speak of.
+    law, known = np.exp(log_weight(np.arange(ones - reach - high, ones + reach - low + 1))), special.softmax(evidence)
+    sums, whole = (signal.fftconvolve(law, known * part, mode="valid") for part in (square, np.ones_like(square)))
+    errors = np.clip(sums / np.maximum(whole, 1e-300), square.min(), square.max())
+    return float(special.softmax(log_weight(noise)) @ errors)
 
 
 def expected_error(name: str, mechanism: Any, ones: int) -> float:

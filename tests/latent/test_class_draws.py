@@ -144,6 +144,19 @@ def test_loud_noise_on_many_columns_needs_no_chain():
     assert low < 4200 < high
 
 
+@pytest.mark.parametrize(("kind", "scale"), [("gaussian", 0.04), ("laplace", 0.02)])
+def test_next_to_no_noise_needs_no_chain_and_shows_the_counts(kind, scale):
+    """Beside it every other count weighs nothing: a list of one place, with nothing cut that matters."""
+    true, narrow = np.array([[9000, 50, 3], [400, 7000, 3547]]), np.array([[9053, 0], [1, 10_946]])
+    noises = (IntegerNoise(kind, scale),) * 2
+    found = draw_classes((true, narrow), noises, 20_000, 0.5, (1 / 3, 1 / 2), 300, seeded_rng(3))
+    assert found.convergence is None
+    assert np.all(found.sizes == [9053, 10_947])
+    for theta, counts, prior in zip(found.features, (true, narrow), (1 / 3, 1 / 2), strict=True):
+        alpha = counts + prior
+        np.testing.assert_allclose(theta.mean(axis=0), alpha / alpha.sum(axis=1, keepdims=True), atol=2e-3)
+
+
 def test_a_million_records_are_drawn_about_what_was_seen():
     noisy = (np.array([[500_010, 99_990], [199_950, 200_075]]),)
     found = draw_classes(noisy, (IntegerNoise("laplace", 40.0),), 10**6, 1.0, (0.5,), 200, seeded_rng(1))

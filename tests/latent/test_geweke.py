@@ -106,7 +106,7 @@ def test_the_noise_aware_sampler_keeps_the_joint_law(kind: str) -> None:
     fresh, fresh_sizes = draw(4 * runs)
     state, sizes = draw(runs)
     for _ in range(8):
-        latent = LatentCounts(noised(state, sizes), noises, shapes=shapes, prior=prior)
+        latent = LatentCounts(noised(state, sizes), noises, shapes=shapes, prior=prior, often=False)
         state, sizes = noisy_sweep(MODEL.prior, state, sizes, latent, seen, rng)
     assert_same_law(features(state, *data(state, sizes)), features(fresh, *data(fresh, fresh_sizes)))
 

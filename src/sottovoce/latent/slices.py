@@ -19,7 +19,7 @@ _TRIES = 100
 
 @dataclass(frozen=True, eq=False)
 class Guide:
-    """A normal law by its mean and the lower root of its precision; one for all chains, or one each (chains, ...)."""
+    """A normal law by its mean and the lower root of its precision: one for all chains."""
 
     mean: Floats
     root: Floats
@@ -41,20 +41,13 @@ class Guide:
         spread = (draws - mean).T @ (draws - mean) + size * inverse.T @ inverse
         return Guide.of(mean, np.linalg.inv(spread / (count + size)))
 
-    def some(self, chains: Integers) -> Guide:
-        """Return the laws of some chains."""
-        return self if self.mean.ndim == 1 else Guide(self.mean[chains], self.root[chains])
-
     def log_density(self, x: Floats) -> Floats:
         """Return the log-density at x (chains, coordinates), up to a constant."""
-        away = np.swapaxes(self.root, -1, -2) @ (x - self.mean)[..., None]
-        return np.asarray(-0.5 * (away[..., 0] ** 2).sum(axis=-1))
+        return np.asarray(-0.5 * (((x - self.mean) @ self.root) ** 2).sum(axis=-1))
 
     def noise(self, count: int, rng: np.random.Generator) -> Floats:
         """Return draws of the law about zero, (count, coordinates)."""
-        normal = rng.standard_normal((count, self.mean.shape[-1]))
-        root = np.broadcast_to(np.swapaxes(self.root, -1, -2), (count, *self.root.shape[-2:]))
-        return np.asarray(np.linalg.solve(root, normal[..., None])[..., 0])
+        return np.asarray(np.linalg.solve(self.root.T, rng.standard_normal((count, self.mean.size)).T).T)
 
 
 def slice_step(
@@ -94,10 +87,10 @@ def slice_step(
     x, now = x.copy(), now.copy()
     waiting = np.arange(chains)
     for _ in range(_TRIES):
-        turn, law = angle[waiting, None], guide.some(waiting)
-        tried = law.mean + at[waiting] * np.cos(turn) + other[waiting] * np.sin(turn)
+        turn = angle[waiting, None]
+        tried = guide.mean + at[waiting] * np.cos(turn) + other[waiting] * np.sin(turn)
         then = log_target(tried, waiting)
-        taken = then - law.log_density(tried) > level[waiting]
+        taken = then - guide.log_density(tried) > level[waiting]
         x[waiting[taken]], now[waiting[taken]] = tried[taken], then[taken]
         waiting = waiting[~taken]
         if not waiting.size:
