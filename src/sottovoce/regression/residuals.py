@@ -162,7 +162,7 @@ class Line(Family):
 
 @cache
 def _normals(width: int) -> Floats:
-    """Return the points, a column each, by which expectations over the records' predictors are taken: always the same."""
+    """Return the points, a column each, by which expectations over the records are taken: always the same."""
     points = seeded_rng(16).standard_normal((_POINTS // 2, width))
     points = np.concatenate([points, -points])
     return np.ascontiguousarray((points / np.sqrt(np.mean(points * points, axis=0))).T)
