@@ -1,16 +1,18 @@
 """Expected errors against simulated releases; cautions; and what an accuracy needs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from sottovoce.mechanisms import ConcentratedPosterior, DiffusedPosterior, NoisyStatistics, TemperedPosterior
-from sottovoce.mechanisms.choices import choices, names_for
+from sottovoce.mechanisms.choices import choices, names_for, width_of
 from sottovoce.mechanisms.expected import cautions, expected
 from sottovoce.mechanisms.needed import records_needed, shares_needed
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, Promise, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson
+from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 
 
 @pytest.mark.parametrize("kind", [DiffusedPosterior, ConcentratedPosterior, TemperedPosterior, NoisyStatistics])
@@ -77,6 +79,21 @@ def test_plausible_means_lie_apart_and_can_be() -> None:
         assert len(means) == 3
         for mean in means:
             system.reading.imagined(10, mean)
+
+
+@pytest.mark.parametrize(
+    ("system", "mean"),
+    [
+        (BetaBernoulli(1, 1), 0.3),
+        (DirichletCategorical([1.0, 1.0, 1.0]), [0.2, 0.3, 0.5]),
+        (GammaPoisson(2, 1, high=4), 1.5),
+        (NormalMean(1.0, 1.0, bounds=(-1.0, 1.0)), 0.2),
+    ],
+)
+@pytest.mark.parametrize("n", [0, 50])
+def test_the_width_by_itself_is_that_of_the_forecast(system: Any, mean: Any, n: int) -> None:
+    mechanism = NoisyStatistics(system, n, "gaussian", 2.0)
+    assert width_of(mechanism, mean) == mechanism.forecast(mean).interval_width > 0
 
 
 def test_the_share_that_an_accuracy_needs_gives_it_and_a_little_less_does_not() -> None:

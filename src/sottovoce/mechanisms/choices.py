@@ -26,6 +26,7 @@ __all__ = [
     "known_names",
     "names_for",
     "usual_name",
+    "width_of",
 ]
 
 DELTAS = (1e-3, 1e-6, 1e-9)
@@ -69,6 +70,11 @@ def _forecasts(kind: type[Mechanism]) -> bool:
 def forecast_of(mechanism: Mechanism, mean: Any) -> Forecast | None:
     """Return what to expect of a mechanism if the records had this mean; None where it has no forecast."""
     return mechanism.forecast(mean) if mean is not None and _forecasts(type(mechanism)) else None
+
+
+def width_of(mechanism: Mechanism, mean: Any) -> float | None:
+    """Return the width of the interval that `forecast_of` tells; None where there is no forecast."""
+    return mechanism.expected_width(mean) if mean is not None and _forecasts(type(mechanism)) else None
 
 
 def known_names() -> tuple[str, ...]:

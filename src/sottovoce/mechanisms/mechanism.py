@@ -157,6 +157,10 @@ class Mechanism(ABC):
         """Return what to expect of a release if the records had this mean; reads no private data."""
         raise InvalidValue(f"a {self.word} has no forecast in closed form; release from simulated records instead")
 
+    def expected_width(self, mean: Any, level: float = 0.95) -> float:
+        """Return the width of the interval that `forecast` tells."""
+        return self.forecast(mean, level).interval_width
+
     def told(self, mean: Any) -> tuple[Any, Any] | None:
         """Return where a release would lie if the records had this mean, and how far it varies about that (variance).
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from sottovoce.mechanisms.choices import build_mechanism, forecast_of
+from sottovoce.mechanisms.choices import build_mechanism, width_of
 from sottovoce.mechanisms.expected import expected
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.filter import PrivacyFilter
@@ -78,13 +78,13 @@ def _half(name: str, system: Any, n: int, target: Promise, mean: Any) -> float:
     """Return half of the width to expect of a mechanism."""
     try:
         mechanism = build_mechanism(name, system, n, target)
-        forecast = forecast_of(mechanism, mean)
+        width = width_of(mechanism, mean)
     except SottovoceError:
         return math.inf
-    if forecast is None:
+    if width is None:
         return math.inf
     told = expected(mechanism, [*system.reading.plausible(), mean])
-    return max(forecast.interval_width / 2, 0.0 if told is None else 1.96 * told.error)
+    return max(width / 2, 0.0 if told is None else 1.96 * told.error)
 
 
 def _needed(name: str, wanted: float, half: Callable[[float], float]) -> Needed:

@@ -336,34 +336,40 @@ class NoisyStatistics(Mechanism):
         """
         if isinstance(self.system, NoisySystem):
             return self.system.forecast_blocks(self.n, mean, self.noises, level)
-        statistics = self.reading.imagined(self.n, mean)
-        system: Any = self.system
         if not self.n:
-            exact = system.posterior(statistics)
+            exact: Any = self.system.posterior(self.reading.imagined(self.n, mean))
             return Forecast(0.0, mean_width(exact.interval(level)), mean_width(exact.interval(level)), level)
-        values: list[Any]
-        reading = system.reading
-        total = reading.from_steps(self.n, reading.steps(statistics))
-        if isinstance(reading, ClippedSum) and isinstance(system, ClippedSystem):
-            points, weights = self._steps.nodes(_POINTS)
-            tables = self._clipped.posteriors(total[0] + points * self.grid)
-            exact, values = self._clipped.without_noise(float(total[0]), tables), [*tables]
-        elif isinstance(reading, ClippedSum):
-            points, weights = self._steps.nodes(_POINTS)
-            exact = system.posterior(statistics)
-            values = [self._noise_aware(total + point * self.grid) for point in points]
-        else:
-            exact = system.posterior(statistics)
-            times = int(np.clip(64 // total.size, 2, _IMAGINED))  # many categories average among themselves
-            noise = _evenly(self._steps, total.size, times, seeded_rng(0)) * self.grid
-            weights = np.full(len(noise), 1 / len(noise))
-            values = [self._noise_aware(total + row) for row in noise]
+        exact, values, weights = self._imagined(mean)
         return Forecast(
             expected_kl=float(weights @ [value.kl(exact) for value in values]),
             interval_width=float(weights @ [mean_width(value.interval(level)) for value in values]),
             exact_width=mean_width(exact.interval(level)),
             level=level,
         )
+
+    def expected_width(self, mean: Any, level: float = 0.95) -> float:
+        """Return the width that `forecast` tells, without the rest of it."""
+        if isinstance(self.system, NoisySystem) or not self.n:
+            return super().expected_width(mean, level)
+        _, values, weights = self._imagined(mean)
+        return float(weights @ [mean_width(value.interval(level)) for value in values])
+
+    def _imagined(self, mean: Any) -> tuple[Any, list[Any], Floats]:
+        """Return the posterior without noise, some with it, and how much each of these weighs."""
+        system: Any = self.system
+        statistics, reading = self.reading.imagined(self.known_n, mean), system.reading
+        total = reading.from_steps(self.n, reading.steps(statistics))
+        if isinstance(reading, ClippedSum) and isinstance(system, ClippedSystem):
+            points, weights = self._steps.nodes(_POINTS)
+            tables = self._clipped.posteriors(total[0] + points * self.grid)
+            return self._clipped.without_noise(float(total[0]), tables), [*tables], weights
+        exact = system.posterior(statistics)
+        if isinstance(reading, ClippedSum):
+            points, weights = self._steps.nodes(_POINTS)
+            return exact, [self._noise_aware(total + point * self.grid) for point in points], weights
+        times = int(np.clip(64 // total.size, 2, _IMAGINED))  # many categories average among themselves
+        noise = _evenly(self._steps, total.size, times, seeded_rng(0)) * self.grid
+        return exact, [self._noise_aware(total + row) for row in noise], np.full(len(noise), 1 / len(noise))
 
     def _parameters(self) -> dict[str, Any]:
         if isinstance(self.scale, tuple):

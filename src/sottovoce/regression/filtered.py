@@ -190,7 +190,7 @@ class FilteredRegression(RegressionMechanism):
         flat, first, one = (self.mu * math.sqrt(share) for share in shares)
         return flat, first, one
 
-    @property
+    @cached_property
     def family(self) -> Family:
         """Residuals and curvature of the loss."""
         found = family_of(self.design.loss)

@@ -73,27 +73,28 @@ class Classes(Family):
         The largest ‖e_y − p‖ of a record is that of its least likely class, so that weighing by it needs no label.
         """
         Q = contrasts(self.classes)
-        p = softmax(predictors @ Q.T)
+        # A row a class: there are few of them, and sums of whole rows are quicker than rows of short sums.
+        p = softmax(Q @ predictors.T, axis=0)
         left = -p
-        left[np.arange(len(left)), y.astype(np.intp)] += 1.0
+        left[y.astype(np.intp), np.arange(y.size)] += 1.0
         if consistent:
-            longest = np.sqrt(1 - 2 * p.min(axis=1) + np.sum(p * p, axis=1))
+            longest = np.sqrt(1 - 2 * p.min(axis=0) + np.einsum("kn,kn->n", p, p))
         else:
-            longest = np.sqrt(np.sum(left * left, axis=1))
-        return np.asarray((left * np.minimum(1.0, bound / np.maximum(longest, 1e-12))[:, None]) @ Q)
+            longest = np.sqrt(np.einsum("kn,kn->n", left, left))
+        return np.asarray((left * np.minimum(1.0, bound / np.maximum(longest, 1e-12))).T @ Q)
 
     def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
         """Return E[K·tr(Q′(diag p − pp′)Q)/(K−1)] of what is left of the residuals."""
         Q = contrasts(self.classes)
-        p = softmax((centre + math.sqrt(max(variance, 0.0)) * _normals(self.width)) @ Q.T)
-        squares = np.sum(p * p, axis=1)
+        p = softmax(Q @ (centre[:, None] + math.sqrt(max(variance, 0.0)) * _normals(self.width)), axis=0)
+        squares = np.einsum("kn,kn->n", p, p)
         curved = self.classes / self.width * (1 - squares)
         if consistent:
-            kept = np.minimum(1.0, self.bound / np.sqrt(1 - 2 * p.min(axis=1) + squares))
+            kept = np.minimum(1.0, self.bound / np.sqrt(1 - 2 * p.min(axis=0) + squares))
         else:
             # A shortened residual does not move: only those of likely classes do.
-            lengths = np.sqrt(np.maximum(1 - 2 * p + squares[:, None], 0.0))
-            kept = np.sum(p * (lengths <= self.bound * (1 + 1e-9)), axis=1)
+            lengths = np.sqrt(np.maximum(1 - 2 * p + squares, 0.0))
+            kept = np.sum(p * (lengths <= self.bound * (1 + 1e-9)), axis=0)
         return max(float(np.mean(curved * kept)), 1e-3)
 
 
@@ -161,10 +162,10 @@ class Line(Family):
 
 @cache
 def _normals(width: int) -> Floats:
-    """Return the points by which expectations over the records' predictors are taken: always the same."""
+    """Return the points, a column each, by which expectations over the records are taken: always the same."""
     points = seeded_rng(16).standard_normal((_POINTS // 2, width))
     points = np.concatenate([points, -points])
-    return np.asarray(points / np.sqrt(np.mean(points * points, axis=0)))
+    return np.ascontiguousarray((points / np.sqrt(np.mean(points * points, axis=0))).T)
 
 
 def family_of(loss: Loss) -> Family | None:

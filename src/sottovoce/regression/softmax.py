@@ -69,10 +69,10 @@ def contrasts(classes: int) -> Floats:
     return found
 
 
-def softmax(predictors: Floats) -> Floats:
-    """Return the probabilities of the classes, along the last axis."""
-    shifted = np.exp(predictors - predictors.max(axis=-1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
+def softmax(predictors: Floats, axis: int = -1) -> Floats:
+    """Return the probabilities of the classes, along the last axis unless another is given."""
+    shifted = np.exp(predictors - predictors.max(axis=axis, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=axis, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,8 @@ class Sum:
     @property
     def reach(self) -> Floats:
         """The reach of every number."""
-        return np.concatenate([np.full(size, reach) for size, reach in self.blocks])
+        sizes, reaches = zip(*self.blocks, strict=True)
+        return np.repeat(reaches, sizes)
 
     def moved(self, seen: Any) -> Floats:
         """Return the sum beside its reach: what a replaced record moves by at most 1."""
@@ -106,7 +107,8 @@ def log_ratio(steps: Steps, pair: tuple[Any, Any], answers: Floats) -> float:
     try:
         question = next(steps)
         while True:
-            first, second = (question.moved(seen) for seen in pair)
+            reach = question.reach
+            first, second = (question.of(seen) / reach for seen in pair)
             answer = answers[place : place + first.size]
             place += first.size
             found += question.mu**2 * float((first - second) @ (answer - (first + second) / 2))
