@@ -18,7 +18,6 @@ from sottovoce.systems import (
     Dirichlet,
     DirichletCategorical,
     Distribution,
-    GammaPoisson,
     NormalMean,
 )
 
