@@ -36,7 +36,7 @@ def bits(wanted: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-def quad(f: LogDensity, points: Sequence) -> arb:
+def ball_quad(f: LogDensity, points: Sequence) -> arb:
     """∫ f between the points, in a ball that holds it."""
     fine = arb(2) ** (20 - flint.ctx.prec)
     with untraced():
@@ -50,15 +50,32 @@ def quad(f: LogDensity, points: Sequence) -> arb:
 
 def excess(log_p: LogDensity, log_q: LogDensity, epsilon: float | arb, points: Sequence) -> arb:
     """∫ p - e^ε q between the points."""
-    return quad(lambda x, analytic: log_p(x, analytic).exp() - (epsilon + log_q(x, analytic)).exp(), points)
+    return ball_quad(lambda x, analytic: log_p(x, analytic).exp() - (epsilon + log_q(x, analytic)).exp(), points)
 
 
-def renyi(log_p: LogDensity, log_q: LogDensity, order: float, points: Sequence) -> arb:
+def ball_renyi(log_p: LogDensity, log_q: LogDensity, order: float, points: Sequence) -> arb:
+    """The Rényi divergence by quadrature in balls; order 1 is Kullback-Leibler."""
+    if order == 1:
+        return ball_quad(lambda x, at: log_p(x, at).exp() * (log_p(x, at) - log_q(x, at)), points)
+    order = arb(order)
+    moment = ball_quad(lambda x, at: (order * log_p(x, at) + (1 - order) * log_q(x, at)).exp(), points)
+    return moment.log() / (order - 1)
+
+
+def quad(f: Callable, points: Sequence) -> mp.mpf:
+    """∫ f between the points by mpmath, scaled first: mpmath stops at an absolute error."""
+    with untraced():
+        middles = [(a + b) / 2 for a, b in pairwise(points)]
+        scale = max(abs(f(mp.mpf(x))) for x in [*points, *middles])
+        return scale * mp.quad(lambda x: f(x) / scale, points)
+
+
+def renyi(log_p: Callable, log_q: Callable, order: float, points: Sequence) -> mp.mpf:
     """The Rényi divergence by quadrature; order 1 is Kullback-Leibler."""
     if order == 1:
-        return quad(lambda x, at: log_p(x, at).exp() * (log_p(x, at) - log_q(x, at)), points)
-    order = arb(order)
-    return quad(lambda x, at: (order * log_p(x, at) + (1 - order) * log_q(x, at)).exp(), points).log() / (order - 1)
+        return quad(lambda x: mp.exp(log_p(x)) * (log_p(x) - log_q(x)), points)
+    order = mp.mpf(order)
+    return mp.log(quad(lambda x: mp.exp(order * log_p(x) + (1 - order) * log_q(x)), points)) / (order - 1)
 
 
 def relative(value: float, truth: mp.mpf | arb) -> float:

@@ -78,7 +78,7 @@ def test_the_curve_of_posterior_samples_is_that_of_brute_force(records, weight):
     for ones in range(records):
         low = stats.beta(prior[0] + weight * ones, prior[1] + weight * (records - ones))
         high = stats.beta(prior[0] + weight * (ones + 1), prior[1] + weight * (records - ones - 1))
-        cuts = np.concatenate([high.ppf(np.linspace(1e-9, 1 - 1e-9, 1500)), low.ppf(np.linspace(1e-9, 1 - 1e-9, 1500))])
+        cuts = np.concatenate([high.ppf(np.linspace(1e-9, 1 - 1e-9, 3000)), low.ppf(np.linspace(1e-9, 1 - 1e-9, 3000))])
         false += [low.sf(cuts), high.cdf(cuts)]
         hits += [high.sf(cuts), low.cdf(cuts)]
     hull = _upper_hull(np.concatenate(false), np.concatenate(hits))
