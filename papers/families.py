@@ -139,8 +139,8 @@ class VonMisesConcentration(ExponentialFamily):
         """Return log Σ exp(κχ − ν log I₀(κ))."""
         total = ball(0)
         top = 8 * abs(chi)  # taken out, so that nothing overflows
-        for kappa, bessel in zip(self.values(), _bessel(), strict=True):
-            total += (ball(kappa) * chi - nu * bessel - top).exp()
+        for kappa, bessel in _bessel():
+            total += (kappa * chi - nu * bessel - top).exp()
         return total.log() + top
 
     def distribution(self, chi: Fraction, nu: Fraction) -> Any:
@@ -149,15 +149,13 @@ class VonMisesConcentration(ExponentialFamily):
 
 
 @cache
-def _bessel() -> list[Ball]:
-    """Return log I₀ of the public values, in balls of 200 bits."""
+def _bessel() -> list[tuple[Ball, Ball]]:
+    """Return the public values and log I₀ of each, in balls of 200 bits."""
     from flint import arb, ctx
 
     before, ctx.prec = ctx.prec, 200
     try:
-        return [
-            ball(0) if not kappa else arb.bessel_i(ball(kappa), arb(0)).log()
-            for kappa in VonMisesConcentration.values()
-        ]
+        values = [ball(kappa) for kappa in VonMisesConcentration.values()]
+        return [(kappa, arb.bessel_i(kappa, arb(0)).log() if kappa > 0 else ball(0)) for kappa in values]
     finally:
         ctx.prec = before

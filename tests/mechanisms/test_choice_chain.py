@@ -145,12 +145,12 @@ def test_the_proven_distance_of_barkers_chain_holds_and_the_charge_covers_its_la
             assert np.abs(after - right).sum(axis=1).max() / 2 <= barker_distance(exact, steps)
         laws[records] = np.linalg.matrix_power(kernel, 12)[0]
     near = ApproximateSample.example()
+    claims = {epsilon: near.profile.delta(epsilon) for epsilon in (0.0, 0.5, 1.0)}
     for first, law in laws.items():
         for place, other in itertools.product(range(4), range(3)):
             second = tuple(sorted((*first[:place], other, *first[place + 1 :])))
-            for epsilon in (0.0, 0.5, 1.0):
-                gap = np.maximum(law - math.exp(epsilon) * laws[second], 0.0).sum()
-                assert gap <= near.profile.delta(epsilon)
+            for epsilon, claim in claims.items():
+                assert np.maximum(law - math.exp(epsilon) * laws[second], 0.0).sum() <= claim
     draws = near.outputs(near.see([0, 0, 1, 2]), seeded_rng(1), 2000)
     for place in range(3):
         assert np.mean(draws == place) == pytest.approx(laws[0, 0, 1, 2][place], abs=0.035)

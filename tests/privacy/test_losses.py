@@ -153,7 +153,7 @@ def test_a_million_million_repetitions_have_an_answer() -> None:
 
 @pytest.mark.parametrize("ratio", [0.0, 1e-300, 0.5, 1 - 2**-40, 1.0])
 def test_geometric_sums_lose_no_more_than_a_rounding_a_term(ratio: float) -> None:
-    terms = np.exp(-np.random.default_rng(3).uniform(0, 300, 400))
+    terms = np.exp(-np.random.default_rng(3).uniform(0, 300, 150))
     exact, last = [], Fraction(0)
     for term in terms.tolist():
         last = Fraction(term) + Fraction(ratio) * last

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, spatial, stats
 
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics
 from sottovoce.privacy import (
@@ -88,7 +88,8 @@ def test_the_curve_of_posterior_samples_is_that_of_brute_force(records, weight):
 
 
 def _upper_hull(x, y):
-    points = sorted(zip(x.tolist(), y.tolist(), strict=True))
+    corners = spatial.ConvexHull(np.column_stack([x, y])).vertices
+    points = sorted(zip(x[corners].tolist(), y[corners].tolist(), strict=True))
     hull = []
     for point in points:
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):

@@ -43,7 +43,7 @@ def _list_normalizer(chi, nu):
 def _brute(normalizer, family, low, high, n, order, w=1.0, v=1.0):
     """The largest divergence over many sums of the other records and many pairs of records, in floats."""
     nu = v * family.nu + w * n
-    rest = v * family.chi + w * np.linspace((n - 1) * low, (n - 1) * high, 3001)[:, None, None]
+    rest = v * family.chi + w * np.linspace((n - 1) * low, (n - 1) * high, 601)[:, None, None]
     ends = w * np.linspace(low, high, 9)
     p, q = rest + ends[None, :, None], rest + ends[None, None, :]
     mixed = order * p + (1 - order) * q

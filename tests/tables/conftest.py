@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import importlib.util
 import os
@@ -119,11 +121,17 @@ SPARK = pytest.param(
 )
 
 
+@pytest.fixture(scope="session")
+def opened(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Table]]:
+    """The messy table on an engine, opened once and only read from."""
+    with contextlib.ExitStack() as tables:
+        yield functools.cache(lambda engine: tables.enter_context(open_table(ENGINES[engine](request))))
+
+
 @pytest.fixture(params=["duckdb", "postgres", SPARK])
-def engine_table(request: pytest.FixtureRequest) -> Iterator[Table]:
+def engine_table(request: pytest.FixtureRequest, opened: Callable[[str], Table]) -> Iterator[Table]:
     """The messy table on each engine."""
-    with open_table(ENGINES[request.param](request)) as table:
-        yield table
+    yield opened(request.param)
     if request.param == "spark":
         gc.collect()  # while the marks above still hold
 

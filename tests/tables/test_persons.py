@@ -59,9 +59,8 @@ def test_every_engine_reads_persons_as_memory_does(engine_table, messy, name):
 
 @pytest.mark.parametrize("person", ["c", "wide", "x", "flag"])
 @pytest.mark.parametrize("name", READINGS)
-def test_persons_may_be_named_by_texts_and_numbers(messy, name, person):
-    with open_table(messy) as table:
-        assert same(table, messy, name, person)
+def test_persons_may_be_named_by_texts_and_numbers(opened, messy, name, person):
+    assert same(opened("duckdb"), messy, name, person)
 
 
 FACTS = Facts(c=Category(WORDS), x=Number(-2, 6), k=Count(9), flag=Flag(), **{"education-num": Person()})

@@ -310,19 +310,19 @@ class NoisyProjectedSGD(RegressionMechanism):
             "radius": self._far,
         }
         begin = np.zeros(d) if self.start is None else np.array(self.start)
-        W, device_X, device_y = jax.device_put((np.tile(begin, (chains, 1)), X, y))
+        W = jax.device_put(np.tile(begin, (chains, 1)))
         held_in = self.held_in
         source = CoupledNormals(rng) if is_secure(rng) else rng
         steps = order.size - 1
         block = max(1, min(1 << max(steps - 1, 0).bit_length(), _BLOCK // (chains * d)))
-        # Room for 32, 1024, … steps: runs of many lengths share a few compiled programs.
+        # Room for 32, 1024, … steps, each with its record: runs of many lengths share a few compiled programs.
         room = max(block, min(32 ** -(-(block - 1).bit_length() // 5), _BLOCK // (chains * d)))
         for first in range(0, steps, block):
             here = np.resize(order[first : min(first + block, steps)], room)
             noise = np.zeros((room, chains, d))
             noise[:block] = source.standard_normal((block, chains, d))
             count = min(block, steps - first)
-            W = _run_block(self.design.loss, held_in, device_X, device_y, numbers, here, noise, count, W)
+            W = _run_block(self.design.loss, held_in, X[here], y[here], numbers, noise, count, W)
         last = _jit_drift(self.design.loss, X[order[-1]], y[order[-1]], numbers, W)
         wide = math.nextafter(self.step * self.noise, math.inf)
         return np.asarray(_jit_inside(held_in, exact_normals(np.asarray(last), wide, rng), numbers))
@@ -362,15 +362,14 @@ def _run_block(
     X: jax.Array,
     y: jax.Array,
     n: dict[str, jax.Array],
-    order: jax.Array,
     noise: jax.Array,
     count: jax.Array,
     W: jax.Array,
 ) -> jax.Array:
-    """Take the first `count` steps, on the records named by `order`."""
+    """Take the first `count` steps, each on its own row and with its own noise."""
 
     def body(k: jax.Array, W: jax.Array) -> jax.Array:
-        moved = drift(loss, X[order[k]], y[order[k]], n, W) - n["step"] * n["noise"] * noise[k]
+        moved = drift(loss, X[k], y[k], n, W) - n["step"] * n["noise"] * noise[k]
         return _inside(held_in, moved, n)
 
     moved: jax.Array = jax.lax.fori_loop(0, count, body, W)

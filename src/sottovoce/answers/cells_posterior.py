@@ -189,14 +189,14 @@ class CellsPosterior:
         density = np.empty((heights.shape[1], at.size))
         for place, p in enumerate(at):
             index = np.clip((heights <= p).sum(axis=2) - 1, 0, bins - 1)[..., None]
-            low, high = np.take_along_axis(heights, index, 2), np.take_along_axis(heights, index + 1, 2)
-            inside = _inside_bin(heights, index[..., 0], p)
+            low, steps = np.take_along_axis(heights, index, 2)[..., 0], _steps_at(heights, index)
+            inside = _inside_bin(p - low, *steps)
             # Nobody knows how records lie within a bin: about evenly, where its neighbours are like it.
-            even = _evenness(heights, index[..., 0])
+            even = _evenness(*(step + 1e-3 / (bins + 1) for step in steps))
             within = rng.beta(even * inside, even * (1 - inside))
             width = np.diff(edges)[index[..., 0]]
             found[:, :, place] = edges[index[..., 0]] + within * width
-            density[:, place] = np.median((high - low)[..., 0] / width, axis=0)
+            density[:, place] = np.median(steps[1] / width, axis=0)
         spread = np.sqrt(at * (1 - at) / np.maximum(sizes.mean(axis=0), 1.0)[:, None])
         plain = np.minimum(spread / np.maximum(density, 1e-12), edges[-1] - edges[0])
         return found.reshape(draws, -1), plain.ravel()
@@ -285,34 +285,32 @@ class CellsPosterior:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _evenness(heights: Floats, index: NDArray[np.int64]) -> Floats:
+def _steps_at(heights: Floats, index: NDArray[np.int64]) -> list[Floats]:
+    """Return how far cumulative curves climb in a bin's neighbour below, in it, and above; at an end, in it twice."""
+    last = heights.shape[-1] - 2
+    places = [np.clip(index + k, 0, last) for k in (-1, 0, 1)]
+    return [(np.take_along_axis(heights, k + 1, -1) - np.take_along_axis(heights, k, -1))[..., 0] for k in places]
+
+
+def _evenness(before: Floats, here: Floats, after: Floats) -> Floats:
     """Return how evenly records lie in a bin: less so where it is a peak or a valley beside its two neighbours.
 
     Of an exponential law a bin is the geometric mean of its neighbours, of a smooth one nearly so. A hill that is
     narrow beside a bin stands out, and may stand anywhere in it.
     """
-    steps = np.diff(heights, axis=-1) + 1e-3 / heights.shape[-1]
-    padded = np.concatenate([steps[..., :1], steps, steps[..., -1:]], axis=-1)
-    before, here, after = (np.take_along_axis(padded, index[..., None] + k, -1)[..., 0] for k in range(3))
     alike = before * after / here**2
     return np.asarray(np.clip(_EVEN[1] * np.minimum(alike, 1 / alike), *_EVEN))
 
 
-def _inside_bin(heights: Floats, index: NDArray[np.int64], p: float) -> Floats:
-    """Return where in its bin a cumulative curve reaches p, from 0 to 1.
+def _inside_bin(rest: Floats, before: Floats, here: Floats, after: Floats) -> Floats:
+    """Return where in its bin a cumulative curve has climbed by the rest, from 0 to 1.
 
     The curve is a monotone cubic: its slope at an edge is the harmonic mean of the two bins beside it (Fritsch and
     Carlson), which follows a density that rises or falls within the bin. Bins must be of one width.
     """
-    steps = np.diff(heights, axis=-1)
-    slopes = 2 * steps[..., 1:] * steps[..., :-1] / np.maximum(steps[..., 1:] + steps[..., :-1], 1e-300)
-    slopes = np.concatenate([steps[..., :1], slopes, steps[..., -1:]], axis=-1)
-    low, height, first, last = (
-        np.take_along_axis(a, index[..., None] + k, -1)[..., 0]
-        for a, k in ((heights, 0), (steps, 0), (slopes, 0), (slopes, 1))
-    )
-    height = np.maximum(height, 1e-300)
-    goal, first, last = (p - low) / height, np.minimum(first / height, 3.0), np.minimum(last / height, 3.0)
+    first, last = (2 * here * (beside / np.maximum(here + beside, 1e-300)) for beside in (before, after))
+    height = np.maximum(here, 1e-300)
+    goal, first, last = rest / height, np.minimum(first / height, 3.0), np.minimum(last / height, 3.0)
     below, above = np.zeros(goal.shape), np.ones(goal.shape)
     for _ in range(14):
         x = (below + above) / 2

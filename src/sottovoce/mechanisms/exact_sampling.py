@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms.balls import ball_function
+from sottovoce.mechanisms.balls import BallFunction, ball_function
 from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.cells import Cells, EvenCells, FloatingCells, SignedCells, UnitCells
 from sottovoce.mechanisms.exact_rejection import Proposals, floored_dirichlet
@@ -58,12 +58,7 @@ def draw(law: Law, source: BitSource, cells: Cells | None = None) -> Any:
     1.0
     """
     cells = cells_of(law) if cells is None else cells
-    if isinstance(law, DirichletLaw):
-        return _dirichlet(law, source, cells) if law.floor == 0 else _floored(law, source, cells, 1)[0]
-    value = cells.value(find_cell(ball_function(law), cells, LazyUniform(source)))
-    low, high = law.low, law.high
-    value = value if low is None else max(value, _inner(low, up=True))
-    return value if high is None else min(value, _inner(high, up=False))
+    return _drawn(law, source, cells, 1)[0]
 
 
 def released(law: Law | Sequence[Law] | None, quick: Any, draws: int, rng: np.random.Generator) -> Any:
@@ -95,11 +90,18 @@ def samples(law: Law | Sequence[Law], draws: int, source: BitSource) -> Any:
         return np.stack([np.asarray(samples(part, draws, source)) for part in law], axis=-1)
     if draws == 1:
         return draw(law, source)
-    if isinstance(law, DirichletLaw) and law.floor > 0 and len(law.alpha) > 2:
-        return _floored(law, source, cells_of(law), draws)
-    if draws >= _MANY:
+    if draws >= _MANY and not (isinstance(law, DirichletLaw) and law.floor > 0 and len(law.alpha) > 2):
         return _many(law, draws, source)
-    return np.array([draw(law, source) for _ in range(draws)])
+    return np.array(_drawn(law, source, cells_of(law), draws))
+
+
+def _drawn(law: Law, source: BitSource, cells: Cells, draws: int) -> Any:
+    """Return draws one by one, with what they share computed once."""
+    if isinstance(law, DirichletLaw):
+        return (_dirichlet if law.floor == 0 else _floored)(law, source, cells, draws)
+    function, (low, high) = ball_function(law), _ends(law)
+    found = (find_cell(function, cells, LazyUniform(source)) for _ in range(draws))
+    return [min(max(cells.value(k), low), high) for k in found]
 
 
 def _many(law: Law, draws: int, source: BitSource) -> Floats:
@@ -128,28 +130,32 @@ def _inner(end: Fraction, *, up: bool) -> float:
     return nearest if Fraction(nearest) <= end else float(np.nextafter(nearest, -np.inf))
 
 
-def _dirichlet(law: DirichletLaw, source: BitSource, cells: Cells) -> Floats:
-    """Break a stick: θ₁ is Beta(α₁, α₂+…), then θ₂ of what is left, and so on. What is made of cells is free."""
-    out, rest, left = [], 1.0, sum(law.alpha, Fraction(0))
-    for alpha in law.alpha[:-1]:
-        left -= alpha
-        share = cells.middle(find_cell(ball_function(BetaLaw(alpha, left)), cells, LazyUniform(source)))
+def _dirichlet(law: DirichletLaw, source: BitSource, cells: Cells, draws: int) -> list[Floats]:
+    """Break sticks: θ₁ is Beta(α₁, α₂+…), then θ₂ of what is left, and so on. What is made of cells is free."""
+    left = [sum(law.alpha[k:], Fraction(0)) for k in range(1, len(law.alpha))]
+    functions = [ball_function(BetaLaw(alpha, rest)) for alpha, rest in zip(law.alpha, left, strict=False)]
+    return [_broken(functions, source, cells) for _ in range(draws)]
+
+
+def _broken(functions: list[BallFunction], source: BitSource, cells: Cells) -> Floats:
+    out, rest = [], 1.0
+    for function in functions:
+        share = cells.middle(find_cell(function, cells, LazyUniform(source)))
         out.append(rest * float(share))
         rest *= float(1 - share)
     return np.array([*out, rest])
 
 
-def _floored(law: DirichletLaw, source: BitSource, cells: Cells, draws: int) -> Floats:
+def _floored(law: DirichletLaw, source: BitSource, cells: Cells, draws: int) -> list[Floats]:
     size, floor = len(law.alpha), law.floor
     if size < 2 or not 0 < floor * size < 1:
         raise InvalidValue(f"the floor of {size} probabilities must lie between 0 and 1/{size}. Got {float(floor):g}")
     if size == 2:
-        share = BetaLaw(law.alpha[0], law.alpha[1], floor, 1 - floor)
-        ones = [draw(share, source, cells) for _ in range(draws)]
-        return np.array([(one, _clip(1 - one, law)) for one in ones])
+        ones = _drawn(BetaLaw(law.alpha[0], law.alpha[1], floor, 1 - floor), source, cells, draws)
+        return [np.array([one, _clip(1 - one, law)]) for one in ones]
     proposals = Proposals(law)
-    found = [floored_dirichlet(proposals, source, cells) for _ in range(draws)]
-    return np.array([[_clip(value, law) for value in values] for values in found])
+    found = (floored_dirichlet(proposals, source, cells) for _ in range(draws))
+    return [np.array([_clip(value, law) for value in values]) for values in found]
 
 
 def _clip(value: float, law: DirichletLaw) -> float:

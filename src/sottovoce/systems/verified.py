@@ -10,6 +10,7 @@ import heapq
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
@@ -22,12 +23,17 @@ _BOXES, _BLIND = 600, 40
 """How many boxes a search may open, and how many where it sees no bound at all."""
 
 
+@cache
+def _flint() -> Any:
+    import flint  # noqa: PLC0415 - only a search needs it
+
+    return flint
+
+
 def ball(x: Fraction | int) -> Ball:
     """Return the ball of a fraction."""
-    from flint import arb, fmpq  # noqa: PLC0415 - only a search needs it
-
-    exact = Fraction(x)
-    return arb(fmpq(exact.numerator, exact.denominator))
+    flint = _flint()
+    return flint.arb(flint.fmpq(*x.as_integer_ratio()))
 
 
 def interval(low: Fraction, high: Fraction) -> Ball:
