@@ -3,6 +3,7 @@
 import functools
 
 import flint
+import mpmath
 import numpy as np
 import pytest
 from flint import arb
