@@ -58,7 +58,7 @@ def test_the_curves_are_drawn(tmp_path: Path) -> None:
 
 
 def test_a_figure_that_cannot_be_written_is_an_error_before_anything_is_drawn(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"cannot write the figure .*there is no folder"):
+    with pytest.raises(InvalidValue, match="there is no folder"):
         run(*BETA, "--draws", "100000000", "--plot", str(tmp_path / "none" / "curves.png"))
 
 

@@ -17,21 +17,24 @@ SCHEMA = {"smoker": "boolean", "age": "int64"}
 
 
 @pytest.fixture(scope="session")
-def shared_database(postgres_server: PostgresServer) -> Iterator[tuple[str, sa.Connection]]:
-    """One database for all tests, and a connection that stays open: to be let in takes longer than to make a schema."""
+def shared_database(postgres_server: PostgresServer) -> Iterator[tuple[str, sa.Engine]]:
+    """One database for all tests, and a connection kept for them: to be let in takes longer than to make a schema.
+
+    A test that cuts all connections cuts this one too; then it is made anew.
+    """
     address = postgres_server.url(postgres_server.create_database())
-    engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        yield address, connection
+    engine = sa.create_engine(address, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
+    yield address, engine
     engine.dispose()
 
 
 @pytest.fixture
-def postgres_url(shared_database: tuple[str, sa.Connection]) -> str:
+def postgres_url(shared_database: tuple[str, sa.Engine]) -> str:
     """A schema of its own in one database: a database a test would be thousands of files to make and remove."""
-    address, connection = shared_database
+    address, engine = shared_database
     name = f"test_{secrets.token_hex(6)}"
-    connection.execute(sa.text(f"CREATE SCHEMA {name}"))
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE SCHEMA {name}"))
     return f"{address}?options=-csearch_path%3D{name}"
 
 

@@ -165,7 +165,7 @@ class Balance:
     def __post_init__(self) -> None:
         if not isinstance(self.question, Question):
             raise InvalidValue(f"a balance is of a Question. Got a {type(self.question).__name__}")
-        whole("n", self.n, 1)
+        whole("n", self.n, 0)
         purse = self.budget if isinstance(self.budget, PrivacyFilter) else PrivacyFilter(self.budget)
         object.__setattr__(self, "budget", purse)
         object.__setattr__(self, "level", checked_level(self.level))

@@ -19,8 +19,9 @@ from sottovoce.audit.scores import TESTS
 from sottovoce.audit.survey import survey
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, number, table
-from sottovoce.cli.figures import check_place, trade_off_figure
+from sottovoce.cli.figures import trade_off_figure
 from sottovoce.cli.specs import facts_of, model_for, read_spec
+from sottovoce.cli.writing import check_places
 from sottovoce.mechanisms.choices import CONJUGATE, build_mechanism, usual_name
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import parse_promise
@@ -79,8 +80,7 @@ def audit(
         _tell_all(found, delta, confidence, as_json)
         reports = [report for _, report in found]
     else:
-        if plot is not None:
-            check_place(plot)
+        check_places(plot=plot)
         subject = find_case(case).build() if case is not None else _planned(system, n, target, mechanism, facts, spec)
         with _progress("drawing", as_json) as tell:
             report = run_audit(

@@ -14,7 +14,6 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, Promise
 
 __all__ = [
-    "check_place",
     "choices_figure",
     "draw_choices",
     "draw_trade_off",
@@ -33,12 +32,6 @@ def _axes(columns: int, width: float = 4.8, height: float = 3.3) -> tuple[Any, A
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25, linewidth=0.6)
     return figure, axes
-
-
-def check_place(path: Path) -> None:
-    """Raise where no figure can be written, before any work that it would show."""
-    if not path.parent.is_dir():
-        raise InvalidValue(f"cannot write the figure to {path}: there is no folder {path.parent}")
 
 
 def draw_choices(found: Sequence[Choice], promise: Promise) -> Any:
