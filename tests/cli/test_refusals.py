@@ -113,3 +113,17 @@ def test_a_release_replaces_nothing(data: Path, tmp_path: Path) -> None:
     sane = (*RELEASE, str(data.with_suffix(".ledger")), "--target", "approx:0.1,1e-6")
     assert "holds the data" in refused(data, "release", *sane, "--output", str(data))
     assert "nothing was spent" in refused(data, "release", *sane, "--output", str(tmp_path))
+
+
+def test_files_are_written_though_nobody_reads_the_answer(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`| head -1` ends what is shown; what was asked for and paid is kept."""
+
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("sottovoce.cli.asking.console.print", closed)
+    csv, plot = data.with_suffix(".csv"), data.with_suffix(".png")
+    command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", "--csv", str(csv), "--plot", str(plot)]
+    assert isinstance(CliRunner().invoke(application("ask"), command).exception, BrokenPipeError | SystemExit)
+    assert csv.read_text(encoding="utf-8").startswith("estimate")
+    assert plot.stat().st_size > 1000

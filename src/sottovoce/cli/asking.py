@@ -97,14 +97,12 @@ def ask(
             purpose=purpose,
         )
         left, whom = curator.left(), curator.whom
-    if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
-    else:
-        _print(answer, f"{left}." + ("" if whom is None else f" {whom}."))
-    if csv is not None:
-        written(lambda: _as_shown(answer.table, asking.label_names).to_csv(csv, index=False), csv)
-    if plot is not None:
-        written(lambda: answer.plot().savefig(plot), plot)
+    rows = (csv, lambda file: _as_shown(answer.table, asking.label_names).to_csv(file, index=False))
+    with written(rows, (plot, lambda file: answer.plot().savefig(file))):
+        if as_json:
+            emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
+        else:
+            _print(answer, f"{left}." + ("" if whom is None else f" {whom}."))
 
 
 def _print(answer: Any, left: str) -> None:

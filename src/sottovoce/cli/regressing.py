@@ -73,13 +73,11 @@ def regress(
             idempotency_key=idempotency_key,
         )
         left, whom = curator.left(), curator.whom
-    if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
-    else:
-        header, rows = answer.lines()
-        console.print(table(answer.question.describe(), header, rows, left=1))
-        console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
-    if csv is not None:
-        written(lambda: answer.table.to_csv(csv, index=False), csv)
-    if plot is not None:
-        written(lambda: answer.plot().savefig(plot), plot)
+    terms = (csv, lambda file: answer.table.to_csv(file, index=False))
+    with written(terms, (plot, lambda file: answer.plot().savefig(file))):
+        if as_json:
+            emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
+        else:
+            header, rows = answer.lines()
+            console.print(table(answer.question.describe(), header, rows, left=1))
+            console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))

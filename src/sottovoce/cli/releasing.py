@@ -143,12 +143,11 @@ def release(
         left, share_left, whom = curator.remaining(), curator.left(), curator.whom
     answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
     answer |= {"protects": whom or "a record"}
-    if as_json:
-        emit(answer)
-    else:
-        _print(made, built.describe(), share_left if whom is None else f"{share_left}. {whom}")
-    if output is not None:
-        written(lambda: output.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"), output)
+    with written((output, lambda file: file.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"))):
+        if as_json:
+            emit(answer)
+        else:
+            _print(made, built.describe(), share_left if whom is None else f"{share_left}. {whom}")
 
 
 def _first_look(text: str, budget: str | None) -> Promise:

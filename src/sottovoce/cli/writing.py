@@ -1,8 +1,9 @@
-"""Files beside an answer: refused before anything is charged where they could not be written, and written last."""
+"""Files beside an answer: refused before anything is charged where they could not be written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,19 @@ def _try(path: Path) -> None:
         raise InvalidValue(f"{path} cannot be written: {error.strerror}; nothing was spent") from None
 
 
-def written(write: Callable[[], Any], path: Path) -> None:
-    """Write a file of an answer that is made and shown already; if that fails, say that it is."""
-    try:
-        write()
-    except OSError as error:
-        raise InvalidValue(
-            f"the answer is made and in the ledger, but {path} cannot be written: {error.strerror}"
-        ) from None
+@contextlib.contextmanager
+def written(*files: tuple[Path | None, Callable[[Path], Any]]) -> Iterator[None]:
+    """Write the files of an answer that is made, have it shown, and only then say of one that it could not be written.
+
+    Whoever reads the first lines alone (``| head``) has the files too.
+    """
+    failed = []
+    for path, write in files:
+        try:
+            if path is not None:
+                write(path)
+        except OSError as error:
+            failed.append(f"the answer is made and in the ledger, but {path} cannot be written: {error.strerror}")
+    yield
+    if failed:
+        raise InvalidValue("; ".join(failed))
