@@ -164,3 +164,14 @@ def test_the_same_file_is_read_by_several_questions_at_once(tmp_path: Path) -> N
         for _ in range(2):
             found = table.read(reading, ["ward", "age"])
     assert (found.n, found.total[:2].tolist()) == (999, [zeros, ones])
+
+
+@pytest.mark.parametrize("name", ["self", "line", "records", "kept", "c0", "$1", "{x}", "é", "[b]"])
+def test_a_column_may_have_any_name(name: str, tmp_path: Path) -> None:
+    """Ours too, and those of the functions that its name is handed to."""
+    (tmp_path / "x.csv").write_text(f"{name},ward\n1,a\n2,b\n,a\nx,\n", encoding="utf-8")
+    with open_table(tmp_path / "x.csv", types={name: "float64"}) as table:
+        assert table.read(ClippedSum(0, 5), name).total.tolist() == [3]
+        crossed = table.read(CrossCounts((("a", "b"), (1, 2)), ((0, 1),), (-1, -1)), ["ward", name])
+        assert crossed.total.tolist() == [1, 0, 0, 1]
+        assert table.read(ClippedSum(0, 1), where=f"`{name}` > 1").total.tolist() == [1]

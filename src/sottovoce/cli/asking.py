@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,10 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import parse_promise
+
+if TYPE_CHECKING:
+    from sottovoce.curator.protected import Protected
+    from sottovoce.curator.records import Records
 
 __all__ = ["ask"]
 
@@ -49,7 +52,7 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
-    from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
+    from sottovoce.answers import parse_question  # noqa: PLC0415 - needs the data extra
     from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.facts import Cells, Facts  # noqa: PLC0415
@@ -67,8 +70,8 @@ def ask(
             asked.setdefault("at", (0.25, 0.5, 0.75))
     else:
         raise InvalidValue("ask a question, such as 'mean of sbp by ward', or give --verb and --column")
-    paid = parse_spend(spend)
-    check_places(csv, plot=plot)
+    paid = shared.paid(spend)
+    check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
     checked_level(level)
 
     def asking_of(known: Facts) -> Question:
@@ -76,29 +79,30 @@ def ask(
         if cut or missing_cell:
             missing = "cell" if missing_cell else "out"
             parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
-        made = Question(parts.pop("verb"), parts.pop("columns"), known, **parts)
-        check_levels(made.where, known)
-        return made
+        return Question(parts.pop("verb"), parts.pop("columns"), known, **parts)
+
+    def check(whom: Protected, records: Records) -> None:
+        asking = asking_of(whom.facts or Facts({}))
+        check_levels(asking.where, asking.facts)
+        records.check(asking, asking.columns, where=asking.where, **whom.asked)
 
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
-    with shared.curator_beside(data, facts, ledger, budget, asking_of, **options) as curator:
+    with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         asking = asking_of(curator.facts or Facts({}))
         answer = curator.answer(
             asking,
-            spend=parse_promise(paid) if isinstance(paid, str) else paid,
+            spend=paid,
             level=level,
             idempotency_key=idempotency_key,
             purpose=purpose,
         )
         left, whom = curator.left(), curator.whom
-    if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
-    else:
-        _print(answer, f"{left}." + ("" if whom is None else f" {whom}."))
-    if csv is not None:
-        written(lambda: _as_shown(answer.table, asking.label_names).to_csv(csv, index=False), csv)
-    if plot is not None:
-        written(lambda: answer.plot().savefig(plot), plot)
+    rows = (csv, lambda file: _as_shown(answer.table, asking.label_names).to_csv(file, index=False))
+    with written(rows, (plot, lambda file: answer.plot().savefig(file))):
+        if as_json:
+            emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
+        else:
+            _print(answer, f"{left}." + ("" if whom is None else f" {whom}."))
 
 
 def _print(answer: Any, left: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.cli.writing import check_places, written
-from sottovoce.privacy.promises import parse_promise
+
+if TYPE_CHECKING:
+    from sottovoce.curator.protected import Protected
+    from sottovoce.curator.records import Records
 
 __all__ = ["regress"]
 
@@ -41,39 +44,40 @@ def regress(
     as_json: AsJson = False,
 ) -> None:
     """Print a regression table with an interval in every row. It is charged once, before any record is read."""
-    from sottovoce.answers import parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
+    from sottovoce.answers.intervals import checked_level  # noqa: PLC0415 - needs the data extra
     from sottovoce.answers.verbs import regression_room  # noqa: PLC0415
     from sottovoce.facts import Facts  # noqa: PLC0415
     from sottovoce.facts.conditions import check_levels  # noqa: PLC0415
+    from sottovoce.readings import ClippedSum  # noqa: PLC0415
 
-    paid = parse_spend(spend)
-    check_places(csv, plot=plot)
+    paid = shared.paid(spend)
+    check_places(csv, plot=plot, kept=shared.places(data, facts, ledger))
     checked_level(level)
     asked: dict[str, Any] = {"family": family, "where": where, "prior": prior}
     said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
 
-    def check(known: Facts) -> None:
+    def check(whom: Protected, records: Records) -> None:
+        known = whom.facts or Facts({})
         regression_room().Formula(formula, known, **said)
         check_levels(where, known)
+        if where is not None:
+            records.check(ClippedSum(0, 1), where=where, **whom.asked)
 
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         answer = curator.regress(
             formula,
             **said,
-            spend=parse_promise(paid) if isinstance(paid, str) else paid,
+            spend=paid,
             level=level,
             idempotency_key=idempotency_key,
         )
         left, whom = curator.left(), curator.whom
-    if as_json:
-        emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
-    else:
-        header, rows = answer.lines()
-        console.print(table(answer.question.describe(), header, rows, left=1))
-        console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))
-    if csv is not None:
-        written(lambda: answer.table.to_csv(csv, index=False), csv)
-    if plot is not None:
-        written(lambda: answer.plot().savefig(plot), plot)
+    terms = (csv, lambda file: answer.table.to_csv(file, index=False))
+    with written(terms, (plot, lambda file: answer.plot().savefig(file))):
+        if as_json:
+            emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
+        else:
+            header, rows = answer.lines()
+            console.print(table(answer.question.describe(), header, rows, left=1))
+            console.print(f"{answer.footing()}. {left}." + ("" if whom is None else f" {whom}."))

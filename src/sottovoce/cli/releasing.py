@@ -18,6 +18,7 @@ from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import CONJUGATE
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
+from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.promises import ApproxDP, Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.systems.naming import SYSTEMS
@@ -73,7 +74,6 @@ def release(
     from sottovoce.tables import open_table  # noqa: PLC0415
 
     given = read_spec(spec)
-    check_places(output)
 
     def option(name: str, value: Any) -> Any:
         return given.get(name) if value is None else value
@@ -83,6 +83,7 @@ def release(
     if promise is not None and share is not None:
         raise InvalidValue("say what a release may cost once: a promise (--target) or a share of the budget (--spend)")
     paid = promise if share is None else share
+    whole("draws", draws, 1)
     missing_options = [
         name for name, value in (("DATA", source), ("--ledger", place), ("--target or --spend", paid)) if value is None
     ]
@@ -92,6 +93,7 @@ def release(
         raise InvalidValue(f"release needs {', '.join(missing_options)} (or --spec FILE with them)")
     limit, known = option("budget", budget), facts_of(option("facts", facts))
     columns = option("column", column or None)
+    check_places(output, kept=[file for file in (source, place, option("facts", facts), spec) if file is not None])
     model = model_for(system, given.get("system"), known, columns)
     with contextlib.ExitStack() as opened:
         records = opened.enter_context(open_table(source, types=parse_types(option("types", types)), facts=known))
@@ -141,19 +143,20 @@ def release(
         left, share_left, whom = curator.remaining(), curator.left(), curator.whom
     answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
     answer |= {"protects": whom or "a record"}
-    if as_json:
-        emit(answer)
-    else:
-        _print(made, built.describe(), share_left if whom is None else f"{share_left}. {whom}")
-    if output is not None:
-        written(lambda: output.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"), output)
+    with written((output, lambda file: file.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"))):
+        if as_json:
+            emit(answer)
+        else:
+            _print(made, built.describe(), share_left if whom is None else f"{share_left}. {whom}")
 
 
 def _first_look(text: str, budget: str | None) -> Promise:
     """Return a promise for a first look at a question, before its budget is open: one that any mechanism keeps."""
     from sottovoce.answers import parse_spend  # noqa: PLC0415 - needs the data extra
 
-    share = float(parse_spend(text))
+    share = parse_spend(text)
+    if isinstance(share, str):
+        raise InvalidValue(f"--spend is a share of the budget such as 5%; say a promise with --target. Got {text!r}")
     return ApproxDP(100.0, 1e-3) if budget is None else PrivacyFilter(parse_promise(budget)).share(share)
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import parse_promise
+from sottovoce.privacy.promises import Promise, parse_promise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sottovoce.curator import Curator
-    from sottovoce.facts import Facts
+    from sottovoce.curator.protected import Protected
+    from sottovoce.curator.records import Records
 
-__all__ = ["beside", "curator_beside"]
+__all__ = ["beside", "curator_beside", "paid", "places"]
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
 PublicFacts = Annotated[
@@ -55,33 +57,46 @@ def beside(data: str, ending: str) -> Path:
     return path.with_suffix(ending)
 
 
+def places(data: str, facts: Path | None, ledger: str | None) -> tuple[str, Path, str]:
+    """Return where the data, their facts and their ledger lie: beside one another unless said otherwise."""
+    known = beside(data, ".facts.toml") if facts is None else facts
+    return data, known, str(beside(data, ".ledger")) if ledger is None else ledger
+
+
+def paid(spend: str) -> float | Promise:
+    """Return what a question may cost: a share of the budget, or a promise."""
+    from sottovoce.answers import parse_spend  # noqa: PLC0415 - needs the data extra
+
+    share = parse_spend(spend)
+    return parse_promise(share) if isinstance(share, str) else share
+
+
+@contextlib.contextmanager
 def curator_beside(
     data: str,
     facts: Path | None,
     ledger: str | None,
     budget: str | None,
-    check: Callable[[Facts], object],
+    check: Callable[[Protected, Records], object],
     protect: str | None = None,
     **options: Any,
-) -> Curator:
-    """Return the curator of a table; its facts and its ledger lie beside it unless said otherwise.
+) -> Iterator[Curator]:
+    """Give the curator of a table; its facts and its ledger lie beside it unless said otherwise.
 
-    What is to be asked is put to `check` first: a question that makes no sense opens no budget.
+    What is to be asked is put to `check` first, with the table, of which nothing but its schema is read: a question
+    that makes no sense opens no budget.
     """
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
     from sottovoce.curator.protected import Protected  # noqa: PLC0415
+    from sottovoce.curator.records import open_records  # noqa: PLC0415
     from sottovoce.facts import read_facts  # noqa: PLC0415
 
-    place = beside(data, ".facts.toml") if facts is None else facts
+    _, place, kept = places(data, facts, ledger)
     if facts is None and not place.is_file():
         raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
     known = read_facts(place)
-    check(Protected.of(known, protect).facts or known)
-    return Curator(
-        data,
-        str(beside(data, ".ledger")) if ledger is None else ledger,
-        None if budget is None else parse_promise(budget),
-        facts=known,
-        protect=protect,
-        **options,
-    )
+    whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
+    with contextlib.ExitStack() as opened:
+        records = open_records(data, whom.facts, None, opened)
+        check(whom, records)
+        yield opened.enter_context(Curator(records, kept, promise, facts=known, protect=protect, **options))

@@ -1,8 +1,9 @@
-"""Files beside an answer: refused before anything is charged where they could not be written, and written last."""
+"""Files beside an answer: refused before anything is charged where they could not be written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,17 @@ from sottovoce.privacy.errors import InvalidValue
 __all__ = ["check_places", "written"]
 
 
-def check_places(*files: Path | None, plot: Path | None = None) -> None:
-    """Refuse a file in no folder, or a plot in no format that is known: what cannot be kept need not be paid for."""
-    for path in (*files, plot):
-        if path is not None and not path.parent.is_dir():
+def check_places(*files: Path | None, plot: Path | None = None, kept: Sequence[str | Path] = ()) -> None:
+    """Refuse a file that cannot be written, or that would replace one of `kept`, or a plot in no format that is known.
+
+    What cannot be kept need not be paid for.
+    """
+    for path in (path for path in (*files, plot) if path is not None):
+        if not path.parent.is_dir():
             raise InvalidValue(f"there is no folder {path.parent} to write {path.name} to; nothing was spent")
+        if kept and path.resolve() in _resolved(kept):
+            raise InvalidValue(f"{path} holds the data, their facts or their ledger; nothing was spent")
+        _try(path)
     if plot is None:
         return
     from matplotlib.backend_bases import FigureCanvasBase  # noqa: PLC0415 - plots are an extra
@@ -24,11 +31,38 @@ def check_places(*files: Path | None, plot: Path | None = None) -> None:
         raise InvalidValue(f"{plot.name} is no PNG, SVG or PDF; nothing was spent")
 
 
-def written(write: Callable[[], Any], path: Path) -> None:
-    """Write a file of an answer that is made and shown already; if that fails, say that it is."""
+def _resolved(kept: Sequence[str | Path]) -> set[Path]:
+    from sottovoce.tables.origin import named_files  # noqa: PLC0415 - needs the data extra
+
+    return {Path(file).resolve() for place in kept for file in named_files(str(place))}
+
+
+def _try(path: Path) -> None:
+    """Refuse a file that cannot be opened for writing: only trying tells. It is left as it was."""
     try:
-        write()
+        there = path.exists()
+        if there and not path.is_file() and not path.is_dir():
+            return  # a pipe would take it for the end
+        path.open("ab").close()
+        if not there:
+            path.unlink()
     except OSError as error:
-        raise InvalidValue(
-            f"the answer is made and in the ledger, but {path} cannot be written: {error.strerror}"
-        ) from None
+        raise InvalidValue(f"{path} cannot be written: {error.strerror}; nothing was spent") from None
+
+
+@contextlib.contextmanager
+def written(*files: tuple[Path | None, Callable[[Path], Any]]) -> Iterator[None]:
+    """Write the files of an answer that is made, have it shown, and only then say of one that it could not be written.
+
+    Whoever reads the first lines alone (``| head``) has the files too.
+    """
+    failed = []
+    for path, write in files:
+        try:
+            if path is not None:
+                write(path)
+        except OSError as error:
+            failed.append(f"the answer is made and in the ledger, but {path} cannot be written: {error.strerror}")
+    yield
+    if failed:
+        raise InvalidValue("; ".join(failed))

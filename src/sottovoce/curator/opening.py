@@ -51,14 +51,13 @@ def open_budget(
     who, named
         Who asks, and whether the name was theirs.
     """
-    if said not in (None, "private"):
-        raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
+    secret = hides_n(promise, said)
     promise = None if promise is None else protected.meant(promise)
     found = ledger.find_budget(dataset) or same_data(ledger, dataset, origin_of(table), named=named)
     dataset = dataset if found is None else found.dataset
     if found is not None and found.n is not None and said is not None:
         raise InvalidValue(f"n of {dataset!r} was public when its budget was opened, and no secret since")
-    hidden = hides_n(promise, said) or (found is not None and found.n is None)
+    hidden = secret or (found is not None and found.n is None)
     if hidden and promise is not None:
         promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
     n = None if hidden else count()  # a secret is not even counted
@@ -98,6 +97,8 @@ def _check_same(
 
 def hides_n(promise: Promise | None, said: str | None) -> bool:
     """Say whether how many records there are is asked to be a secret."""
+    if said not in (None, "private"):
+        raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
     return said is not None or (promise is not None and promise.relation.hides_n)
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.tables.agreeing import agreed, is_text
 from sottovoce.tables.engine import guarded
 from sottovoce.tables.origin import database_origin, file_origin, named_files
 from sottovoce.tables.table import Table
@@ -186,10 +187,13 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
 
     schema = pq.read_schema(files[0])
     known = readable(connection, schema, parquet=True)
+    complete = len(files) == 1 or agreed(ds.dataset(list(files), schema=known, format="parquet"))
     if any(_overflows(leaf, True) for field in schema for leaf in _leaves(field.type)):
         # DuckDB looks at the least and the largest of every column, and ends the query where one is such a moment.
         return Found(_register(connection, ds.dataset(list(files), schema=known, format="parquet")))
-    records = connection.read_parquet([glob.escape(file) for file in files]).select(known.names)
+    # A column that a file lacks is missing in all of its records.
+    records = connection.read_parquet([glob.escape(file) for file in files], union_by_name=not complete)
+    records = records.select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:
         return Found(records, counted=True)
@@ -204,13 +208,24 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
 
 
 def _coded(field: pa.Field) -> pa.Field:
-    return field.with_type(pa.dictionary(pa.int32(), pa.string())) if pa.types.is_string(field.type) else field
+    """Return a column of texts by their places; those of another file may be more than the first file's places hold."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if not is_text(kind) or pa.types.is_large_string(field.type):
+        return field
+    texts = pa.large_string() if pa.types.is_large_string(kind) else pa.string()
+    return field.with_type(pa.dictionary(pa.int32(), texts))
 
 
 def _arrow_files(files: Sequence[str]) -> Any:
     import pyarrow.dataset as ds  # noqa: PLC0415 - it brings pandas and 45 MB along
 
-    return ds.dataset(list(files), format="ipc")
+    data = ds.dataset(list(files), format="ipc")
+    if len(files) == 1:
+        return data
+    listed = [_coded(field) if pa.types.is_dictionary(field.type) else field for field in data.schema]
+    data = ds.dataset(list(files), schema=pa.schema(listed), format="ipc")
+    agreed(data)
+    return data
 
 
 def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
@@ -222,7 +237,7 @@ def _holds(connection: Any, field: pa.Field, parquet: bool) -> bool:
     leaves = list(_leaves(field.type))
     if any(_overflows(leaf, parquet) for leaf in leaves):
         return False  # turned into microseconds, a moment of the year 300,000 ends the query
-    if parquet and pa.types.is_nested(field.type) and any(_is_text(leaf) for leaf in leaves):
+    if parquet and pa.types.is_nested(field.type) and any(is_text(leaf) for leaf in leaves):
         return False  # nested text is read by DuckDB, which gives up at the first that is not UTF-8
     try:
         connection.con.register("probe", pa.schema([field]).empty_table())
@@ -245,10 +260,6 @@ def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
 def _overflows(kind: pa.DataType, parquet: bool) -> bool:
     coarse = (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) and kind.unit in ("s", "ms")
     return coarse and (parquet or pa.types.is_duration(kind) or kind.tz is not None)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _register(connection: Any, data: Any) -> Any:

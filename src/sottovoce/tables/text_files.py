@@ -71,7 +71,7 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str]) ->
     )
     connection.con.execute(f"CREATE VIEW records AS SELECT {cut} FROM lines")
     text = connection.table("records")
-    return text.mutate(**{name: text[name].try_cast(kind) for name, kind in types.items()})
+    return text.mutate(*(text[name].try_cast(kind).name(name) for name, kind in types.items()))  # one may be "self"
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,129 @@
+"""What makes no sense, or could not be kept, opens no budget, costs nothing and leaves every file as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sottovoce.cli import application
+from sottovoce.privacy.errors import InvalidValue, SottovoceError
+
+FACTS = """
+[sbp]
+kind = "number"
+low = 60
+high = 250
+[ward]
+kind = "category"
+categories = ["A", "B"]
+[smoker]
+kind = "flag"
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "patients.parquet"
+    columns = {"sbp": [120.0, 140.0] * 50, "ward": ["A", "B"] * 50, "smoker": [True, False] * 50}
+    pq.write_table(pa.table(columns), path)
+    path.with_suffix(".facts.toml").write_text(FACTS, encoding="utf-8")
+    return path
+
+
+def refused(data: Path, word: str, *arguments: str) -> str:
+    """Return what a command says that must refuse; whatever lies beside the data must stay as it is."""
+    before = {file: file.read_bytes() for file in data.parent.iterdir() if file.is_file()}
+    command = [word, str(data), *arguments, "--budget", "approx:1,1e-6"]
+    with pytest.raises(SottovoceError) as caught:
+        CliRunner().invoke(application(word), command, catch_exceptions=False)
+    assert {file: file.read_bytes() for file in data.parent.iterdir() if file.is_file()} == before
+    return str(caught.value)
+
+
+ASKED = {"ask": ("mean of sbp",), "regress": ("smoker ~ sbp",)}
+RELEASE = ("--column", "smoker", "--system", "beta-bernoulli:alpha=1,beta=1", "--ledger")
+
+
+@pytest.mark.parametrize("word", ASKED)
+@pytest.mark.parametrize("where", ["ward > 3", "ward = 'Z'", "sbp = 'x'", "smoker = 'x'", "nobody = 1", "sbp >"])
+def test_a_condition_that_the_table_cannot_be_asked(data: Path, word: str, where: str) -> None:
+    refused(data, word, *ASKED[word], "--where", where)
+
+
+@pytest.mark.parametrize("word", ASKED)
+@pytest.mark.parametrize("spend", ["0%", "0", "-5%", "500%", "nan", "inf", "nonsense:1", "approx:0.1", ""])
+def test_a_share_that_is_none(data: Path, word: str, spend: str) -> None:
+    refused(data, word, *ASKED[word], "--spend", spend)
+
+
+@pytest.mark.parametrize("word", ASKED)
+def test_a_number_of_records_that_is_no_secret(data: Path, word: str) -> None:
+    assert "private" in refused(data, word, *ASKED[word], "--n", "5")
+
+
+@pytest.mark.parametrize("option", ["--csv", "--plot"])
+@pytest.mark.parametrize("word", ASKED)
+def test_no_answer_replaces_what_it_was_asked_of(data: Path, word: str, option: str, tmp_path: Path) -> None:
+    for name in ("patients.parquet", "patients.facts.toml", "../" + tmp_path.name + "/patients.parquet"):
+        assert "holds the data" in refused(data, word, *ASKED[word], option, str(tmp_path / name))
+    (tmp_path / "link.png").symlink_to(data)
+    assert "holds the data" in refused(data, word, *ASKED[word], option, str(tmp_path / "link.png"))
+
+
+def test_no_answer_replaces_a_file_of_a_folder(data: Path, tmp_path: Path) -> None:
+    pattern = str(tmp_path / "*.parquet")
+    with pytest.raises(InvalidValue, match="holds the data"):
+        CliRunner().invoke(
+            application("ask"),
+            ["ask", pattern, "mean of sbp", "--facts", str(data.with_suffix(".facts.toml")), "--csv", str(data)],
+            catch_exceptions=False,
+        )
+
+
+@pytest.mark.parametrize("option", ["--csv", "--plot"])
+@pytest.mark.parametrize("word", ASKED)
+def test_a_folder_takes_no_answer(data: Path, word: str, option: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").mkdir()
+    assert "nothing was spent" in refused(data, word, *ASKED[word], option, str(tmp_path / "a.png"))
+    long = str(tmp_path / ("a" * 300 + ".png"))
+    assert "nothing was spent" in refused(data, word, *ASKED[word], option, long)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--spend", "approx:0.5,1e-6"),
+        ("--spend", "0%"),
+        ("--spend", "300%"),
+        ("--target", "approx:0.1,1e-6", "--draws", "0"),
+        ("--target", "approx:0.1,1e-6", "--n", "5"),
+        ("--target", "approx:0.1,1e-6", "--where", "ward > 3"),
+    ],
+    ids=" ".join,
+)
+def test_a_release_that_makes_no_sense(data: Path, wrong: tuple[str, ...]) -> None:
+    refused(data, "release", *RELEASE, str(data.with_suffix(".ledger")), *wrong)
+
+
+def test_a_release_replaces_nothing(data: Path, tmp_path: Path) -> None:
+    sane = (*RELEASE, str(data.with_suffix(".ledger")), "--target", "approx:0.1,1e-6")
+    assert "holds the data" in refused(data, "release", *sane, "--output", str(data))
+    assert "nothing was spent" in refused(data, "release", *sane, "--output", str(tmp_path))
+
+
+def test_files_are_written_though_nobody_reads_the_answer(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`| head -1` ends what is shown; what was asked for and paid is kept."""
+
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("sottovoce.cli.asking.console.print", closed)
+    csv, plot = data.with_suffix(".csv"), data.with_suffix(".png")
+    command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", "--csv", str(csv), "--plot", str(plot)]
+    assert isinstance(CliRunner().invoke(application("ask"), command).exception, BrokenPipeError | SystemExit)
+    assert csv.read_text(encoding="utf-8").startswith("estimate")
+    assert plot.stat().st_size > 1000

@@ -1,0 +1,116 @@
+"""Several files of one table: read alike by DuckDB and by Arrow, or refused by their schemas before any record is."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+from sottovoce.privacy.errors import InvalidData
+from sottovoce.readings import CategoryCounts, CellCounts, ClippedSum
+from sottovoce.tables import open_table
+
+MANY = [f"y{i}" for i in range(300)]
+"""More texts than there are places of 8 bits."""
+
+
+def _listed(values, places, kind):
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(values)), places), pa.array(values, kind))
+
+
+def _folder(path, *tables):
+    for place, table in enumerate(tables):
+        pq.write_table(table, path / f"{place}.parquet")
+    return path
+
+
+def _arrows(path, *tables):
+    for place, table in enumerate(tables):
+        feather.write_feather(table, str(path / f"{place}.arrow"), compression="uncompressed")
+    return str(path / "*.arrow")
+
+
+@pytest.mark.parametrize("written", [_folder, _arrows])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_later_file_may_have_more_texts_than_the_first_has_places(tmp_path, written, listed):
+    later = _listed(MANY, pa.int16(), pa.string()) if listed else pa.array(MANY)
+    first = pa.table({"t": _listed(["x0", "x1"], pa.int8(), pa.string()), "v": [0, 1]})
+    with open_table(written(tmp_path, first, pa.table({"t": later, "v": list(range(300))}))) as table:
+        for where in (None, "v >= 0"):
+            seen = table.read(CategoryCounts(("x0", "y5", "z")), "t", where=where)
+            assert (seen.n, seen.total.tolist()) == (302, [301, 1, 0])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_texts_of_every_form_are_counted(tmp_path, kind):
+    records = pa.table({"t": pa.array(["a", None, "b", "?", "b"], kind), "v": [0, 1, 2, 3, None]})
+    pq.write_table(records, tmp_path / "one.parquet", row_group_size=2)
+    with open_table(tmp_path / "one.parquet") as table:
+        assert table.read(CategoryCounts(("a", "b")), "t").total.tolist() == [3, 2]
+        assert table.read(CategoryCounts(("a", "b")), "t", where="v < 3").total.tolist() == [4, 1]
+        assert table.read(CategoryCounts(("a", "b")), "t", missing="b").total.tolist() == [1, 4]
+
+
+def test_a_column_that_a_file_lacks_is_missing_there_to_every_question(tmp_path):
+    """Whether DuckDB reads the records or Arrow does."""
+    whole, less = pa.table({"t": ["a", "b", "b"], "v": [0, 7, 99]}), pa.table({"t": ["a", "b"]})
+    with open_table(_folder(tmp_path, whole, less)) as table:
+        numbers = table.read(ClippedSum(0, 10), "v", missing=5)
+        assert (numbers.n, numbers.total.tolist()) == (5, [0 + 7 + 10 + 5 + 5])
+        assert table.read(ClippedSum(0, 1), where="v >= 0").total.tolist() == [3]
+        assert table.read(ClippedSum(0, 1), where="v >= 0 and t = 'b'").total.tolist() == [2]
+        cells = CellCounts((False, True), (("a", "b"), (5.0,)), (-1, 2))
+        assert table.read(cells, ["t", "v"]).total.tolist() == [1, 0, 1, 0, 2, 1, 0]
+
+
+KINDS = [
+    pa.int8(),
+    pa.int32(),
+    pa.int64(),
+    pa.uint8(),
+    pa.uint32(),
+    pa.uint64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+]
+
+
+@pytest.mark.parametrize("written", [_folder, _arrows])
+@pytest.mark.parametrize(("first", "later"), list(product(KINDS, KINDS)), ids=str)
+def test_no_number_of_a_later_file_ends_a_question(tmp_path, first, later, written):
+    """The extremes of a type either are read as they are, or the types alone are refused."""
+    values = ["3", "hello"] if pa.types.is_string(later) else [0.5, float("nan"), float("inf"), 1e300]
+    if pa.types.is_integer(later):
+        size, signed = later.bit_width, pa.types.is_signed_integer(later)
+        values = [-(2 ** (size - 1)), 2 ** (size - 1) - 1] if signed else [0, 2**size - 1]
+    one = pa.table({"t": ["a"], "v": pa.array(["4"] if pa.types.is_string(first) else [4], first)})
+    place = written(tmp_path, one, pa.table({"t": ["b"] * len(values), "v": pa.array(values, later)}))
+    try:
+        table = open_table(place)
+    except InvalidData as refused:
+        assert "column 'v'" in str(refused)
+        assert first != later
+        return
+    with table:
+        assert table.count() == 1 + len(values)
+        if pa.types.is_string(first):
+            assert table.read(CategoryCounts(("4", "3")), "v").n == 1 + len(values)
+            return
+        floats = [4.0, *pa.array(values, later).cast(pa.float64(), safe=False).to_pylist()]
+        want = sum(4 if x != x else min(max(x, 0), 10) for x in floats)  # noqa: PLR0124 - NaN is not itself
+        assert table.read(ClippedSum(0, 10), "v", missing=4).total.tolist() == [want]
+        cells = CellCounts((False, True), (("a", "b"), (5.0,)), (-1, 2))
+        counts = [0] * 7
+        for place, x in enumerate(floats):
+            counts[(place > 0) * 3 + (2 if x != x else int(x >= 5))] += 1  # noqa: PLR0124
+        for where in (None, "t in ('a', 'b')"):
+            assert table.read(cells, ["t", "v"], where=where).total.tolist() == counts
+
+
+def test_capital_letters_are_not_a_matter_of_who_reads(tmp_path):
+    with pytest.raises(InvalidData, match="capital"):
+        open_table(_folder(tmp_path, pa.table({"t": ["a"], "v": [1]}), pa.table({"t": ["a"], "V": [1]})))
