@@ -29,6 +29,6 @@ def test_one_word_has_one_meaning_and_an_unknown_one_none():
     with pytest.raises(InvalidValue, match="a promise called 'pure' already"):
         known.add(type("Other", (), {"word": "pure"}))
     for word in ("approx", 3, None):
-        with pytest.raises(InvalidValue, match="known: pure$"):
+        with pytest.raises(InvalidValue, match=r"known: pure$"):
             known[word]
     assert ApproxDP.word not in known
