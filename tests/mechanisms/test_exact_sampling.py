@@ -129,6 +129,22 @@ def test_a_crafted_uniform_reaches_either_far_tail(law, zeros):
         assert mpmath.mpf(2) ** -(zeros + 3) <= beyond <= mpmath.mpf(2) ** -(zeros - 2)
 
 
+def test_a_draw_beyond_all_doubles_leaves_as_the_largest():
+    assert draw(GammaLaw(Q(10**9), Q(1, 10**308)), secure_rng()) == np.finfo(float).max
+    cells = SignedCells()
+    assert cells.value(cells.index(-Q(10**400))) == -np.finfo(float).max
+
+
+@pytest.mark.parametrize("alpha", [10**7, 10**9])
+def test_shares_of_very_many_records_above_a_floor(alpha):
+    """Far above its floor a Dirichlet has the moments that it has without one."""
+    theta = samples(DirichletLaw((Q(alpha),) * 3, Q(1, 10)), 40, secure_rng())
+    deviation = (2 / 9 / (3 * alpha + 1)) ** 0.5
+    z = (theta - 1 / 3) / deviation
+    assert np.abs(z.mean(axis=0)).max() < 5 / 40**0.5
+    assert 0.3 < (z**2).mean() < 2.2
+
+
 def test_a_uniform_on_an_edge_asks_for_more_bits():
     """U agrees with F(1/2) = 1/2 for 300 bits: the answer waits for the bit that tells."""
     law, cells = BetaLaw(Q(3), Q(3)), UnitCells(3, -6)

@@ -17,7 +17,7 @@ from sottovoce.mechanisms.exponential_choice import choose
 from sottovoce.privacy.errors import InvalidData, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, PureDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import FunctionSum, FunctionValue, Reading
+from sottovoce.readings import FunctionSum, FunctionValue, Reading, Statistics
 
 COINS = (sv.Count(2),)
 
@@ -296,3 +296,31 @@ def test_choices_among_huge_or_tiny_weights(size):
     first = [choose([Fraction(0), Fraction(-1, 10)], seeded_rng(k), base) for k in range(400)]
     assert 140 < sum(first) < 240  # 190 expected
     assert 0 < sum(choose([Fraction(0), Fraction(-1)], seeded_rng(k), base) for k in range(100)) < 50
+
+
+@pytest.mark.parametrize("exponent", [-738, -745, -750, -1400])
+def test_choices_of_which_a_huge_weight_makes_up_for_a_tiny_exponential(exponent):
+    """base·e^w is what counts, even where e^w alone is no double: two outcomes of equal mass are equally likely."""
+    with mp.workdps(60):
+        mantissa, power = (mp.mpf(10) ** 300 * mp.exp(exponent)).man_exp
+    base = [Fraction(mantissa) * Fraction(2) ** power, Fraction(10) ** 300]
+    rng = seeded_rng(5)
+    picked = [choose([Fraction(0), Fraction(exponent)], rng, base) for _ in range(400)]
+    assert 140 < sum(picked) < 260  # 200 expected, a deviation is 10
+    assert {choose([Fraction(0), Fraction(exponent)], rng, [base[0] / 10**20, base[1]]) for _ in range(20)} == {1}
+
+
+def test_choices_among_weights_that_are_no_doubles():
+    rng, huge = seeded_rng(6), Fraction(10) ** 400
+    assert {choose([Fraction(0), -huge], rng) for _ in range(20)} == {0}
+    assert 60 < sum(choose([Fraction(0)] * 2, rng, [huge, huge]) for _ in range(200)) < 140  # 100 expected
+    probabilities = ExponentialChoice(
+        Outcomes(("a", "b"), FunctionSum(_up_down, (sv.Number(0, 1),), -1, 1, 2), (1e-30, 1e300)), 1, 2000.0
+    ).probabilities(Statistics(1, np.array([1.0, -1.0])))
+    with mp.workdps(40):
+        odds = mp.mpf(1e300) * mp.exp(-1000) / mp.mpf(1e-30)
+        assert probabilities.tolist() == pytest.approx([float(1 / (1 + odds)), float(odds / (1 + odds))])
+
+
+def _up_down(x):
+    return [x, -x]

@@ -225,6 +225,16 @@ def test_truncated_dirichlet_keeps_a_share_of_its_proposals_wherever_it_lies(alp
     assert kept.mean() > 0.3 / np.sqrt(len(alpha))
 
 
+@pytest.mark.parametrize(
+    ("alpha", "floor"),
+    [([1e7] * 3, 0.1), ([1e9] * 3, 0.333333), ([1e-3, 1e-3, 1e9], 0.3333), ([1e12, 1e12, 1e6], 1e-9), ([1e6] * 9, 0.1)],
+)
+def test_truncated_dirichlet_keeps_a_share_of_its_proposals_beside_very_many_records(alpha, floor):
+    """A rate off by a small part of itself is many deviations off, and would keep none in a lifetime."""
+    _, kept = TruncatedDirichlet(np.array(alpha), floor)._propose(np.zeros(1, dtype=int), 4000, seeded_rng(3))
+    assert kept.mean() > 0.05
+
+
 def test_truncated_dirichlet_mass_matches_the_regularised_beta_function():
     law = TruncatedDirichlet([2.0, 30.0], 0.1)
     exact = stats.beta(2.0, 30.0)

@@ -195,7 +195,7 @@ def _gamma(law: GammaLaw) -> BallFunction:
 
     def lower(x: Fraction, bits: int) -> Ball:
         z = x * law.rate
-        below = (shape - float(z)) / shape**0.5
+        below = float(max(law.shape - z, Fraction(0))) / shape**0.5  # z itself may be no double
         if below <= 8:
             return 1 - upper(x, bits)
         if shape > _MANY and below <= 12:  # a chance of 2^-(below²) at least: so many bits more, and not as many terms

@@ -78,7 +78,7 @@ def nearest_double(x: Fraction) -> float:
     try:
         return float(x)
     except OverflowError:
-        return math.copysign(sys.float_info.max, x)
+        return sys.float_info.max if x > 0 else -sys.float_info.max
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,10 @@ _FAR = 1e-9
 """Doubles decide beyond this distance: sums of at most a million exponentials are off by less than 1e-10."""
 
 _LEAST = 2.0**-800
-"""Of masses that add up to more, what underflows is nothing."""
+"""Of masses, none above one, that add up to more, what underflows is nothing."""
+
+_NOTHING = -1000
+"""The exponential of less is zero in doubles, and less may be no double itself."""
 
 
 def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] | None = None) -> int:
@@ -68,12 +71,13 @@ def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] 
         return known[bits]
 
     # One by one: of a few outcomes, as there mostly are, arrays would take longer to make than to add up.
-    masses = [math.exp(weight - top) for weight in log_weights]
+    masses = [math.exp(weight - top) if weight - top > _NOTHING else 0.0 for weight in log_weights]
     if base is not None:
-        masses = [mass * float(weight) for mass, weight in zip(masses, base, strict=True)]
+        most = max(base)  # no factor above one, so that what underflows is small in the end too
+        masses = [mass * float(weight / most) for mass, weight in zip(masses, base, strict=True)]
     total = sum(masses)
-    # Where they over- or underflow, doubles decide nothing.
-    total = total if _LEAST < total < 1 / _LEAST else math.nan
+    # Where they underflow together, doubles decide nothing.
+    total = total if total > _LEAST else math.nan
     rough = [mass / total for mass in itertools.accumulate(masses)]
     uniform, low, high = LazyUniform(source), 0, len(log_weights) - 1
     about = uniform.double[0]
@@ -212,7 +216,8 @@ class ExponentialChoice(Mechanism):
         """Return the probability of each outcome, in doubles."""
         weights = self.log_weights(seen)
         logs = np.array([float(weight - max(weights)) for weight in weights])
-        masses = np.exp(logs) * (1.0 if self.system.base is None else np.array(self.system.base))
+        logs = logs if self.system.base is None else logs + np.log(self.system.base)
+        masses = np.exp(logs - logs.max())
         return np.asarray(masses / masses.sum())
 
     def _value(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Any:
