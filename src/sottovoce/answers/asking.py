@@ -73,7 +73,7 @@ def parse_spend(text: str) -> float | str:
             f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}"
         ) from None
     if not 0 < share <= 1:
-        raise InvalidValue(f"a share of the budget lies above 0 and at most at 1. Got {text!r}")
+        raise InvalidValue(f"a share of the budget lies above 0 and at most 1. Got {text!r}")
     return share
 
 

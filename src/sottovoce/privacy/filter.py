@@ -166,7 +166,7 @@ class PrivacyFilter:
         """
         part = real("a share", fraction, 0.0)
         if not 0 < part <= 1:
-            raise InvalidValue(f"a share of the budget lies above 0 and at most at 1. Got {part:g}")
+            raise InvalidValue(f"a share of the budget lies above 0 and at most 1. Got {part:g}")
         return self._promise(self.limit if part == 1 else part * self.limit * (1 - 2**-40))
 
     def to_dict(self) -> dict[str, Any]:
