@@ -74,30 +74,6 @@ def test_it_is_waited_for_a_while_and_no_longer(beside: Path, monkeypatch: pytes
     assert free(beside)
 
 
-@pytest.mark.parametrize("held", [0.0, 0.0003, 0.002, 0.01, 0.1, 10.0])
-def test_a_long_wait_takes_few_tries_and_ends_little_later(held: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock of its own: whoever holds the lock gives it back after so many seconds."""
-    passed, tries = [0.0], []
-
-    def flock(*_: object) -> None:
-        tries.append(passed[0])
-        if passed[0] < held:
-            raise BlockingIOError
-
-    def sleep(seconds: float) -> None:
-        passed[0] += seconds
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    monkeypatch.setattr(time, "monotonic", lambda: passed[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    turns._lock(0)
-    assert len(tries) < 40  # naps that are all alike would be a thousand
-    if held <= turns._PATIENCE:
-        assert held <= tries[-1] <= max(1.25 * held, held + 0.0002)
-    else:
-        assert turns._PATIENCE < tries[-1] <= 1.3 * turns._PATIENCE
-
-
 def test_without_a_file_or_such_locks_all_goes_on(
     tmp_path: Path, beside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,8 @@
 """Turns: processes that write to one SQLite ledger take them without sleeping while it is free.
 
 SQLite lets one process write at a time, and makes the others sleep for longer and longer before they try again. A lock
-on the file beside the ledger is tried again soon: at first almost at once, and later after a part of the time that was
-waited, so that a long wait takes few tries from the other threads of its process, and ends little later than it could.
-It decides nothing: who cannot have it goes to SQLite all the same.
+on the file beside the ledger is tried again at once. It decides nothing: who cannot have it goes to SQLite all the
+same.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ __all__ = ["Turns"]
 
 _PATIENCE = 0.25
 """Seconds, after which SQLite is asked to wait."""
-_NAP, _PART = 0.0002, 0.25
-"""Seconds of the first naps, and the part of the time waited so far that the later ones last."""
+_NAP = 0.0002
 
 
 class Turns:
@@ -70,14 +68,14 @@ class Turns:
 
 
 def _lock(file: int) -> None:
-    start = time.monotonic()
+    end = time.monotonic() + _PATIENCE
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if (waited := time.monotonic() - start) > _PATIENCE:
+            if time.monotonic() > end:
                 return
-            time.sleep(max(_NAP, _PART * waited))
+            time.sleep(_NAP)
         except OSError:  # no such locks here
             return
         else:
