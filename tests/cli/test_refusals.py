@@ -4,34 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from sottovoce.cli import application
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
-
-FACTS = """
-[sbp]
-kind = "number"
-low = 60
-high = 250
-[ward]
-kind = "category"
-categories = ["A", "B"]
-[smoker]
-kind = "flag"
-"""
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "patients.parquet"
-    columns = {"sbp": [120.0, 140.0] * 50, "ward": ["A", "B"] * 50, "smoker": [True, False] * 50}
-    pq.write_table(pa.table(columns), path)
-    path.with_suffix(".facts.toml").write_text(FACTS, encoding="utf-8")
-    return path
 
 
 def refused(data: Path, word: str, *arguments: str) -> str:

@@ -61,8 +61,9 @@ def written(*files: tuple[Path | None, Callable[[Path], Any]]) -> Iterator[None]
         try:
             if path is not None:
                 write(path)
-        except OSError as error:
-            failed.append(f"the answer is made and in the ledger, but {path} cannot be written: {error.strerror}")
+        except Exception as error:
+            why = getattr(error, "strerror", None) or error
+            failed.append(f"the answer is made and in the ledger, but {path} cannot be written: {why}")
     yield
     if failed:
         raise InvalidValue("; ".join(failed))
