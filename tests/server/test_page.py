@@ -248,9 +248,10 @@ def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(win
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
         def readable(*selectors: str) -> None:
-            """In the theme that the window asks for, and in the other, which a click switches to and back from."""
+            """In the theme that the window asks for, while none was chosen, and in the other, which a click chooses."""
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme)
+                page.evaluate("localStorage.removeItem('theme'); delete document.documentElement.dataset.theme")
                 for _ in range(2):
                     for selector in selectors:
                         assert contrast(page, selector) >= 4.5, (scheme, selector)
