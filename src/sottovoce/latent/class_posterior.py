@@ -17,8 +17,9 @@ from sottovoce.privacy.plain import restoring
 
 __all__ = ["ClassPosterior"]
 
-_AT_ONCE = 1 << 22
-"""How many numbers a prediction holds at a time."""
+_AT_ONCE, _FEWEST = 1 << 17, 64
+"""How many numbers a prediction holds at a time, so that they stay near the processor; and for how many records at
+least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class ClassPosterior(NamedDraws):
         return np.concatenate(parts, axis=1)
 
     def _blocks(self, coded: list[Any]) -> list[list[Any]]:
-        size = max(_AT_ONCE // self.classes.size, 1)
+        size = max(_AT_ONCE // self.classes.size, _FEWEST)
         count = len(coded[0])
         return [[column[i : i + size] for column in coded] for i in range(0, max(count, 1), size)]
 
