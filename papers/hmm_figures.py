@@ -51,10 +51,10 @@ def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path,
         )  # fmt: skip
         axis.set_title(title)
         # Named once: districts beside a row, years under a column.
-        shown = districts if place % columns == 0 else ()
-        axis.set_yticks(range(len(shown)), shown, fontsize=6.5)
-        shown = years if place + columns >= len(maps) else ()
-        axis.set_xticks(np.arange(len(shown)) * 12 - 0.5, shown, fontsize=8)
+        beside = districts if place % columns == 0 else ()
+        axis.set_yticks(range(len(beside)), beside, fontsize=6.5)
+        under = years if place + columns >= len(maps) else []
+        axis.set_xticks(np.arange(len(under)) * 12 - 0.5, under, fontsize=8)
         axis.grid(visible=False)
         axis.tick_params(length=0)
     for axis in np.ravel(axes)[len(maps) :]:

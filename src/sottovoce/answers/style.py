@@ -62,8 +62,8 @@ def save(drawing: Any, path: Path) -> tuple[Path, Path]:
     png, svg = path.with_suffix(".png"), path.with_suffix(".svg")
     with mpl.rc_context(_RC):
         for axes in drawing.axes:
-            _powers_alone(axes.xaxis)
-            _powers_alone(axes.yaxis)
+            _powers_in_text(axes.xaxis)
+            _powers_in_text(axes.yaxis)
         # Laid out once, not once a file: that is most of the work.
         engine = drawing.get_layout_engine()
         engine.execute(drawing)
@@ -75,14 +75,15 @@ def save(drawing: Any, path: Path) -> tuple[Path, Path]:
     return png, svg
 
 
-def _powers_alone(axis: Any) -> None:
-    """Mark a long logarithmic axis at the powers of ten only, in text: formulas and the marks between take longest."""
+def _powers_in_text(axis: Any) -> None:
+    """Write powers of ten as text, and mark a long axis there only: formulas and the marks between take longest."""
     from matplotlib.ticker import NullLocator  # noqa: PLC0415
 
     low, high = sorted(axis.get_view_interval())
-    if axis.get_scale() == "log" and axis.isDefault_majfmt and high > 1e3 * low:
+    if axis.get_scale() == "log" and axis.isDefault_majfmt and high > 10 * low:
         axis.set_major_formatter(lambda value, _: "10" + f"{math.log10(value):.0f}".translate(_RAISED))
-        axis.set_minor_locator(NullLocator())
+        if high > 1e3 * low:
+            axis.set_minor_locator(NullLocator())
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
