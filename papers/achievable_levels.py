@@ -28,10 +28,7 @@ SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 def curves(orders: Floats) -> dict[str, dict[float, Floats]]:
     """Return ε at each order, for every weight of either algorithm; infinite past the asymptote."""
-    return {
-        symbol: {w: np.array([_profile(symbol, w).renyi(order) for order in orders.tolist()]) for w in WEIGHTS}
-        for symbol in ("r", "m")
-    }
+    return {symbol: {w: _profile(symbol, w).renyi(orders) for w in WEIGHTS} for symbol in ("r", "m")}
 
 
 def _profile(symbol: str, weight: float) -> Profile:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import special
@@ -17,7 +18,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import RenyiDP
 from sottovoce.systems import BetaBernoulli
 
-__all__ = ["GAUSSIAN", "GAUSSIAN_RIGHT", "ONE", "THREE", "TWO", "Released", "log_beta"]
+__all__ = ["GAUSSIAN", "GAUSSIAN_RIGHT", "ONE", "THREE", "TWO", "Released", "legendre", "log_beta"]
 
 ONE, TWO, THREE = "true posterior", "Algorithm 2 (diffused)", "Algorithm 3 (concentrated)"
 GAUSSIAN, GAUSSIAN_RIGHT = "Gaussian, the paper's σ² = λ/ε", "Gaussian, σ² = λ/2ε"
@@ -35,6 +36,7 @@ class Released:
     sigmas: dict[str, float]
 
     @classmethod
+    @cache
     def at(cls, alpha: float, beta: float, n: int, order: float, epsilon: float) -> Released:
         """Calibrate everything; no record is read."""
         system, target = BetaBernoulli(alpha, beta), RenyiDP(order, epsilon)
@@ -71,10 +73,14 @@ def log_beta(theta: Floats, a: Floats | float, b: Floats | float) -> Floats:
     return np.asarray(special.xlogy(a - 1, theta) + special.xlog1py(b - 1, -theta) - special.betaln(a, b))
 
 
+legendre = cache(np.polynomial.legendre.leggauss)
+"""Nodes and weights of Gauss and Legendre, worked out once for each number of them."""
+
+
 def _projected_normal(mean: float, sigma: float, n: int, nodes: int = 120) -> tuple[Floats, Floats]:
     """Return weights and points of N(mean, σ²) projected to [0, n]: two atoms, and Gauss–Legendre between them."""
     low, high = max(0.0, mean - 10 * sigma), min(float(n), mean + 10 * sigma)
-    x, w = np.polynomial.legendre.leggauss(nodes)
+    x, w = legendre(nodes)
     at = (low + high) / 2 + (high - low) / 2 * x
     density = np.exp(-(((at - mean) / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
     atoms = special.ndtr([-mean / sigma, (mean - n) / sigma])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from papers.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, THREE, TWO, Released, log_beta
+from papers.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, THREE, TWO, Released, legendre, log_beta
 from papers.registry import Finding, Outcome, Setting, experiment
 from sottovoce.answers.style import COLOURS, figure, save, write_csv
 from sottovoce.privacy.numbers import Floats
@@ -40,7 +40,7 @@ def beta_kl(p: tuple[float, float], q: tuple[float, float]) -> float:
 def quadrature_kl(p: tuple[float, float], log_density: Any, nodes: int = 200) -> float:
     """Return KL(Beta(p)‖A) by Gauss–Legendre over all but 1e-14 of either tail of Beta(p)."""
     low, high = special.betaincinv(p[0], p[1], 1e-14), 1 - special.betaincinv(p[1], p[0], 1e-14)
-    x, w = np.polynomial.legendre.leggauss(nodes)
+    x, w = legendre(nodes)
     theta = (low + high) / 2 + (high - low) / 2 * x
     log_p = log_beta(theta, *p)
     return float(np.sum(w * (high - low) / 2 * np.exp(log_p) * (log_p - log_density(theta))))

@@ -45,6 +45,8 @@ Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(7)  # for functions with their pole ten half-widths away
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_EXPONENTIAL = tuple(1 / math.factorial(k) for k in range(10, 1, -1))
+_LOGARITHM = tuple((-1.0) ** (k + 1) / k for k in range(12, 1, -1))
 
 
 def as_floats(name: str, value: float | ArrayLike, low: float, *, below: float = np.inf) -> Floats:
@@ -189,16 +191,13 @@ def _float(value: Any) -> float:
 def expm1mx(x: Floats) -> Floats:
     """Return e^x - 1 - x without cancellation near zero."""
     x = np.asarray(x, dtype=np.float64)
-    small = np.abs(x) < 0.05
     with np.errstate(over="ignore"):
-        plain = np.expm1(x) - x
-    if not small.any():
-        return np.asarray(plain)
-    y = np.where(small, x, 0.0)
-    series = np.ones_like(y)
-    for k in range(10, 2, -1):
-        series = 1 + series * y / k
-    return np.where(small, series * y * y / 2, plain)
+        found = np.asarray(np.expm1(x) - x)
+    small = np.abs(x) < 0.05
+    if small.any():
+        y = x[small]
+        found[small] = _series(y, _EXPONENTIAL) * y * y
+    return found
 
 
 def round_up(epsilon: Floats, most: float) -> Floats:
@@ -222,15 +221,21 @@ def log1pmx(x: Floats) -> Floats:
     """
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        plain = np.log1p(x) - x
+        found = np.asarray(np.log1p(x) - x)
     small = np.abs(x) < 0.03
-    if not np.any(small):
-        return plain
-    y = np.where(small, x, 0.0)
-    series = np.zeros_like(y)
-    for k in range(12, 1, -1):
-        series = series * y + (-1.0) ** (k + 1) / k
-    return np.where(small, series * y * y, plain)
+    if small.any():
+        y = x[small]
+        found[small] = _series(y, _LOGARITHM) * y * y
+    return found
+
+
+def _series(y: Floats, coefficients: tuple[float, ...]) -> Floats:
+    """Return Horner's sum in place, the coefficient of the highest power first."""
+    total = np.full(y.shape, coefficients[0])
+    for coefficient in coefficients[1:]:
+        total *= y
+        total += coefficient
+    return total
 
 
 @cache
@@ -287,10 +292,10 @@ def log_gamma_step(x: ArrayLike, step: ArrayLike) -> Floats:
 
 
 def _gap_by_trigamma(x: Floats, h: Floats, lam: Floats) -> Floats:
-    u, v = _NODES[:, None, None], _NODES[None, :, None]
-    inner = _trigamma(x - (lam - 1) * h * u + lam * h * u * v)
-    total = np.einsum("i,j,ijk->k", _WEIGHTS * _NODES, _WEIGHTS, inner)
-    return np.asarray(h * h * lam * total)
+    """Return ∫₀¹ (1 - s) (ψ′(x + hs) + (λ-1) ψ′(x - (λ-1)hs)) ds times h²: a second difference by Peano's kernel."""
+    steps = np.stack([h, -(lam - 1) * h])
+    ahead, behind = np.tensordot(_WEIGHTS * (1 - _NODES), _trigamma(x + steps * _NODES[:, None, None]), 1)
+    return np.asarray(h * h * (ahead + (lam - 1) * behind))
 
 
 def _trigamma(x: Floats) -> Floats:
