@@ -119,8 +119,8 @@ class Mixture(ScalarDistribution):
             return float(self.components.ppf(q).min() if q <= 0 else self.components.ppf(q).max())
         low = max(mean - spread * np.sqrt((1 - q) / q), float(self.components.ppf(0.0).min()))
         high = min(mean + spread * np.sqrt(q / (1 - q)), float(self.components.ppf(1.0).max()))
-        a, b = low, high
-        for _ in range(30):  # as if every component were normal: cheap, and close
+        least, most, a, b = low, high, low, high
+        for _ in range(10):  # as if every component were normal: cheap, and close
             x = (a + b) / 2
             above = self.weights @ special.ndtr((x - centres) / spreads) > q
             a, b = (a, x) if above else (x, b)
@@ -135,10 +135,11 @@ class Mixture(ScalarDistribution):
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 step = (below - q) / np.sum(self.weights[near] * np.exp(some.log_density(x)))
             fresh = x - step
-            fresh = fresh if low < fresh < high else (low + high) / 2
-            if abs(fresh - x) <= 1e-11 * abs(fresh) or not low < fresh < high:
-                return float(fresh)
-            x = fresh
+            if abs(step) <= 1e-11 * abs(fresh):  # the last digit may lie on the bracket's other side
+                return float(min(max(fresh, least), most))
+            x = fresh if low < fresh < high else (low + high) / 2
+            if not low < x < high:
+                return float(x)
         return float(x)
 
 
