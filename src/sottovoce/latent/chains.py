@@ -101,13 +101,14 @@ def paths(engine: Engine, log_emission: Any, initial: Any, transition: Any, unif
     xp, scan = engine
     filtered, log_likelihood = _filtered(engine, log_emission, initial, transition)
     backwards = xp.swapaxes(transition, 1, 2)[:, None]  # (run, chain, to, from)
+    run, chain = xp.arange(len(initial))[:, None], xp.arange(uniform.shape[2])
 
     def pick(weight: Any, level: Any) -> Any:
         below = xp.cumsum(weight, axis=-1)
         return (below[..., :-1] < level * below[..., -1:]).sum(axis=-1)
 
     def back(after: Any, before: Any) -> Any:
-        state = xp.take_along_axis(before, after[..., None], axis=-1)[..., 0]
+        state = before[run, chain, after]
         return state, state
 
     last = pick(filtered[-1], uniform[-1])
