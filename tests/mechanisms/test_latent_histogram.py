@@ -9,9 +9,9 @@ import pytest
 from flint import arb
 from scipy import special
 
-from sottovoce.mechanisms import beta_quantiles, latent_histogram
+from sottovoce.mechanisms import beta_quantiles, latent_histogram, sum_tree
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.mechanisms.latent_histogram import tabulate
+from sottovoce.mechanisms.latent_histogram import polished, tabulate
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.errors import InvalidValue
 
@@ -74,10 +74,11 @@ def test_noisy_counts_far_from_any_histogram(noisy, least):
     np.testing.assert_allclose(found, by_adding(alpha, np.array(noisy), n, noise), atol=1e-10)
 
 
-@pytest.mark.parametrize(("kind", "scale"), [("laplace", 2.0), ("gaussian", 30.0)])
+@pytest.mark.parametrize(("kind", "scale", "large"), [("laplace", 2.0, 2**20), ("gaussian", 30.0, 1)])
 @pytest.mark.parametrize("least", [0.01, 1.0])
-def test_one_category_that_holds_nearly_all_is_in_a_table_of_its_own(monkeypatch, kind, scale, least):
+def test_one_category_that_holds_nearly_all_is_in_a_table_of_its_own(monkeypatch, kind, scale, large, least):
     monkeypatch.setattr(latent_histogram, "_BLOCK", 64)
+    monkeypatch.setattr(sum_tree, "_LARGE", large)  # sums that are guessed at, and those that are drawn from tables
     rng, noise, n, alpha = np.random.default_rng(5), IntegerNoise(kind, scale), 700, np.full(30, least)
     noisy = np.rint(np.append(660.0, np.zeros(29)) + scale * rng.laplace(size=30))
     noisy[7] += 300  # and one that the others must make up for
@@ -128,6 +129,25 @@ def test_draws_have_the_laws_of_single_counts_and_the_total(size):
     found = (draws[:, : size // 2] - known.low[: size // 2]).sum(axis=1)
     assert abs(found.mean() - mean) < 5 * np.sqrt(variance / 4000)
     assert found.var() == pytest.approx(variance, rel=0.12)
+
+
+@pytest.mark.parametrize(("columns", "often"), [(2**13, 20_000), (512, 4000)])
+@pytest.mark.parametrize("least", [0.4, 1.5])
+def test_draws_under_loud_noise_have_the_laws_of_whole_counts(monkeypatch, columns, often, least):
+    monkeypatch.setattr(latent_histogram, "_COLUMNS", columns)
+    monkeypatch.setattr(latent_histogram, "_LOOK", 64)
+    rng, noise, n, alpha = np.random.default_rng(6), IntegerNoise("laplace", 40.0), 900, np.full(7, least)
+    noisy = np.rint(rng.multinomial(n, rng.dirichlet(alpha)) + 40 * rng.laplace(size=7))
+    known = tabulate(alpha, noisy, n, noise)
+    assert (known.lattice > 1) == (columns == 512)
+    draws = known.draw(often, rng)
+    if known.lattice > 1:
+        draws = polished(alpha, noisy, draws, n, known.lattice, noise, rng)
+    assert np.all(draws.sum(axis=1) == n) and draws.min() >= 0
+    exact = np.cumsum(by_adding(alpha, noisy, n, noise), axis=1)
+    for law, column in zip(exact, draws.T, strict=True):  # off by so much once in a thousand times
+        seen = np.cumsum(np.bincount(column.astype(int), minlength=n + 1)) / often
+        assert np.max(np.abs(seen - law)) < 1.95 / np.sqrt(often)
 
 
 def test_ten_thousand_categories_have_exact_laws_and_draws():

@@ -35,6 +35,8 @@ _TABLED = 2**22
 """Entries of a table of the prior's weights."""
 _FARTHEST = 2.0**53
 """A noisy count so far below all that are possible tells what one at any distance beyond tells."""
+_ROUNDS = 100
+"""Metropolis steps that each category takes from a coarse lattice to whole counts."""
 _MANY = 100.0
 """Counts from which on three terms of Stirling's series give log Γ to the last digit."""
 
@@ -229,7 +231,6 @@ def polished(
     alpha: Floats, noisy: Floats, counts: Floats, n: int, lattice: float, noise: IntegerNoise, rng: np.random.Generator
 ) -> Floats:
     """Return coarse draws moved to whole counts that sum to n, by Metropolis steps between pairs of categories."""
-    draws, size = counts.shape
     noisy = _nearest(noisy, n, noise)
     counts = np.clip(counts + np.floor(lattice * rng.random(counts.shape)), 0, n)
     short = n - counts.sum(axis=1)
@@ -245,19 +246,30 @@ def polished(
         c = np.where(inside, np.minimum(c, n), 0.0)
         return np.where(inside, prior(c, k) + noise.log_weight(noisy[k] - c), -np.inf)
 
-    weights = log_weight(counts, np.arange(size))
-    for _ in range(100):
-        order = rng.permutation(size)
-        left, right = order[: size // 2], order[size // 2 : 2 * (size // 2)]
+    for rows in _blocks(counts):
+        counts[rows] = _paired(counts[rows].T.copy(), log_weight, lattice, rng).T
+    return counts
+
+
+def _paired(
+    counts: Floats, log_weight: Callable[[Floats, Any], Floats], lattice: float, rng: np.random.Generator
+) -> Floats:
+    """Return histograms, a column each, after Metropolis steps between pairs of categories, on scales about a step."""
+    size, half = len(counts), len(counts) // 2
+    weights = log_weight(counts, np.arange(size)[:, None])
+    for _ in range(_ROUNDS):
+        both = rng.permutation(size)[: 2 * half]  # one of a pair in each half
         scale = lattice * 2.0 ** rng.uniform(-3, 4)
-        move = np.rint(rng.normal(0, scale, (draws, left.size))) + rng.integers(-1, 2, (draws, left.size))
-        old = (counts[:, left], weights[:, left]), (counts[:, right], weights[:, right])
-        new = tuple((c, log_weight(c, k)) for c, k in ((old[0][0] + move, left), (old[1][0] - move, right)))
-        gain = new[0][1] + new[1][1] - (old[0][1] + old[1][1])
-        taken = np.log(rng.random(move.shape)) < gain
-        for k, before, after in zip((left, right), old, new, strict=True):
-            counts[:, k] = np.where(taken, after[0], before[0])
-            weights[:, k] = np.where(taken, after[1], before[1])
+        move = rng.normal(0, scale, (half, counts.shape[1]))
+        np.rint(move, out=move)
+        move += rng.integers(-1, 2, move.shape)
+        old, before = counts[both], weights[both]
+        new = old + np.concatenate([move, -move])
+        after = log_weight(new, both[:, None])
+        gain = after - before
+        taken = -rng.standard_exponential(move.shape) < gain[:half] + gain[half:]
+        taken = np.concatenate([taken, taken])
+        counts[both], weights[both] = np.where(taken, new, old), np.where(taken, after, before)
     return counts
 
 

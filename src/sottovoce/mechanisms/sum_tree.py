@@ -26,8 +26,11 @@ _TINY = 1e-15
 _BLOCK = 2**17
 """Entries that are worked on at once."""
 _FEW = 16
-"""Numbers that are not worth guessing: their sum is drawn first."""
+"""Numbers that are not worth guessing, unless the tables are large from which their sum is drawn first otherwise."""
+_LARGE = 2**20
+"""Entries of such tables."""
 _GUESSES = 8
+"""How often so many numbers are guessed, and fewer the oftener."""
 
 
 @dataclass(frozen=True)
@@ -132,22 +135,26 @@ class SumTree:
         lower, sums, waiting = self.levels[depth - 1], np.zeros_like(totals), np.arange(totals.size)
         left, right = 2 * row, 2 * row + 1
         first, middle = left << (depth - 1), right << (depth - 1)
-        if middle - first >= _FEW and middle < len(out):
+        if middle >= len(out):  # the right half is empty
+            self._fill(depth - 1, left, totals, where, below, out, rng)
+            return
+        if middle - first >= _FEW or min(totals.size, lower.wide) * lower.laws.shape[1] > _LARGE:
             most = lower.laws[right].max()
-            for _ in range(_GUESSES):
+            for _ in range(_GUESSES * max(_FEW // (middle - first), 1)):
                 guess = _independent(below[first:middle], waiting.size, rng)
+                guess += self.levels[0].start[first:middle, None]
                 made = guess.sum(axis=0, dtype=np.int64)
                 taken = rng.random(waiting.size) * most < lower.chance(right, totals[waiting] - made)
                 out[first:middle, where[waiting[taken]]] = guess[:, taken]
                 sums[waiting[taken]] = made[taken]
+                seldom = np.count_nonzero(taken) * _FEW < waiting.size
                 waiting = waiting[~taken]
-                if not waiting.size:
+                if seldom or not waiting.size:
                     break
         if waiting.size:
             sums[waiting] = _split(lower, left, totals[waiting], rng)
             self._fill(depth - 1, left, sums[waiting], where[waiting], below, out, rng)
-        if middle < len(out):
-            self._fill(depth - 1, right, totals - sums, where, below, out, rng)
+        self._fill(depth - 1, right, totals - sums, where, below, out, rng)
 
 
 @dataclass(frozen=True)
