@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,8 @@ from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.readings import BallSum, CategoryCounts, ClassMoments, ClippedRows, ClippedSum, CrossCounts, Moments
 from sottovoce.tables import Table
+
+from .conftest import SPARK
 
 
 def is_missing(value: object) -> bool:
@@ -124,6 +128,30 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
     statistics = engine_table.read(reading, names, where=where)
     assert statistics.n == messy.num_rows
     assert statistics.total.tolist() == np.concatenate([table.ravel() for table in expected]).tolist()
+
+
+@pytest.mark.parametrize("engine", [SPARK])
+def test_a_query_that_is_compiled_says_the_same(
+    engine: str, opened: Callable[[str], Table], spark_session: Any
+) -> None:
+    """As Spark has it for everybody: in the other tests it evaluates each query as it stands, once."""
+    table, usual = opened(engine), ("adaptive.enabled", "codegen.wholeStage", "codegen.factoryMode")
+
+    def answers() -> list[list[float]]:
+        texts = ("north", "o'hara", "ünï", 'say "hi"')
+        return [
+            table.read(ClippedSum(0.1, 0.7), "x", where="k > 2").total.tolist(),
+            table.read(CrossCounts((texts, (0, 2, 3)), tables=((0, 1),), others=(-1, 1)), ["c", "k"]).total.tolist(),
+        ]
+
+    expected, settings = answers(), {f"spark.sql.{name}": spark_session.conf.get(f"spark.sql.{name}") for name in usual}
+    try:
+        for name, value in zip(settings, ("true", "true", "CODEGEN_ONLY"), strict=True):
+            spark_session.conf.set(name, value)
+        assert answers() == expected
+    finally:
+        for name, value in settings.items():
+            spark_session.conf.set(name, value)
 
 
 SPANS = ((-3.0, 3.0), (0.1, 0.3), (1e9, 1e9 + 1, 1e9 + 0.25), (-1e100, 1e100), (0.0, 1e-100))

@@ -29,6 +29,8 @@ __all__ = ["DirichletMixture", "Mixture"]
 
 _LATTICE = np.array([0.7548776662466927, 0.5698402909980532])
 """The additive recurrence of the plastic number: points that fill the unit square evenly."""
+_AT_ONCE = 1 << 20
+"""So many components of quantiles are looked at together, and no more: memory."""
 
 
 def _check_weights(mixture: Any, count: int) -> None:
@@ -117,7 +119,8 @@ class Mixture(ScalarDistribution):
         q = any_floats("q", q)
         levels = q.ravel()
         inside, found = (levels > 0) & (levels < 1), np.empty(q.size)
-        found[inside] = self._quantiles(levels[inside])
+        lots = np.array_split(levels[inside], -(-levels.size * self.weights.size // _AT_ONCE) or 1)
+        found[inside] = np.concatenate([self._quantiles(lot) for lot in lots])
         ends = [self.components.ppf(p).min() if p <= 0 else self.components.ppf(p).max() for p in levels[~inside]]
         found[~inside] = ends
         return number(found.reshape(q.shape))
