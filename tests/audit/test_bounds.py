@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, lower_bound
+from sottovoce.audit.bounds import Counts, Epsilon, Excess, Mu, clopper_pearson, counted, lower_bound
 
 
 def test_clopper_pearson_is_the_beta_quantile_and_knows_its_ends() -> None:
@@ -54,3 +54,12 @@ def test_certain_events_have_finite_bounds() -> None:
     assert 3 < lower_bound(Mu(), counts, 0.01, (1.0, 1.0)) < 7
     nothing = Counts(0, 1000, 1000, 1000)
     assert lower_bound(Epsilon(1e-3), nothing, 0.01, (1.0, 1.0)) < 0
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.6, 0.8), (0.001, 1.0), (1.0, 1.0)])
+@pytest.mark.parametrize("measure", [Epsilon(0.0), Epsilon(1e-3), Mu(), Excess(0.0), Excess(2.0)], ids=str)
+@pytest.mark.parametrize("error", [0.01, 1e-9])
+def test_no_bound_lies_above_what_was_counted(measure, weights, error) -> None:  # type: ignore[no-untyped-def]
+    some = (0, 1, 3, 40, 400, 960, 997, 999, 1000)
+    for counts in (Counts(i, 1000, j, 1000) for i in some for j in some):
+        assert not lower_bound(measure, counts, error, weights) > counted(measure, counts)

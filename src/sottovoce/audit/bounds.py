@@ -21,7 +21,7 @@ from scipy import special
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["Counts", "Epsilon", "Excess", "Measure", "Mu", "clopper_pearson", "lower_bound", "noise"]
+__all__ = ["Counts", "Epsilon", "Excess", "Measure", "Mu", "clopper_pearson", "counted", "lower_bound", "noise"]
 
 _BOX = 0.1
 """Share of the error probability that the box takes; the weighted sum has the rest."""
@@ -133,6 +133,12 @@ def _least(hits: Any, draws: Any, error: Any) -> Floats:
 def _most(hits: Any, draws: Any, error: Any) -> Floats:
     hits, draws = np.asarray(hits, dtype=np.float64), np.asarray(draws, dtype=np.float64)
     return np.where(hits < draws, special.betainccinv(hits + 1, np.maximum(draws - hits, 0.5), error), 1.0)
+
+
+def counted(measure: Measure, counts: Counts) -> float:
+    """Return the measure of the shares that were counted, above which no bound of it lies."""
+    p, q = np.divide(counts.hits, counts.draws), np.divide(counts.other_hits, counts.other_draws)
+    return float(measure.value(p, q))
 
 
 def lower_bound(measure: Measure, counts: Counts, error: float, weights: tuple[float, float]) -> float:

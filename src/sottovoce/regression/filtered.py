@@ -24,7 +24,7 @@ from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.newton_belief import NewtonBelief
 from sottovoce.regression.posterior import RegressionMechanism
-from sottovoce.regression.residuals import Classes, Family, Line, Probits, family_of
+from sottovoce.regression.residuals import Classes, Family, Line, Probits, family_of, turned
 from sottovoce.regression.row_maps import flat_by
 from sottovoce.regression.rules import CLASSES, LINES, Rule
 from sottovoce.regression.softmax import SoftmaxPosterior, contrasts
@@ -42,6 +42,8 @@ _LEAST_MU = 1e-12
 """The least μ: what is computed from answers behind more noise would leave the doubles."""
 _LEAST_LOOK = 1e-24
 """The least μ of one look, for the same reason: a share may be as small as it likes."""
+_LOT = 1 << 18
+"""Numbers of records that an attack holds at once: the more, the less of its time goes into single releases."""
 _NO_INTERVALS = (
     "this spread is tuned for averaging predictions over, and too narrow for an interval; ask for a regression table "
     "instead"
@@ -222,11 +224,16 @@ class FilteredRegression(RegressionMechanism):
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return all the noisy sums of so many releases, flat: more than a release lets out."""
         rows, found = self._within(seen), []
-        for _ in range(draws):
+        for first in range(0, draws, self._lot):
             heard: list[Floats] = []
-            ask(self.steps(), rows, rng, heard)
-            found.append(np.concatenate(heard))
-        return np.array(found)
+            ask(self._looked(), rows, rng, heard, min(self._lot, draws - first))
+            found.append(np.concatenate(heard, axis=1))
+        return np.concatenate(found)
+
+    @property
+    def _lot(self) -> int:
+        """How many releases an attack makes at once."""
+        return max(1, _LOT // (int(self.n) * self.design.dimension * self.family.width))
 
     def worst_pair(self) -> tuple[Rows, Rows]:
         """Return two tables that are hard to keep apart: see `worst_rows`."""
@@ -238,7 +245,12 @@ class FilteredRegression(RegressionMechanism):
     def log_ratio(self, pair: tuple[Rows, Rows]) -> Callable[[Any], Any]:
         """Return the log-ratio of the noisy sums, each Gaussian given those before it."""
         rows = (self._within(pair[0]), self._within(pair[1]))
-        return lambda outputs: np.array([log_ratio(self.steps(), rows, one) for one in np.asarray(outputs)])
+
+        def of_answers(outputs: Any) -> Floats:
+            lots = (outputs[first : first + self._lot] for first in range(0, len(outputs), self._lot))
+            return np.concatenate([log_ratio(self._looked(), rows, np.asarray(lot)) for lot in lots])
+
+        return of_answers
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -262,25 +274,31 @@ class FilteredRegression(RegressionMechanism):
 
     def steps(self) -> Steps:
         """Ask the sums and return the belief."""
+        belief, matrix = yield from self._looked()
+        return self._posterior(belief, matrix) if isinstance(belief, Belief) else self._newton(belief, matrix)
+
+    def _looked(self) -> Steps:
+        """Ask the sums, of one release or of several, and return the belief and the matrix of its coordinates."""
         flat, first, one = self.mus
         d, n, family = self.design.dimension, self.n, self.family
         matrix, known_mean, crowded, length = np.eye(d), np.zeros(d), _CROWDED, 0.0
         if flat:
             answer = yield mean_row(d, self._steps, flat)
-            mean, noise = 2 * answer[:-1] / n, 2 / (flat * n)
-            matrix, size, known = flat_by(mean, 2 * float(answer[-1]) / n, d * noise**2, 1.0, self.keep)
-            matrix, crowded, length = matrix / (self.room * size), _CROWDED / 2, 1 / self.room
-            known_mean = known * mean @ matrix
+            mean, noise = 2 * answer[..., :-1] / n, 2 / (flat * n)
+            matrix, size, known = flat_by(mean, 2 * answer[..., -1] / n, d * noise**2, 1.0, self.keep)
+            matrix, crowded, length = matrix / (self.room * size)[..., None, None], _CROWDED / 2, 1 / self.room
+            known_mean = (known[..., None, None] * mean[..., None, :] @ matrix)[..., 0, :]
         rows = UnitRows(matrix, self._steps)
         # The prior is round before the mean is shrunk: a level may be as large as it was.
-        prior = self.prior_precision * matrix @ matrix.T * (d / float(np.sum(matrix * matrix)))
+        size = np.sum(matrix * matrix, axis=(-2, -1))[..., None, None]
+        prior = self.prior_precision * matrix @ turned(matrix) * (d / size)
         belief = Belief(family, n, prior, known_mean, crowded, length)
         answer = yield rows.first_look(family, belief.t, belief.bound, first)
         belief.first_look(answer, first)
         rows = UnitRows(rows.matrix @ belief.directions, self._steps)
         if self.shape_room:
             belief.scale = belief.shape(belief.room(self.shape_room) if self.full else self.shape_room)
-            rows = UnitRows(rows.matrix * belief.scale, self._steps)
+            rows = UnitRows(rows.matrix * belief.scale[..., None, :], self._steps)
         if self.full:
             return (yield from self._full_looks(belief, rows, one))
         for k in range(self.looks):
@@ -289,15 +307,17 @@ class FilteredRegression(RegressionMechanism):
                 family, belief.centre(consistent=consistent), belief.bound, one, consistent=consistent
             )
             belief.learn(answer, one)
-        return self._posterior(belief, rows.matrix / (belief.scale * self.design.data_norm))
+        return belief, rows.matrix / (belief.scale[..., None, :] * self.design.data_norm)
 
     def _full_looks(self, first: Belief, rows: UnitRows, mu: float) -> Steps:
         """Ask the full looks from where the first one led; logits are √2 times the one contrast."""
-        belief = NewtonBelief(math.sqrt(2) * first.t[:, 0] / first.scale, first.prior * first.scale**2 / 2)
+        belief = NewtonBelief(math.sqrt(2) * first.t[..., 0] / first.scale, first.prior * first.scale**2 / 2)
         for _ in range(self.looks):
             answer = yield rows.full_look(belief.t, mu)
             belief.learn(answer, mu)
-        matrix = rows.matrix / self.design.data_norm
+        return belief, rows.matrix / self.design.data_norm
+
+    def _newton(self, belief: NewtonBelief, matrix: Floats) -> GaussianPosterior:
         covariance = _SPREAD * matrix @ np.linalg.inv(belief.precision) @ matrix.T
         return GaussianPosterior(matrix @ belief.t, (covariance + covariance.T) / 2, _NO_INTERVALS)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.filter_belief import symmetric
+from sottovoce.regression.residuals import turned
 from sottovoce.regression.unit_rows import FULL_REACH, LONGEST
 
 __all__ = ["NewtonBelief"]
@@ -24,7 +25,7 @@ class NewtonBelief:
     All looks are at the same records, so that only their noise counts; where noise is small, a look moves t all the way
     to where its score vanishes. The loss is no parabola: a step is off by a part of its length, so that the variance
     grows by its square, along it; and after a step beyond what the belief held possible all that was known, of the
-    information too, counts for less.
+    information too, counts for less. Of several releases at once, these come first in every array.
 
     Parameters
     ----------
@@ -35,24 +36,34 @@ class NewtonBelief:
     """
 
     def __init__(self, centre: Floats, prior: Floats) -> None:
-        self.t, self.precision, self._step = centre, np.diag(prior), np.zeros(centre.size)
+        self.t, self.precision, self._step = centre, _diagonal(prior), np.zeros(centre.shape[-1])
         self._prior = prior
-        self._info, self._weight, self._square = np.zeros((centre.size, centre.size)), 0.0, 0.0
+        self._info: Any = 0.0
+        self._weight: Any = np.zeros(())
+        self._square: Any = np.zeros(())
 
     def learn(self, answer: Floats, mu: float) -> None:
         """Take a noisy score and information in."""
-        d, unit = self.t.size, FULL_REACH * LONGEST / 4
-        kept = 1 / (1 + _SURPRISE * float(self._step @ self.precision @ self._step) / d)
+        d, unit = self.t.shape[-1], FULL_REACH * LONGEST / 4
+        kept = 1 / (1 + _SURPRISE * np.einsum("...i,...ij,...j->...", self._step, self.precision, self._step) / d)
+        all_of = kept[..., None, None]
         # The information is a mean over the looks, for centres mostly differ by less than the noise of one.
-        self._info = kept * self._info + unit * symmetric(answer[d : 2 * d], answer[2 * d :])
+        self._info = all_of * self._info + unit * symmetric(answer[..., d : 2 * d], answer[..., 2 * d :])
         self._weight, self._square = kept * self._weight + 1, kept**2 * self._square + 1
-        values, vectors = np.linalg.eigh(self._info / self._weight)
-        edge = unit / mu * math.sqrt(2 * d * self._square) / self._weight
-        info = (vectors * np.maximum(values, edge / 2)) @ vectors.T + np.diag(self._prior)
-        known = kept * self.precision
-        along = known @ self._step
-        known = known - np.outer(along, along) * (_OFF / (1 + _OFF * float(self._step @ along)))
+        values, vectors = np.linalg.eigh(self._info / self._weight[..., None, None])
+        edge = unit / mu * np.sqrt(2 * d * self._square) / self._weight
+        info = (vectors * np.maximum(values, edge[..., None] / 2)[..., None, :]) @ turned(vectors)
+        info = info + _diagonal(self._prior)
+        known = all_of * self.precision
+        along = (known @ self._step[..., None])[..., 0]
+        off = _OFF / (1 + _OFF * np.sum(self._step * along, axis=-1))
+        known = known - along[..., :, None] * along[..., None, :] * off[..., None, None]
         self.precision = known + info @ info * (mu / 2) ** 2
-        score = 2 * answer[:d] - self._prior * self.t
-        self._step = np.linalg.solve(self.precision, info @ score) * (mu / 2) ** 2
+        score = 2 * answer[..., :d] - self._prior * self.t
+        self._step = np.linalg.solve(self.precision, info @ score[..., None])[..., 0] * (mu / 2) ** 2
         self.t = self.t + self._step
+
+
+def _diagonal(entries: Floats) -> Floats:
+    """Return the diagonal matrix of each row of entries."""
+    return np.asarray(entries[..., None] * np.eye(entries.shape[-1]))

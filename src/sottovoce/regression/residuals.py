@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -15,15 +16,23 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression.losses import Logistic, Loss, Probit, Squared
 from sottovoce.regression.softmax import Softmax, contrasts, softmax
 
-__all__ = ["Classes", "Family", "Line", "Probits", "family_of"]
+__all__ = ["Classes", "Family", "Line", "Probits", "family_of", "turned"]
 
 _POINTS = 256
 _WIDE = 1.2
 """Residuals are held to this many of their standard deviations."""
 
 
+def turned(matrix: Floats) -> Floats:
+    """Return a matrix, or each of several, with rows for columns."""
+    return np.swapaxes(matrix, -1, -2)
+
+
 class Family(ABC):
-    """A residual for each record, of `width` numbers, and what it says of the parameters."""
+    """A residual for each record, of `width` numbers, and what it says of the parameters.
+
+    Numbers of several releases come first in every array, before records and contrasts.
+    """
 
     width: int
     curvature: float
@@ -37,11 +46,11 @@ class Family(ABC):
         """The largest norm of a residual at 0."""
 
     @abstractmethod
-    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+    def residuals(self, predictors: Floats, y: Floats, bound: Any, *, consistent: bool) -> Floats:
         """Return residuals of norm at most `bound`, n × width."""
 
     @abstractmethod
-    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+    def factor(self, centre: Floats, variance: Any, *, consistent: bool) -> Any:
         """Return the curvature, beside that at 0, where predictors are N(centre, variance) over the records."""
 
 
@@ -67,35 +76,32 @@ class Classes(Family):
         """√(1 − 1/K): every ‖e_y − p‖ at p = 1/K."""
         return math.sqrt(1 - 1 / self.classes)
 
-    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+    def residuals(self, predictors: Floats, y: Floats, bound: Any, *, consistent: bool) -> Floats:
         """Return residuals shortened to the bound; or weighed by what the predictors say alone, which leaves no bias.
 
         The largest ‖e_y − p‖ of a record is that of its least likely class, so that weighing by it needs no label.
         """
         Q = contrasts(self.classes)
         # A row a class: there are few of them, and sums of whole rows are quicker than rows of short sums.
-        p = softmax(Q @ predictors.T, axis=0)
+        p = softmax(Q @ turned(predictors), axis=-2)
         left = -p
-        left[y.astype(np.intp), np.arange(y.size)] += 1.0
-        if consistent:
-            longest = np.sqrt(1 - 2 * p.min(axis=0) + np.einsum("kn,kn->n", p, p))
-        else:
-            longest = np.sqrt(np.einsum("kn,kn->n", left, left))
-        return np.asarray((left * np.minimum(1.0, bound / np.maximum(longest, 1e-12))).T @ Q)
+        left[..., y.astype(np.intp), np.arange(y.size)] += 1.0
+        longest = np.sqrt(1 - 2 * p.min(axis=-2) + _squares(p) if consistent else _squares(left))
+        return np.asarray(turned(left * np.minimum(1.0, bound / np.maximum(longest, 1e-12)[..., None, :])) @ Q)
 
-    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+    def factor(self, centre: Floats, variance: Any, *, consistent: bool) -> Any:
         """Return E[K·tr(Q′(diag p − pp′)Q)/(K−1)] of what is left of the residuals."""
         Q = contrasts(self.classes)
-        p = softmax(Q @ (centre[:, None] + math.sqrt(max(variance, 0.0)) * _normals(self.width)), axis=0)
-        squares = np.einsum("kn,kn->n", p, p)
+        p = softmax(Q @ _spread(centre, variance), axis=-2)
+        squares = _squares(p)
         curved = self.classes / self.width * (1 - squares)
         if consistent:
-            kept = np.minimum(1.0, self.bound / np.sqrt(1 - 2 * p.min(axis=0) + squares))
+            kept = np.minimum(1.0, self.bound / np.sqrt(1 - 2 * p.min(axis=-2) + squares))
         else:
             # A shortened residual does not move: only those of likely classes do.
-            lengths = np.sqrt(np.maximum(1 - 2 * p + squares, 0.0))
-            kept = np.sum(p * (lengths <= self.bound * (1 + 1e-9)), axis=0)
-        return max(float(np.mean(curved * kept)), 1e-3)
+            lengths = np.sqrt(np.maximum(1 - 2 * p + squares[..., None, :], 0.0))
+            kept = np.sum(p * (lengths <= self.bound * (1 + 1e-9)), axis=-2)
+        return np.maximum(np.mean(curved * kept, axis=-1), 1e-3)
 
 
 @dataclass(frozen=True)
@@ -111,19 +117,19 @@ class Probits(Family):
         """One half: |y − ½|."""
         return 0.5
 
-    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+    def residuals(self, predictors: Floats, y: Floats, bound: Any, *, consistent: bool) -> Floats:
         """Return residuals shortened to the bound; or weighed by that of the less likely class: no label is needed."""
         p = special.ndtr(predictors)
         left = y[:, None] - p
         longest = np.maximum(p, 1 - p) if consistent else np.abs(left)
         return np.asarray(left * np.minimum(1.0, bound / np.maximum(longest, 1e-12)))
 
-    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+    def factor(self, centre: Floats, variance: Any, *, consistent: bool) -> Any:
         """Return E[φ(t)/φ(0)] of what is left of the residuals; shortened ones do not move."""
-        t = centre + math.sqrt(max(variance, 0.0)) * _normals(1)
+        t = _spread(centre, variance)
         likely = special.ndtr(np.abs(t))
         kept = self.bound / likely if consistent else likely
-        return max(float(np.mean(np.exp(-t * t / 2) * kept)), 1e-3)
+        return np.maximum(np.mean(np.exp(-t * t / 2) * kept, axis=(-2, -1)), 1e-3)
 
 
 @dataclass(frozen=True)
@@ -138,26 +144,38 @@ class Line(Family):
     @property
     def bound(self) -> float:
         """What the first residuals are held to: `_WIDE` times their guessed standard deviation."""
-        return self.held(self.guess)
+        return float(self.held(self.guess))
 
     @property
     def guess(self) -> float:
         """The residuals' variance as long as nothing is known: an sd of a quarter of the largest response."""
         return (0.25 * self.largest) ** 2
 
-    def held(self, variance: float) -> float:
+    def held(self, variance: Any) -> Any:
         """Return what residuals of this variance are held to."""
-        return min(self.largest, _WIDE * math.sqrt(variance))
+        return np.minimum(self.largest, _WIDE * np.sqrt(variance))
 
-    def residuals(self, predictors: Floats, y: Floats, bound: float, *, consistent: bool) -> Floats:
+    def residuals(self, predictors: Floats, y: Floats, bound: Any, *, consistent: bool) -> Floats:
         """Return y − t held to the bound."""
         del consistent
         return np.clip(y[:, None] - predictors, -bound, bound)
 
-    def factor(self, centre: Floats, variance: float, *, consistent: bool) -> float:
+    def factor(self, centre: Floats, variance: Any, *, consistent: bool) -> Any:
         """Return the part of the residuals that is not held, about .8."""
         del centre, variance, consistent
         return 0.8
+
+
+def _squares(columns: Floats) -> Floats:
+    """Return the sum of the squares of each column."""
+    return np.asarray(np.einsum("...kn,...kn->...n", columns, columns))
+
+
+def _spread(centre: Floats, variance: Any) -> Floats:
+    """Return points of N(centre, variance), a column each."""
+    return np.asarray(
+        centre[..., None] + np.sqrt(np.maximum(variance, 0.0))[..., None, None] * _normals(centre.shape[-1])
+    )
 
 
 @cache

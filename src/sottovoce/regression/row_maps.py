@@ -94,22 +94,23 @@ class Flattening:
         mean = exact_normals(exact_sum(parts) * c, noise, rng) / n
         mean, mean_square = mean[:d], float(mean[d]) * c
         matrix, size, _ = flat_by(mean, mean_square, d * (noise / n) ** 2, c, self.keep)
-        return RowMap(matrix, _ROOM * size)
+        return RowMap(matrix, _ROOM * float(size))
 
 
-def flat_by(mean: Floats, mean_square: float, blur: float, c: float, keep: float) -> tuple[Floats, float, float]:
+def flat_by(mean: Floats, mean_square: Any, blur: float, c: float, keep: float) -> tuple[Floats, Any, Any]:
     """Return the matrix that shrinks a noisy mean of rows, the length of a row after it, and what of it is no noise.
 
-    `mean_square` is that of the rows' norms, c their bound, and `blur` the expected square of the noise in `mean`.
+    `mean_square` is that of the rows' norms, c their bound, and `blur` the expected square of the noise in `mean`. Of
+    several means, a row each, there are as many of all three.
     """
-    length = max(float(mean @ mean), 1e-300)
-    true_length = max(length - blur, 0.0)
+    length = np.maximum(np.sum(mean * mean, axis=-1), 1e-300)
+    true_length = np.maximum(length - blur, 0.0)
     # Noise tilts the direction: a part blur/length of the mean escapes the shrinking and stays in the rows.
-    spread = max(mean_square - true_length, 0.01 * c * c) + true_length * blur / length
-    shrink = min(1.0, keep * math.sqrt(spread / max(true_length, 1e-12 * c * c)))
-    direction = mean / math.sqrt(length)
-    matrix = np.eye(mean.size) - (1 - shrink) * np.outer(direction, direction)
-    return matrix, math.sqrt(spread + shrink**2 * true_length), true_length / length
+    spread = np.maximum(mean_square - true_length, 0.01 * c * c) + true_length * blur / length
+    shrink = np.minimum(1.0, keep * np.sqrt(spread / np.maximum(true_length, 1e-12 * c * c)))
+    direction = mean / np.sqrt(length)[..., None]
+    shrunk = (1 - shrink)[..., None, None] * (direction[..., :, None] * direction[..., None, :])
+    return np.eye(mean.shape[-1]) - shrunk, np.sqrt(spread + shrink**2 * true_length), true_length / length
 
 
 def shape_by(posterior: GaussianPosterior, moments: Perturbed, n: int) -> RowMap:

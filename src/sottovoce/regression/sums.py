@@ -81,19 +81,24 @@ def total_mu(mus: Iterable[float]) -> float:
     return math.hypot(*mus) * (1 + 1e-12)
 
 
-def ask(steps: Steps, seen: Any, rng: np.random.Generator, heard: list[Floats] | None = None) -> Any:
+def ask(
+    steps: Steps, seen: Any, rng: np.random.Generator, heard: list[Floats] | None = None, draws: int | None = None
+) -> Any:
     """Run the steps on records: every answer is the sum with its noise, beside its reach.
 
-    Every answer is appended to `heard`; together they are all that the records ever tell.
+    Every answer is appended to `heard`; together they are all that the records ever tell. With `draws` so many releases
+    are made at once, each with noise of its own: they are the first axis of every answer.
     """
     try:
         question = next(steps)
         while True:
             exact, parts, place = question.of(seen), [], 0
+            if draws is not None:
+                exact = np.broadcast_to(exact, (draws, exact.shape[-1]))
             for size, reach in question.blocks:
-                parts.append(exact_normals(exact[place : place + size], reach / question.mu, rng) / reach)
+                parts.append(exact_normals(exact[..., place : place + size], reach / question.mu, rng) / reach)
                 place += size
-            answer = np.concatenate(parts)
+            answer = np.concatenate(parts, axis=-1)
             if heard is not None:
                 heard.append(answer)
             question = steps.send(answer)
@@ -101,17 +106,17 @@ def ask(steps: Steps, seen: Any, rng: np.random.Generator, heard: list[Floats] |
         return end.value
 
 
-def log_ratio(steps: Steps, pair: tuple[Any, Any], answers: Floats) -> float:
-    """Return log of the weight of these answers, flat, under the first records over that under the second."""
-    found, place = 0.0, 0
+def log_ratio(steps: Steps, pair: tuple[Any, Any], answers: Floats) -> Floats:
+    """Return log of the weight of answers, a row a release, under the first records over that under the second."""
+    found, place = np.zeros(answers.shape[:-1]), 0
     try:
         question = next(steps)
         while True:
             reach = question.reach
             first, second = (question.of(seen) / reach for seen in pair)
-            answer = answers[place : place + first.size]
-            place += first.size
-            found += question.mu**2 * float((first - second) @ (answer - (first + second) / 2))
+            answer = answers[..., place : place + first.shape[-1]]
+            place += first.shape[-1]
+            found = found + question.mu**2 * np.sum((first - second) * (answer - (first + second) / 2), axis=-1)
             question = steps.send(answer)
     except StopIteration:
         return found

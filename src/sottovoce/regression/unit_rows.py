@@ -30,13 +30,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from sottovoce.privacy.numbers import Floats, above_diagonal
 from sottovoce.readings import Rows
-from sottovoce.regression.residuals import Family
+from sottovoce.regression.residuals import Family, turned
 from sottovoce.regression.sums import Sum
 
 __all__ = ["FULL_REACH", "LONGEST", "UnitRows", "mean_row"]
@@ -51,7 +52,10 @@ LONGEST = 2.0
 
 @dataclass(eq=False)
 class UnitRows:
-    """Rows u = z/max(1, ‖z‖), z = T′x: long ones are weighed, by what depends on the row alone."""
+    """Rows u = z/max(1, ‖z‖), z = T′x: long ones are weighed, by what depends on the row alone.
+
+    Where `matrix` holds several, of as many releases, so does all that is made with it: their axes come first.
+    """
 
     matrix: Floats
     steps: float
@@ -61,11 +65,11 @@ class UnitRows:
     @property
     def width(self) -> int:
         """How many entries a row has."""
-        return int(self.matrix.shape[1])
+        return int(self.matrix.shape[-1])
 
     def lengths(self, z: Floats) -> Floats:
         """Return how long each row is, 1 where shorter: what it is divided by."""
-        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", z, z)), 1.0))
+        return np.asarray(np.maximum(np.sqrt(np.einsum("...ij,...ij->...i", z, z)), 1.0))
 
     def rows(self, seen: Rows) -> Floats:
         """Return u, a row a record, in whole steps."""
@@ -78,7 +82,7 @@ class UnitRows:
                 return found[0], found[1]
         z = seen.X @ self.matrix
         length = self.lengths(z)
-        u = z * (self.steps / length)[:, None]
+        u = z * (self.steps / length)[..., None]
         np.rint(u, out=u)
         self._known = [*self._known[-1:], (seen, u, length)]  # two tables at most: those of a pair
         return u, length
@@ -87,7 +91,7 @@ class UnitRows:
         """Return M², M the most that a row, or a residual of so many numbers, is long after rounding."""
         return (_SURE + math.sqrt(max(self.width, numbers)) / (2 * self.steps)) ** 2
 
-    def look(self, family: Family, centre: Floats, bound: float, mu: float, *, consistent: bool) -> Sum:
+    def look(self, family: Family, centre: Floats, bound: Any, mu: float, *, consistent: bool) -> Sum:
         """Return the sum of rows times residuals at a centre and, where the family asks for it, of their squares."""
 
         def of(seen: Rows) -> Floats:
@@ -95,13 +99,13 @@ class UnitRows:
 
         return Sum(of, self._blocks(family), mu)
 
-    def first_look(self, family: Family, centre: Floats, bound: float, mu: float) -> Sum:
+    def first_look(self, family: Family, centre: Floats, bound: Any, mu: float) -> Sum:
         """Return the look with the information, as its diagonal and what is above it."""
         reach = math.sqrt(8) * self.steps**2 * self._longest(family.width)
 
         def of(seen: Rows) -> Floats:
             score = self._look(seen, family, centre, bound, consistent=False)
-            return np.concatenate([score, *_parts(self.rows(seen))])
+            return np.concatenate([score, *_parts(self.rows(seen))], axis=-1)
 
         return Sum(of, (*self._blocks(family), *self._gram_blocks(reach)), mu)
 
@@ -116,11 +120,11 @@ class UnitRows:
 
         def of(seen: Rows) -> Floats:
             u, length = self._rows(seen)
-            p = special.expit(seen.X @ (self.matrix @ centre))
+            p = special.expit(seen.X @ (self.matrix @ centre[..., None]))[..., 0]
             held = np.minimum(length, LONGEST)
             left = np.rint((seen.y - p) * (self.steps * held / length))
-            q = u * np.sqrt(4 * p * (1 - p) * held / LONGEST)[:, None]
-            return np.concatenate([u.T @ left, *_parts(np.rint(q, out=q))])
+            q = u * np.sqrt(4 * p * (1 - p) * held / LONGEST)[..., None]
+            return np.concatenate([(turned(u) @ left[..., None])[..., 0], *_parts(np.rint(q, out=q))], axis=-1)
 
         return Sum(of, ((self.width, score), *self._gram_blocks(gram)), mu)
 
@@ -134,19 +138,21 @@ class UnitRows:
         squares = ((1, reach / family.square),) if family.square else ()
         return ((self.width * family.width, reach), *squares)
 
-    def _look(self, seen: Rows, family: Family, centre: Floats, bound: float, *, consistent: bool) -> Floats:
+    def _look(self, seen: Rows, family: Family, centre: Floats, bound: Any, *, consistent: bool) -> Floats:
+        bound = np.asarray(bound)[..., None, None]
         left = family.residuals(seen.X @ (self.matrix @ centre), seen.y, bound, consistent=consistent)
         left = np.rint(left * (self.steps / bound))
-        parts = [(self.rows(seen).T @ left).ravel()]
+        score = turned(self.rows(seen)) @ left
+        parts = [score.reshape(*score.shape[:-2], -1)]
         if family.square:
-            parts.append(np.array([np.sum(left * left)]))
-        return np.concatenate(parts)
+            parts.append(np.sum(left * left, axis=(-2, -1))[..., None])
+        return np.concatenate(parts, axis=-1)
 
 
 def _parts(rows: Floats) -> tuple[Floats, Floats]:
     """Return Σuu′ as its diagonal and what is above it."""
-    gram = rows.T @ rows
-    return np.diag(gram), gram[above_diagonal(len(gram))]
+    gram = turned(rows) @ rows
+    return np.diagonal(gram, axis1=-2, axis2=-1), gram[(..., *above_diagonal(gram.shape[-1]))]
 
 
 def mean_row(width: int, steps: float, mu: float) -> Sum:
