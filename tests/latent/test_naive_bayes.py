@@ -316,12 +316,9 @@ def test_bad_records_raise(X, y, message):
         with_().fit(X, y)
 
 
-@pytest.mark.parametrize("odd", [9, "x", None, [1], 10**400, np.nan, object()], ids=lambda odd: type(odd).__name__)
-@pytest.mark.parametrize("mechanism", ["laplace", "tempered", "none"])
-def test_an_odd_record_counts_as_the_first_category_and_class(odd, mechanism, monkeypatch):
-    for room in ("moment_posterior", "latent_classes"):  # the same chains, however short, end at the same place
-        monkeypatch.setattr(f"sottovoce.latent.{room}._LEAST", 80)
-        monkeypatch.setattr(f"sottovoce.latent.{room}._MOST", 80)
+@cache
+def kept_fit(mechanism):
+    """Return the features, how to fit three records and one more, and the fit where that is of the first of all."""
     features = FIELDS if mechanism == "tempered" else [*FIELDS, Bounded("t", -1, 3)]
     rows, y = [[0, 1, 0.5], [1, 1, 2.0], [0, 0, 1.0]], ["a", "b", "a"]
     first = [f.categories[0] for f in FIELDS]
@@ -331,7 +328,17 @@ def test_an_odd_record_counts_as_the_first_category_and_class(odd, mechanism, mo
         model.epsilon = None if mechanism == "none" else 5.0
         return model.fit([r[: len(features)] for r in [*rows, row]], [*y, label])
 
-    one, two = fitted([odd, odd, np.nan], odd), fitted([*first, 0.0], CLASSES[0])
+    return features, first, fitted, fitted([*first, 0.0], CLASSES[0])
+
+
+@pytest.mark.parametrize("odd", [9, "x", None, [1], 10**400, np.nan, object()], ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("mechanism", ["laplace", "tempered", "none"])
+def test_an_odd_record_counts_as_the_first_category_and_class(odd, mechanism, monkeypatch):
+    for room in ("moment_posterior", "latent_classes"):  # the same chains, however short, end at the same place
+        monkeypatch.setattr(f"sottovoce.latent.{room}._LEAST", 80)
+        monkeypatch.setattr(f"sottovoce.latent.{room}._MOST", 80)
+    features, first, fitted, two = kept_fit(mechanism)
+    one = fitted([odd, odd, np.nan], odd)
     np.testing.assert_array_equal(one.model_.classes, two.model_.classes)
     for left, right in zip(one.model_.features, two.model_.features, strict=True):
         np.testing.assert_array_equal(left, right)
