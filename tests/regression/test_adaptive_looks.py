@@ -201,10 +201,10 @@ def test_groups_and_classes_do_not_go_together_and_words_must_be_known() -> None
 
 @pytest.mark.parametrize(("family", "rows"), [("logistic", "light"), ("linear", "heavy"), ("poisson", "light")])
 def test_intervals_hold_the_truth_as_often_as_they_say(family: str, rows: str) -> None:
-    """Forty fits of five coefficients: fewer than 90 % would be five misses in a hundred too many."""
+    """Thirty fits of five coefficients: of intervals that hold eight in ten, one set in a thousand would pass."""
     from benchmarks.regression_coverage import some_fits
 
-    found = some_fits((family, 5000, 5, rows, 77, 40, (2.0,)))
+    found = some_fits((family, 5000, 5, rows, 77, 30, (2.0,)))
     hit = np.abs(np.array([z for _, z, *_ in found])) < 1.96
     assert hit.mean() >= 0.905
 
