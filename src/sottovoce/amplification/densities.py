@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 from sottovoce.privacy.concentrated import RenyiProfile
@@ -106,14 +106,22 @@ class IntervalLaw:
         left = max((k for k in range(_NODES + 1) if bool(found[k] <= probability)), default=0)
         right = min((k for k in range(_NODES + 1) if bool(found[k] >= probability)), default=_NODES)
         a, b = places[left], places[right]
+        gaps = [float((found[k] - probability).mid()) for k in (left, right)]
         near = _NEAR * (high - low)
-        while b - a > near:
-            c = (a + b) / 2
+        for turn in count(1):
+            if b - a <= near:
+                break
+            # A little beyond where the chord says, on its longer side; and the middle every third time.
+            c, gap = (a + b) / 2, gaps[1] - gaps[0]
+            if turn % 3 and gap > 0:
+                chord = float(a) - gaps[0] / gap * float(b - a)
+                tried = Fraction(chord + float(near) / (3 if chord < c else -3))
+                c = tried if a < tried < b else c
             value = self.below(c)
             if bool(value <= probability):
-                a = c
+                a, gaps[0] = c, float((value - probability).mid())
             elif bool(value >= probability):
-                b = c
+                b, gaps[1] = c, float((value - probability).mid())
             else:
                 break
         return a, b
