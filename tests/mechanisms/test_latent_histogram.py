@@ -3,13 +3,13 @@
 import functools
 
 import flint
-import mpmath
 import numpy as np
 import pytest
 from flint import arb
 from scipy import special
 
 from sottovoce.mechanisms import beta_quantiles, latent_histogram
+from sottovoce.mechanisms.balls import precision
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.mechanisms.latent_histogram import tabulate
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
@@ -205,13 +205,15 @@ def test_an_interval_next_to_one_has_its_ends_in_order():
 
 
 def test_quantiles_between_a_pile_at_nothing_and_the_rest():
-    """Where next to all of a law is in no cell, by mpmath's Beta laws: in the pile, right above it, and in the rest."""
+    """Where next to all of a law is in no cell, by Arb's Beta laws: in the pile, right above it, and in the rest."""
     first, total, weights = 1e-4, 6000.3, np.zeros((5, 300))
     weights[:, 0] = [0.999, 0.976, 0.97501, 0.9748, 0.5]
     weights[:, 150:] = (1 - weights[:, :1]) / 150
     (found,) = beta_quantiles.quantiles(np.full(5, first), total, weights, [0.975])
     for x, row in zip(found, weights, strict=True):
-        some = [(mpmath.mpf(w), first + k) for k, w in enumerate(row) if w > 0]
-        below = mpmath.fsum(w * mpmath.betainc(a, total - a, 0, x, regularized=True) for w, a in some)
-        assert float(below) == pytest.approx(0.975, rel=1e-9)
+        with precision(200):
+            some = [(arb(w), arb(first) + k) for k, w in enumerate(row.tolist()) if w > 0]
+            below = sum(w * arb(float(x)).beta_lower(a, arb(total) - a, regularized=True) for w, a in some)
+        assert float(below.rad()) < 1e-12
+        assert float(below.mid()) == pytest.approx(0.975, rel=1e-9)
     assert found[0] < 1e-50 < found[1] < 1e-6 < found[2] < 1e-3 < found[3] < found[4]

@@ -107,8 +107,13 @@ class IntervalLaw:
         right = min((k for k in range(_NODES + 1) if bool(found[k] >= probability)), default=_NODES)
         a, b = places[left], places[right]
         near = _NEAR * (high - low)
+        # Newton's guess and a little on either side of it, mostly; where that is not so, halves.
+        guess = self._near(a, b, probability)
+        tries = [guess - near / 3, guess + near / 3]
         while b - a > near:
-            c = (a + b) / 2
+            c = tries.pop() if tries else (a + b) / 2
+            if not a < c < b:
+                continue
             value = self.below(c)
             if bool(value <= probability):
                 a = c
@@ -117,6 +122,16 @@ class IntervalLaw:
             else:
                 break
         return a, b
+
+    def _near(self, a: Fraction, b: Fraction, probability: Ball) -> Fraction:
+        """Return where the quantile seems to lie between two points, by three of Newton's steps in doubles."""
+        c = (a + b) / 2
+        for _ in range(3):
+            off, slope = self.below(c) - probability, self.at(ball(c)) / self.total
+            if not float(slope.mid()) > 0:
+                break
+            c = min(max(c - Fraction(float(off.mid()) / float(slope.mid())), a), b)
+        return c
 
 
 @dataclass(frozen=True)

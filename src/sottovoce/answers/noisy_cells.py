@@ -189,10 +189,7 @@ class NoisyCells(Mechanism):
     def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy cells of `draws` releases."""
         parts = self.reading.split(self.reading.steps(seen))
-        noisy = [
-            noise.add(np.tile(part, draws), rng).reshape(draws, part.size)
-            for noise, part in zip(self.noises, parts, strict=True)
-        ]
+        noisy = [noise.rows(part, rng, draws) for noise, part in zip(self.noises, parts, strict=True)]
         return np.concatenate(noisy, axis=1).astype(np.float64)
 
     def worst_pair(self) -> tuple[Any, Any]:

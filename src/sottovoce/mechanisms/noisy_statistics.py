@@ -253,11 +253,8 @@ class NoisyStatistics(Mechanism):
 
     def noisy_totals(self, statistics: Statistics, rng: np.random.Generator, draws: int = 1) -> Floats:
         """Return ΣS(x) with fresh noise `draws` times, a row each: all that releases let out, each at full cost."""
-        steps = self.reading.steps(statistics)
-        noisy = [
-            noise.add(np.tile(part, draws), rng).reshape(draws, part.size)
-            for noise, part in zip(self.noises, self._split(steps), strict=True)
-        ]
+        parts = self._split(self.reading.steps(statistics))
+        noisy = [noise.rows(part, rng, draws) for noise, part in zip(self.noises, parts, strict=True)]
         return self.reading.from_steps(self.n, np.concatenate(noisy, axis=1))
 
     def posterior_from(self, noisy: Any, rng: np.random.Generator | None = None) -> Any:

@@ -48,7 +48,6 @@ _NEARLY = 1.05
 """Counts are cut at the highest place that is so near to the best: rows have longer tails than imagined ones."""
 _CAPS = (*range(1, 17), *range(18, 41, 2), *range(44, MOST_COUNTED + 1, 4))
 """Where counts may be cut."""
-_LOT = 5000
 _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
 _TRIED = 128
@@ -327,8 +326,7 @@ class AdaptiveLooks(Mechanism):
         for look, scales in self.path:
             pieces = np.split(look.steps(seen.look(look)), np.cumsum(list(look.sizes.values()))[:-1])
             for noise, part in zip(self.noises(look, scales), pieces, strict=True):
-                lot = max(draws, _LOT // part.size + 1)  # much noise at once is drawn faster than a little
-                found.append(noise.add(np.tile(part, lot), rng).reshape(lot, part.size)[:draws])
+                found.append(noise.rows(part, rng, draws))
         return np.concatenate(found, axis=1).astype(np.float64)
 
     def moves(self, pair: tuple[Any, Any]) -> list[tuple[Floats, Floats, Floats]]:

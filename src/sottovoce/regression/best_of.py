@@ -30,9 +30,8 @@ from sottovoce.privacy.promises import GaussianDP, Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Rows
 from sottovoce.regression.design import Design, check_design
-from sottovoce.regression.filtered import FilteredRegression
 from sottovoce.regression.losses import Logistic, Squared, positive
-from sottovoce.regression.posterior import RegressionMechanism
+from sottovoce.regression.posterior import DiffusedRegression, RegressionMechanism
 from sottovoce.regression.predictive import posterior_predictive
 from sottovoce.regression.softmax import Softmax, softmax
 from sottovoce.regression.sums import LARGEST_MU, steps_in_one
@@ -128,6 +127,7 @@ class BestRegression(RegressionMechanism):
     Examples
     --------
     >>> from sottovoce.privacy.promises import ApproxDP
+    >>> from sottovoce.regression.filtered import FilteredRegression
     >>> design = Design(Logistic(), dimension=2, data_norm=1.0)
     >>> def candidate(n, target, prior):
     ...     return FilteredRegression.calibrate(design, n, target, prior_precision=prior)
@@ -202,9 +202,9 @@ class BestRegression(RegressionMechanism):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a search over two candidates on ten records."""
-        design = Design(Logistic(), dimension=2, data_norm=1.0)
-        made = tuple(FilteredRegression(design, 8, 1.0, prior, looks=1) for prior in (0.3, 3.0))
+        """Return a search over two short chains on ten records."""
+        design, one = Design(Logistic(), dimension=2, data_norm=1.0), GaussianDP(1.0)
+        made = tuple(DiffusedRegression.calibrate(design, 8, one, prior_precision=m, n_steps=4) for m in (1.0, 10.0))
         return cls(design, 10, made, 1.0 + 1e-6, Tries(2.0))
 
     def check_numbers(self) -> None:

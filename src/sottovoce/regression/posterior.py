@@ -30,8 +30,8 @@ __all__ = ["ConcentratedRegression", "DiffusedRegression", "RegressionMechanism"
 
 _SLIGHT = 0.1
 """Single precision is proven where its rounding adds at most this much to the sensitivity."""
-_LOT = 4096
-"""Chains run at once for an attack: always as many, so that one compiled program serves all."""
+_LOTS = (64, 512, 4096)
+"""Chains run at once for an attack: of one of these sizes, so that few compiled programs serve all."""
 
 
 def default_precision(design: Design, prior_scale: float) -> float:
@@ -94,7 +94,7 @@ class RegressionMechanism(Mechanism):
 
     def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
         """Return what so many independent releases let out, a row each."""
-        lot = min(_LOT, draws)
+        lot = next((lot for lot in _LOTS if lot >= draws), _LOTS[-1])
         lots = [self._value(seen, rng, lot).reshape(lot, -1) for _ in range(-(-draws // lot))]
         return np.concatenate(lots)[:draws]
 

@@ -155,6 +155,10 @@ class RefinedRegression(RegressionMechanism):
         rows, labels = self.design.clip(seen.X), self.design.responses(seen.y)
         return np.concatenate([self._one(rows, labels, rng) for _ in range(draws)])
 
+    def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
+        """Return what so many independent releases let out, a row each; each takes its own looks."""
+        return self._value(seen, rng, draws).reshape(draws, -1)
+
     def _one(self, rows: Floats, labels: Floats, rng: np.random.Generator) -> Floats:
         maps = [self.flattening.learn(rows, rng)]
         rows = maps[0].rows(rows)

@@ -30,7 +30,7 @@ def _vector() -> AuditReport:
 
 def _histogram() -> AuditReport:
     mechanism = NoisyStatistics(DirichletCategorical([1.0, 1.0, 1.0]), 2, "laplace", 2.0)
-    return audit(mechanism, ([0, 1], [0, 2]), draws=20_000, seed=None)
+    return audit(mechanism, ([0, 1], [0, 2]), draws=5000, seed=None)
 
 
 def _chain() -> AuditReport:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from sottovoce.audit.cases_conjugate import Small, neighbours, small_cases, stated
-from sottovoce.audit.checks.quadrature import hockey_stick, nodes, renyi
+from sottovoce.audit.checks.quadrature import Nodes, hockey_stick, nodes, renyi
 from sottovoce.audit.checks.result import check, verdict
 from sottovoce.mechanisms import DiffusedPosterior, TemperedPosterior
 from sottovoce.privacy.numbers import Floats
@@ -34,9 +37,9 @@ def densities() -> tuple[bool, str]:
     problems, pairs = [], 0
     for case in small_cases(_RECORDS):
         orders = _orders(case.mechanism.profile)
-        found = [_divergences(case, x, y, orders) for x, y in neighbours(case)]
+        found = _divergences(case, neighbours(case), orders)
         pairs += len(found)
-        problems += _against(case.name, case.mechanism.profile, np.max(found, axis=0), orders)
+        problems += _against(case.name, case.mechanism.profile, found.max(axis=0), orders)
         if problems:
             break
     return verdict(
@@ -49,12 +52,27 @@ def _orders(profile: Profile) -> list[float]:
     return [order for order in _ORDERS if order < 1 + 0.7 * (profile.pole - 1)]
 
 
-def _divergences(case: Small, x: object, y: object, orders: list[float]) -> Floats:
-    p, q = stated(case.mechanism, x), stated(case.mechanism, y)
-    grid = nodes(p, q)
-    log_p, log_q = grid.log_density(p), grid.log_density(q)
-    by_order = [renyi(log_p, log_q, order) for order in orders]
-    return np.array([*by_order, *(hockey_stick(log_p, log_q, epsilon) for epsilon in _EPSILONS)])
+def _divergences(case: Small, pairs: Iterable[tuple[Any, Any]], orders: list[float]) -> Floats:
+    """Return the divergences of each pair, a row each. What one data set is in many pairs is worked out once."""
+    seen: dict[bytes, Any] = {}
+
+    @cache
+    def law(key: bytes) -> Any:
+        return stated(case.mechanism, seen[key])
+
+    @cache
+    def density(grid: Nodes, key: bytes) -> Floats:
+        return grid.log_density(law(key))
+
+    found = []
+    for pair in pairs:
+        first, second = (one.total.tobytes() for one in pair)
+        seen |= {first: pair[0], second: pair[1]}
+        grid = nodes(law(first), law(second))
+        log_p, log_q = density(grid, first), density(grid, second)
+        by_order = [renyi(log_p, log_q, order) for order in orders]
+        found.append([*by_order, *(hockey_stick(log_p, log_q, epsilon) for epsilon in _EPSILONS)])
+    return np.array(found)
 
 
 def _against(name: str, profile: Profile, found: Floats, orders: list[float]) -> list[str]:
@@ -97,7 +115,7 @@ def public_records() -> tuple[bool, str]:
     mechanism = DiffusedPosterior(BetaBernoulli(2, 3).with_public(public), _RECORDS, 0.5)
     case = Small("with public records", mechanism, (0, 1))
     orders = _orders(mechanism.profile)
-    found = np.max([_divergences(case, x, y, orders) for x, y in neighbours(case)], axis=0)
+    found = _divergences(case, neighbours(case), orders).max(axis=0)
     problems = _against(case.name, mechanism.profile, found, orders)
     posterior = stated(mechanism, [1, 1, 0])
     expected = (2 + 3 + 0.5 * 2, 3 + 2 + 0.5 * 1)
@@ -114,7 +132,7 @@ def breach() -> tuple[bool, str]:
     seen = mechanism.with_known_records(known)
     orders = _orders(seen.profile)
     whole = Small("with known records", mechanism, (0, 1))
-    found = np.max([_divergences(whole, x, y, orders) for x, y in neighbours(whole, known)], axis=0)
+    found = _divergences(whole, neighbours(whole, known), orders).max(axis=0)
     return verdict(_against(whole.name, seen.profile, found, orders), f"{seen.n} records stay protected")
 
 

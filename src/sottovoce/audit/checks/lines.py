@@ -132,7 +132,11 @@ def near_chains() -> tuple[bool, str]:
         moved = _W - step * (0.5 * _W - np.clip((1 - _W) / width, 0, 1) * records.size)
         kernel = np.exp(-((_W[None, :] - moved[:, None]) ** 2) / (4 * step))
         kernel /= kernel.sum(axis=1, keepdims=True)
-        law = np.linalg.matrix_power(kernel, steps)[_W.size // 2]
+        at_once = math.gcd(steps, 4)
+        jump = np.linalg.matrix_power(kernel, at_once)
+        law = jump[_W.size // 2]
+        for _ in range(steps // at_once - 1):
+            law = law @ jump
         target = _shares(-records.size * np.maximum(0.0, 1 - _W) - _W**2 / 4)
         u = (np.arange(20_000) + 0.5) / 20_000
         truth = float(np.sqrt(np.mean(np.subtract(*(np.interp(u, np.cumsum(p), _W) for p in (law, target))) ** 2)))

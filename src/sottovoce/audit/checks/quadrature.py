@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,9 @@ def nodes(first: Any, second: Any) -> Nodes:
         return _simplex(len(first.mean)) if shares else _box(first, second)
     low, high = float(first.ppf(0.0)), float(first.ppf(1.0))
     if np.isfinite(low) and np.isfinite(high):
-        line = _logit_line()
-        return Nodes(low + (high - low) * line.points, line.log_volume + np.log(high - low))
+        return _logit_line(low, high)
     if np.isfinite(low):
-        line = _log_line()
-        return Nodes(low + line.points, line.log_volume)
+        return _log_line(low)
     low, high = _reach(first, second, 14.0)
     points, step = np.linspace(float(low), float(high), 3001, retstep=True)
     return Nodes(points, np.full(points.shape, np.log(step)))
@@ -63,16 +61,17 @@ def _reach(first: Any, second: Any, sds: float) -> tuple[Any, Any]:
     return np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
 
 
-@cache
-def _logit_line() -> Nodes:
+@lru_cache
+def _logit_line(low: float, high: float) -> Nodes:
     t = np.arange(-60.0, 60.0, 0.04)
-    return Nodes(special.expit(t), special.log_expit(t) + special.log_expit(-t) + np.log(0.04))
+    volume = special.log_expit(t) + special.log_expit(-t) + np.log(0.04)
+    return Nodes(low + (high - low) * special.expit(t), volume + np.log(high - low))
 
 
-@cache
-def _log_line() -> Nodes:
+@lru_cache
+def _log_line(low: float) -> Nodes:
     t = np.arange(-60.0, 12.0, 0.02)
-    return Nodes(np.exp(t), t + np.log(0.02))
+    return Nodes(low + np.exp(t), t + np.log(0.02))
 
 
 @cache
