@@ -16,6 +16,7 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,40 +81,53 @@ def cover(asked: str, n: int, epsilon: float, within: float, seed: int) -> tuple
         low, high = found[:, 0], found[:, 1]
         truth: Any = _SLOPES
     else:
-        question, truth = _question(asked, rows, n)
-        mechanism = NoisyCells.calibrate(question, n, target)
+        mechanism = _cells(asked, n, target)
         low, high = mechanism.release(rows, rng).value.interval(0.95).T
+        truth = _truth(asked, mechanism.system, rows)
     held = (low <= truth) & (truth <= high)
     return int(held.sum()), held.size
 
 
-def _question(asked: str, rows: dict[str, Any], n: int) -> tuple[Question, Any]:
+@cache
+def _cells(asked: str, n: int, target: ApproxDP) -> NoisyCells:
+    """Return the mechanism, which depends on no table."""
+    verb, columns = {"proportion": ("proportion", ("y",)), "mean": ("mean", ("z",))}.get(
+        asked.removesuffix(" by"), ("counts", ("g", "ill"))
+    )
+    facts = Facts(_FACTS | {"p": Person(rows=3)}) if asked == "counts of rows" else FACTS
+    by = ("g",) if asked.endswith(" by") else ()
+    return NoisyCells.calibrate(Question(verb, columns, facts, by=by), n, target)
+
+
+def _truth(asked: str, question: Question, rows: dict[str, Any]) -> Any:
     shares = np.array([0.5, 0.3, 0.2])
     match asked:
         case "proportion":
-            return Question("proportion", ("y",), FACTS), shares @ _RATES
+            return shares @ _RATES
         case "proportion by":
-            return Question("proportion", ("y",), FACTS, by=("g",)), _RATES
+            return _RATES
         case "mean":
-            return Question("mean", ("z",), FACTS), shares @ _MEANS
+            return shares @ _MEANS
         case "mean by":
-            return Question("mean", ("z",), FACTS, by=("g",)), _MEANS
-    facts = FACTS if asked == "counts" else Facts(_FACTS | {"p": Person(rows=3)})
-    question = Question("counts", ("g", "ill"), facts)
-    if asked == "counts":  # the shares of persons
-        cell = rows["home"] * 2 + (rows["ill"] == "no")
-        weights = 1 / np.bincount(rows["p"])[rows["p"]]
-        return question, np.bincount(cell, weights, minlength=6)
-    return question, question.reading.read([rows[name] for name in question.columns]).total[:-1]
+            return _MEANS
+        case "counts":  # the shares of persons
+            cell = rows["home"] * 2 + (rows["ill"] == "no")
+            weights = 1 / np.bincount(rows["p"])[rows["p"]]
+            return np.bincount(cell, weights, minlength=6)
+    return question.reading.read([rows[name] for name in question.columns]).total[:-1]
 
 
 def _regressed(asked: str, rows: dict[str, Any], n: int, target: ApproxDP, rng: np.random.Generator) -> Any:
+    return np.asarray(_looks(asked, n, target).release(rows, rng).value.interval(0.95))
+
+
+@cache
+def _looks(asked: str, n: int, target: ApproxDP) -> Any:
     from sottovoce.regression import AdaptiveLooks, Formula
 
     outcome = {"logistic": ("yes", Flag()), "linear": ("line", Number(-6, 6))}[asked]
     facts = Facts({outcome[0]: outcome[1], "x": Number(-3, 3), "p": Person()})
-    looks = AdaptiveLooks.calibrate(Formula(f"{outcome[0]} ~ x", facts), n, target)
-    return np.asarray(looks.release(rows, rng).value.interval(0.95))
+    return AdaptiveLooks.calibrate(Formula(f"{outcome[0]} ~ x", facts), n, target)
 
 
 def _cell(job: tuple[str, int, float, float, int, int]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
 
 from sottovoce.amplification import NoisyProjectedSGD
 from sottovoce.amplification.convex_sets import Box, ConvexSet, OwnSet, Simplex
@@ -149,7 +149,7 @@ def _law(slopes, sgd, edges):
         moved = (W if law is not None else np.array([sgd.start[0]])) * (1 - sgd.step * sgd.regularisation)
         at = W if law is not None else np.array([sgd.start[0]])
         moved = moved - sgd.step * slope(at)
-        kernel = stats.norm.pdf(W[None, :], moved[:, None], sgd.step * sgd.noise)
+        kernel = np.exp(-(((W - moved[:, None]) / (sgd.step * sgd.noise)) ** 2) / 2)
         kernel /= kernel.sum(axis=1, keepdims=True)
         law = kernel[0] if law is None else law @ kernel
         # All that lies beyond an edge is put on it.

@@ -55,7 +55,7 @@ def test_a_collapsed_fit_finds_what_paths_find(aware):
         data = NoisyTables(model.tables, 60 * 24, (noisy,), (noise,))
     means = []
     for collapsed in (False, True):
-        posterior = model.fit(data, sweeps=200, chains=4, collapsed=collapsed, rng=seeded_rng(4))
+        posterior = model.fit(data, sweeps=120, chains=4, collapsed=collapsed, rng=seeded_rng(4))
         assert np.array_equal(posterior.most_frequent_states == posterior.most_frequent_states[0, 0], z == z[0, 0])
         means.append(posterior.cell_emission("kind").mean(axis=(0, 1, 2)))
     np.testing.assert_allclose(*means, atol=0.01)

@@ -116,19 +116,20 @@ def test_the_posterior_over_mixtures_equals_quadrature():
 
 
 def test_intervals_cover_as_often_as_they_say():
+    """Two shares of 24 data sets: of intervals half as wide, six in ten hold, and fewer than 37 of 48."""
     rng = seeded_rng(5)
     mechanism = SmoothCategorical.calibrate(CHAIN, 1.0)
     bayes, plain, total = 0, 0, 0
-    for _ in range(40):
+    for _ in range(24):
         weights = rng.dirichlet(np.ones(3))
         truth = weights @ CHAIN.matrix
         counts = rng.multinomial(3000, mixture_of_outputs(mechanism, weights))
         seen = dict(zip("xyz", counts.tolist(), strict=True))
-        low, high = posterior_categories(mechanism, seen, draws=400, rng=rng).interval(0.9)[0]
-        bayes += low <= truth[0] <= high
-        low, high = estimate_categories(mechanism, seen).interval(0.9)[0]
-        plain += low <= truth[0] <= high
-        total += 1
+        low, high = posterior_categories(mechanism, seen, draws=400, rng=rng).interval(0.9)[[0, 2]].T
+        bayes += int(((low <= truth[[0, 2]]) & (truth[[0, 2]] <= high)).sum())
+        low, high = estimate_categories(mechanism, seen).interval(0.9)[[0, 2]].T
+        plain += int(((low <= truth[[0, 2]]) & (truth[[0, 2]] <= high)).sum())
+        total += 2
     inside = stats.binom.ppf([0.0005, 0.9995], total, 0.9)
     assert inside[0] <= bayes <= inside[1]
     assert inside[0] <= plain <= inside[1]

@@ -225,7 +225,8 @@ def test_records_in_no_cell_are_left_out_of_the_model(tmp_path: Path) -> None:
     seen = observed(answer)
     assert (seen.size, seen.n) == (2, 500)
     assert seen.outside == pytest.approx(100, abs=15)
-    fit = sv.fit_model(two, json.loads(json.dumps(answer.to_dict())), prior={"p": dist.Uniform(0, 1)}, **QUICK)
+    read = json.loads(json.dumps(answer.to_dict()))
+    fit = sv.fit_model(two, read, prior={"p": dist.Uniform(0, 1)}, form="normal", **QUICK)
     assert fit["p"].mean() == pytest.approx(0.75, abs=0.05)  # of the 400, not of the 500
     assert fit["outside"].mean() == pytest.approx(0.2, abs=0.05)
     assert fit.evidence.error < 0.2
@@ -245,7 +246,7 @@ def test_a_missing_extra_is_named_in_one_line() -> None:
     assert all(line.endswith("pip install 'sottovoce[models]'") for line in lines)
 
 
-@pytest.mark.parametrize("name", list(WORKED))
+@pytest.mark.parametrize("name", [name for name in WORKED if name != "SIR epidemic"])  # the guide fits that one
 def test_the_worked_models_yield_probabilities_and_slopes(name: str) -> None:
     worked = WORKED[name]
     counts = np.full(worked.cells.size, 2000 // worked.cells.size)

@@ -1,7 +1,7 @@
 """The likelihood of noisy counts: the sum over true counts, against brute force and against convolution."""
 
-import math
 from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,11 @@ def _double() -> Iterator[None]:
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile what runs once, as the product compiles what it runs seldom."""
     return jax.jit(function, compiler_options=compiler_options(seldom=True))
+
+
+def each(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Apply it to one row after the other: a smaller program than one for all rows at once."""
+    return partial(jax.lax.map, function)
 
 
 def shared(n: int, cells: int) -> Iterator[tuple[int, ...]]:
@@ -64,12 +69,12 @@ def drawn(seed: int, n: int, cells: int, noise: IntegerNoise) -> tuple[np.ndarra
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-@pytest.mark.parametrize(("scale", "n", "cells"), [(0.3, 3, 3), (2.0, 12, 3), (20.0, 8, 4), (2.0, 1, 2)])
+@pytest.mark.parametrize(("scale", "n", "cells"), [(0.3, 3, 3), (20.0, 8, 4), (2.0, 1, 2)])
 def test_the_exact_form_is_the_sum_over_all_counts(kind: str, scale: float, n: int, cells: int) -> None:
     noise = IntegerNoise(kind, scale)  # type: ignore[arg-type]
     pi, other, noisy = drawn(n, n, cells, noise)
     plan = plan_for(noisy, n, noise)
-    found = compiled(jax.vmap(lambda p: exact(p, noisy, n, noise, plan)))(np.stack([pi, other]))
+    found = compiled(each(lambda p: exact(p, noisy, n, noise, plan)))(np.stack([pi, other]))
     assert found.tolist() == pytest.approx([brute(p, noisy, n, noise) for p in (pi, other)], abs=1e-6)
 
 
@@ -94,7 +99,7 @@ def test_the_exact_form_where_the_model_is_far_off(kind: str, scale: float) -> N
     noisy = np.array([301, 98, 104])
     tables = np.array([[0.1, 0.7, 0.2], [0.01, 0.01, 0.98], [0.999, 0.0005, 0.0005], [0.6, 0.2, 0.2]])
     plan = plan_for(noisy, n, noise)
-    found = compiled(jax.vmap(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan))))(tables)
+    found = compiled(each(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan))))(tables)
     assert np.all(np.isfinite(found[1]))
     assert found[0].tolist() == pytest.approx([convolved(p, noisy, n, noise) for p in tables], rel=1e-5)
 
@@ -104,31 +109,27 @@ def test_probabilities_of_noisy_counts_sum_to_one() -> None:
     plan = Plan(4, 7, 3)
     around = np.arange(-14, 18)
     pairs = np.array([(a, b) for a in around for b in around], dtype=float)
-    logs = compiled(jax.vmap(lambda x: exact(pi, x, 3, noise, plan)))(pairs)
+    logs = compiled(each(lambda x: exact(pi, x, 3, noise, plan)))(pairs)
     assert float(np.exp(logs).sum()) == pytest.approx(1.0, abs=1e-6)
 
 
-def test_extremes_stay_finite() -> None:
+def test_extremes_stay_finite_and_no_record_at_all_leaves_the_noise() -> None:
     noise = IntegerNoise("laplace", 2.0)
-    for pi, noisy, n in (
-        ([1e-300, 1.0], [500, 500], 1000),
-        ([0.5, 0.5], [-400, 5000], 1000),
-        ([0.5, 0.5], [3, -2], 0),
-        ([0.5, 0.5], [1, 0], 1),
-        ([0.2, 0.8], [200_000, 800_000], 1_000_000),
+    for n, pairs in (
+        (1000, [([1e-300, 1.0], [500, 500]), ([0.5, 0.5], [-400, 5000])]),
+        (0, [([0.4, 0.6], [3, -2])]),
+        (1, [([0.5, 0.5], [1, 0])]),
+        (1_000_000, [([0.2, 0.8], [200_000, 800_000])]),
     ):
-        plan = plan_for(noisy, n, noise)
-        value, slope = compiled(jax.value_and_grad(lambda p: exact(p, noisy, n, noise, plan)))(np.array(pi))
-        assert math.isfinite(float(value))
-        assert np.all(np.isfinite(slope))
-
-
-def test_no_record_at_all_leaves_the_noise() -> None:
-    noise = IntegerNoise("laplace", 2.0)
-    expected = float(noise.log_weight([3, -2]).sum() - 2 * log_normaliser(noise))
-    plan = plan_for([3, -2], 0, noise)
-    found = compiled(lambda p: exact(p, np.array([3, -2]), 0, noise, plan))(np.array([0.4, 0.6]))
-    assert float(found) == pytest.approx(expected)
+        plan = reduce(Plan.wider, (plan_for(noisy, n, noise) for _, noisy in pairs))
+        slopes = jax.value_and_grad(lambda p, x: exact(p, x, n, noise, plan))
+        rows = np.array(pairs, dtype=float)
+        values, found = compiled(each(lambda pair: slopes(pair[0], pair[1])))(rows)
+        assert np.all(np.isfinite(values))
+        assert np.all(np.isfinite(found))
+        if n == 0:
+            expected = float(noise.log_weight([3, -2]).sum() - 2 * log_normaliser(noise))
+            assert float(values[0]) == pytest.approx(expected)
 
 
 def test_the_normal_form_is_the_multivariate_normal() -> None:
@@ -147,7 +148,7 @@ def test_the_forms_agree_where_the_normal_one_is_chosen() -> None:
     plan = plan_for(noisy, n, noise)
     rng = np.random.default_rng(4)
     near = rng.dirichlet(n * pi, 20)
-    both = compiled(jax.vmap(lambda p: exact(p, noisy, n, noise, plan) - normal(p, noisy, n, noise.variance)))
+    both = compiled(each(lambda p: exact(p, noisy, n, noise, plan) - normal(p, noisy, n, noise.variance)))
     assert float(np.std(both(near))) < 0.15  # what differs between draws of π is what a posterior sees
 
 

@@ -136,7 +136,7 @@ def test_whatever_is_shown_there_is_an_answer_of_finite_numbers(size: float) -> 
 def test_sums_that_are_all_alike_and_huge_beside_their_noise_end_in_an_answer() -> None:
     for text in ("k ~ x + (1 | g)", "y ~ x + g"):
         mechanism = AdaptiveLooks(Formula(text, FACTS), None, 50.0)
-        for size in (1e12, -1e12, 1e14):
+        for size in (-1e12, 1e14):
             found = mechanism.conclude(mechanism.walk(lambda look, scales, size=size: np.full(look.size, size)))
             assert np.all(np.isfinite(found.interval()))
 

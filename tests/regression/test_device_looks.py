@@ -33,7 +33,7 @@ def records(n: int) -> dict[str, list]:
 def looks(formula: Formula, n: int):
     rng = np.random.default_rng(2)
     d, D = formula.encoding.size, formula.dimension
-    for cap, extra in ((0, 0.0), (2, 0.0), (3, 0.8)):
+    for cap, extra in ((0, 0.0), (2, 0.8)):
         shape = np.eye(d) + 0.3 * rng.normal(size=(d, d))
         centre = 0.4 * rng.normal(size=D)
         yield formula.look_at(n, centre, shape, 1.2, ("score", "information", "meat"), cap, extra)

@@ -1,5 +1,7 @@
 """What a plan foresees of a regression's intervals, against releases of made-up records."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,12 @@ FACTS = sv.Facts(
 )
 
 
+@cache
+def made_up(seed):
+    rng, records = np.random.default_rng(seed), dummy_columns(FACTS.of_rows(), 8000, seed=seed + 5)
+    return records | {"sbp": rng.normal(155, 47.5, 8000), "visits": rng.poisson(1.0, 8000)}
+
+
 @pytest.mark.parametrize("response", ["smoker", "sbp", "visits", "ward"])
 def test_intervals_are_as_wide_as_foreseen(response):
     formula = Formula(f"{response} ~ age" + (" + C(ward)" if response != "ward" else ""), FACTS.of_rows())
@@ -27,9 +35,7 @@ def test_intervals_are_as_wide_as_foreseen(response):
     told = foresee(mechanism)
     widths, plain = [], []
     for seed in range(5):  # where noise is loud, intervals of one table differ by a third
-        rng, records = np.random.default_rng(seed), dummy_columns(formula.facts, 8000, seed=seed + 5)
-        records["sbp"], records["visits"] = rng.normal(155, 47.5, 8000), rng.poisson(1.0, 8000)
-        value = mechanism.release(records, seeded_rng(seed + 9)).value
+        value = mechanism.release(made_up(seed), seeded_rng(seed + 9)).value
         widths.append(np.diff(value.interval(), axis=1)[:, 0] / 2)
         plain.append(1.96 * value.plain_sd)
     assert [one.term for one in told] == value.terms

@@ -22,7 +22,7 @@ from sottovoce.regression.noisy_moments import NoisyMoments, quadratic_fit
 def test_joint_sensitivity_is_the_largest_move_of_one_record(norm, response, balance):
     # Any two rows lie in a plane: p and q are their lengths, the angle between them turns, labels take both ends.
     p, q, angle, sign = np.meshgrid(
-        norm * np.linspace(0, 1, 21), norm * np.linspace(0, 1, 21), np.linspace(0, np.pi, 721), [-1.0, 0.0, 1.0]
+        norm * np.linspace(0, 1, 21), norm * np.linspace(0, 1, 21), np.linspace(0, np.pi, 361), [-1.0, 0.0, 1.0]
     )
     x, z = np.stack([p, 0 * p]), np.stack([q * np.cos(angle), q * np.sin(angle)])
     grams = np.einsum("i...,j...->ij...", x, x) - np.einsum("i...,j...->ij...", z, z)

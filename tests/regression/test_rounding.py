@@ -19,7 +19,7 @@ from sottovoce.regression.losses import Logistic
 from sottovoce.regression.posterior import DiffusedRegression
 from sottovoce.regression.rounding import rounded_normals, step_error
 
-GRID = np.linspace(-9.0, 9.0, 3001)
+GRID = np.linspace(-9.0, 9.0, 1501)
 
 
 def propagate(drift, steps, h, mean0=0.0):

@@ -1,5 +1,6 @@
 """Guesses of columns that noise hides: they know what was seen and the prior, and no more."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,21 +39,17 @@ HIDDEN = np.array([False, True, True])
 def test_spreads_means_and_correlations_rank_among_guesses_as_if_they_were_guesses() -> None:
     """Simulation-based calibration (Talts et al. 2018): ranks of what was drawn from the prior are uniform."""
     rng, ranks = np.random.default_rng(5), []
-    for _ in range(50):
-        means, covariances = drawn(rng)
-        glance = seen(means, covariances, 40.0, rng)
-        veil = Veil.over(glance, BEFORE, HIDDEN, WHOLE, 39)
-        veil.lifted()
-        sd = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
-        shared = veil.covariances[:, 1, 2] / sd.prod(axis=1)
-        truth = np.sqrt(np.diag(covariances)[1:])
-        ranks.append(
-            [
-                *(sd < truth).sum(axis=0),
-                *(veil.means[:, 1:] < means[1:]).sum(axis=0),
-                (shared < covariances[1, 2] / truth.prod()).sum(),
-            ]
-        )
+    for _ in range(5):
+        truths = [drawn(rng) for _ in range(10)]
+        veils = [Veil.over(seen(*truth, 40.0, rng), BEFORE, HIDDEN, WHOLE, 39) for truth in truths]
+        parts = {name: [getattr(veil, name) for veil in veils] for name in ("means", "covariances", "rows", "left")}
+        veil = replace(veils[0], **{name: np.concatenate(part) for name, part in parts.items()})
+        veil.lifted()  # guesses of ten at once, which know nothing of each other
+        sds = np.sqrt(np.diagonal(veil.covariances, axis1=1, axis2=2)[:, 1:])
+        guesses = np.split(np.column_stack([sds, veil.means[:, 1:], veil.covariances[:, 1, 2] / sds.prod(axis=1)]), 10)
+        for (means, covariances), guess in zip(truths, guesses, strict=True):
+            sd = np.sqrt(np.diag(covariances)[1:])
+            ranks.append((guess < np.array([*sd, *means[1:], covariances[1, 2] / sd.prod()])).sum(axis=0))
     for each in (np.array(ranks)[:, [0, 1]], np.array(ranks)[:, [2, 3]], np.array(ranks)[:, [4]]):
         counts = np.bincount(each.ravel() // 8, minlength=5)
         assert stats.chisquare(counts).pvalue > 1e-3, counts

@@ -1,7 +1,7 @@
-"""Looks that show the same sums again are concluded from once: it takes longest, and it is a function of the sums."""
+"""Looks that show the same sums again are walked and concluded from once: both are functions of the sums."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,18 +13,39 @@ __all__ = ["concluded_once"]
 
 @pytest.fixture(scope="module")
 def concluded_once() -> Iterator[None]:
-    """Keep, for the tests of one file, what was concluded from each path of noisy sums."""
-    conclude, found = AdaptiveLooks.conclude, {}
+    """Keep, for the tests of one file, where sums led to and what was concluded from them.
+
+    Every look is taken of the records anew; only what follows from its noisy sums is not computed again.
+    """
+    walk, conclude = AdaptiveLooks.walk, AdaptiveLooks.conclude
+    asked: dict[Any, Any] = {}
+    ends: dict[Any, Any] = {}
+    concluded: dict[int, Any] = {}
+
+    def walked(looks: AdaptiveLooks, shown: Callable[..., Any]) -> Any:
+        name, sums = json.dumps(looks.to_dict()), []
+        while (key := (name, *(one.tobytes() for one in sums))) in asked:
+            sums.append(shown(*asked[key]))
+        if key in ends:
+            return ends[key]
+        known = list(sums)
+
+        def fresh(look: Any, scales: Any) -> Any:
+            if known:
+                return known.pop(0)
+            asked[(name, *(one.tobytes() for one in sums))] = look, scales
+            sums.append(shown(look, scales))
+            return sums[-1]
+
+        path = walk(looks, fresh)
+        return ends.setdefault((name, *(one.tobytes() for one in sums)), path)
 
     def once(looks: AdaptiveLooks, path: list[tuple[Any, Any]]) -> Any:
-        glances = [glance for glance, _ in path]
-        sums = [part if part is None else part.tobytes() for g in glances for part in (g.score, g.information, g.meat)]
-        noises = [(g.look, g.n, g.sigma, g.tau, g.tau_meat) for g in glances]
-        key = (json.dumps(looks.to_dict()), *noises, *sums)
-        if key not in found:
-            found[key] = conclude(looks, path)
-        return found[key]
+        if id(path) not in concluded:  # paths are kept, so that no other takes the place of one
+            concluded[id(path)] = conclude(looks, path)
+        return concluded[id(path)]
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AdaptiveLooks, "walk", walked)
         patch.setattr(AdaptiveLooks, "conclude", once)
         yield

@@ -76,16 +76,17 @@ def posterior_categories(
     if np.any((seen.C.max(axis=0) == 0) & (seen.counts > 0)):
         raise InvalidData("an output was seen that none of the profiles can give; check the profiles named")
     target = _Target(seen, concentration)
-    chain = _Chains(target, secure_rng() if rng is None else rng)
     length = max(-(-draws // _CHAINS), 300)  # shorter chains could not be told from unsettled ones
-    chain.run(400, adapt=True)
-    shares = np.empty((_CHAINS, 0, len(seen.categories)))
-    for _ in range(10):
-        shares = np.concatenate([shares, _softmax(chain.run(length)) @ seen.D], axis=1)
-        r_hat = _split_r_hat(shares)
-        if r_hat <= _SETTLED:
-            flat = shares.swapaxes(0, 1).reshape(-1, shares.shape[2])
-            return CategoryPosterior(seen.categories, flat[-draws:], r_hat)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a step too far is not taken
+        chain = _Chains(target, secure_rng() if rng is None else rng)
+        chain.run(400, adapt=True)
+        shares = np.empty((_CHAINS, 0, len(seen.categories)))
+        for _ in range(10):
+            shares = np.concatenate([shares, _softmax(chain.run(length)) @ seen.D], axis=1)
+            r_hat = _split_r_hat(shares)
+            if r_hat <= _SETTLED:
+                flat = shares.swapaxes(0, 1).reshape(-1, shares.shape[2])
+                return CategoryPosterior(seen.categories, flat[-draws:], r_hat)
     raise InvalidData(f"the chains disagree (R-hat {r_hat:.3f}); ask for more draws or name fewer profiles")
 
 
@@ -95,13 +96,13 @@ class _Target:
     def __init__(self, seen: Observation, concentration: float) -> None:
         used = seen.counts > 0
         self.counts, self.C, self.a = seen.counts[used], seen.C[:, used], concentration
+        self.n, self._turned = self.counts.sum(), self.C.T.copy()
 
     def value_and_slope(self, u: Floats) -> tuple[Floats, Floats]:
         w = _softmax(u)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            q, size = w @ self.C, np.exp(u)
-            value = (self.a * u - size).sum(axis=-1) + np.log(q) @ self.counts
-            slope = self.a - size + w * ((self.counts / q) @ self.C.T - self.counts.sum())
+        q, size = w @ self.C, np.exp(u)
+        value = np.add.reduce(self.a * u - size, axis=-1) + np.log(q) @ self.counts
+        slope = self.a - size + w * ((self.counts / q) @ self._turned - self.n)
         return np.where(np.isfinite(value), value, -np.inf), slope
 
     def curvature(self, u: Floats) -> Floats:
@@ -159,8 +160,7 @@ class _Chains:
                 z = z + self.step * p
                 v, s = self._at(z)
                 p = p + self.step / 2 * s
-            with np.errstate(invalid="ignore"):
-                gain = v - value + (momentum**2 - p**2).sum(axis=1) / 2
+            gain = v - value + np.add.reduce(momentum**2 - p**2, axis=1) / 2
             gain = np.where(np.isnan(gain), -np.inf, gain)
             take = np.log(self.rng.random(_CHAINS)) < gain
             self.z = np.where(take[:, None], z, self.z)
@@ -173,8 +173,8 @@ class _Chains:
 
 
 def _softmax(u: Floats) -> Floats:
-    size = np.exp(u - u.max(axis=-1, keepdims=True))
-    return np.asarray(size / size.sum(axis=-1, keepdims=True))
+    size: Floats = np.exp(u - np.maximum.reduce(u, axis=-1, keepdims=True))
+    return np.asarray(size / np.add.reduce(size, axis=-1, keepdims=True))
 
 
 def _split_r_hat(shares: Floats) -> float:

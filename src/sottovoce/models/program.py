@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -13,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jax.flatten_util import ravel_pytree
 from numpyro import handlers
 from numpyro.distributions import biject_to
 
@@ -150,8 +150,11 @@ class Program:
 
     @cached_property
     def back(self) -> Callable[[Any], Any]:
-        """What gives such a row its sites again."""
-        return ravel_pytree(jax.tree.map(lambda part: part[0], self._tried[2]))[1]
+        """What gives such a row its sites again: plain slices, of which nothing is compiled by itself."""
+        leaves, tree = jax.tree.flatten(self._tried[2])
+        ends = np.cumsum([0, *(part[0].size for part in leaves)]).tolist()
+        places = [(slice(*pair), part.shape[1:]) for pair, part in zip(pairwise(ends), leaves, strict=True)]
+        return lambda row: jax.tree.unflatten(tree, [row[place].reshape(shape) for place, shape in places])
 
     @cached_property
     def _tried(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

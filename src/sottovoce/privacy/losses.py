@@ -30,6 +30,8 @@ _FFT = 10 * _U
 """Relative mean-square error of a transform of length 2^k, over k: 7u by Higham (2002), Theorem 24.2, and some more."""
 _DEPTHS = (0.5, 10.0, 36.0)
 """How far out each tilt looks: minus the logarithm of the Chernoff bound at its mean."""
+_NEAR, _TRIES = 1e-3, 100
+"""How near to it, as a part, is near enough, and how often a tilt is tried for that at the most."""
 _TAIL = 40.0
 """The same for what each window leaves out."""
 _LONGEST = 2**22
@@ -149,22 +151,24 @@ def _where_chernoff_says(
     """Return φ on one side of `start` with K(φ) - K(start) - (φ - start)·K'(φ) near -depth, or the last one tried."""
     parts = [part.coarse for part in parts]  # any φ will do, so it is sought on a few nodes
     origin, _ = _cumulant(parts, counts, step, start)
-
-    def short(size: float) -> bool:
+    low, size, high, most = 0.0, 1e-3, math.inf, 40.0 / step
+    last, before, power = size, 0.0, 2.0  # near the start the depth grows like a square, then as it did of late
+    for _ in range(_TRIES):
         value, slope = _cumulant(parts, counts, step, start + sign * size)
-        return value - origin - sign * size * slope > -depth
-
-    low, high, most = 0.0, 1e-3, 40.0 / step
-    while short(high) and high < most:
-        low, high = high, 2 * high
-    if low == 0.0:
-        low = high
-        while not short(low) and low > 1e-300:
-            low, high = low / 16, low
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (middle, high) if short(middle) else (low, middle)
-    return start + sign * high
+        reached = (sign * size * slope - (value - origin)) / depth
+        if 1 <= reached <= 1 + _NEAR:
+            return start + sign * size
+        low, high = (size, high) if reached < 1 else (low, size)
+        if low >= most or high <= low * (1 + _NEAR):
+            break
+        depths = math.log(max(reached, 1e-9))
+        if size != last and depths != before:
+            power = min(max((depths - before) / math.log(size / last), 0.25), 4.0)
+        last, before = size, depths
+        size = min(size * min(max(math.exp((_NEAR / 2 - depths) / power), 1 / 64), 64.0), most)
+        if not low < size < high:
+            size = math.sqrt(low * high)
+    return start + sign * (low if high == math.inf else high)
 
 
 def _one_tilt(

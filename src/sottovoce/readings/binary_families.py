@@ -98,8 +98,12 @@ class LogisticFamily(_Binary):
 
     def slope(self, t: Floats) -> Floats:
         """Return p(1 − p)."""
+        return self.mean_and_slope(t)[1]
+
+    def mean_and_slope(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return both."""
         p = self.mean(t)
-        return p * (1 - p)
+        return p, p * (1 - p)
 
     steepest = 0.25
     peak: ClassVar[float] = 1.2784645427610738

@@ -83,6 +83,10 @@ class Family(ABC):
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean."""
 
+    def mean_and_slope(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return both."""
+        return self.mean(t), self.slope(t)
+
     def residual(self, y: Floats, t: Floats) -> Floats:
         """Return what a record pulls with."""
         return np.asarray(y - self.mean(t))

@@ -37,6 +37,8 @@ CHUNK = 1 << 12
 """So many records at a time stay near the processor."""
 SLACK = 1.01
 """Beside half a step an entry, what double precision loses before the rounding."""
+_COSINES = np.linspace(0.0, 1.0, 4097)
+_CURVE = 1 - _COSINES * _COSINES
 
 
 def fine_bits(n: int | None) -> int:
@@ -305,11 +307,10 @@ class Look(Reading):
         score = one / scales["score"] if "score" in self.parts else 0.0
         meat = one**2 / scales["meat"] if "meat" in self.parts else 0.0
         information = one**2 / scales["information"] if "information" in self.parts else 0.0
-        g = np.linspace(0.0, 1.0, 4097)
-        curve = 1 - g * g
-        several = (1 + curve) / 2 if self.model.outputs == 2 else np.ones_like(g)
-        lone = np.maximum(curve, 0.5) if self._alike else several
-        squares = np.minimum(2 * (1 + g), self.diameter**2) * score**2 + 2 * curve * meat**2 + 2 * lone * information**2
+        several = (1 + _CURVE) / 2 if self.model.outputs == 2 else 1.0
+        lone = np.maximum(_CURVE, 0.5) if self._alike else several
+        squares = np.minimum(2 * (1 + _COSINES), self.diameter**2) * score**2
+        squares = squares + 2 * meat**2 * _CURVE + 2 * information**2 * lone
         # Between two points of the grid the sum, of slopes at most 2·score² + 4·(…)², rises by less than this.
         between = (2 * score**2 + 4 * meat**2 + 4 * information**2) / 4096
         slack = {part: self.lengths[part] - (one if part == "score" else one**2) for part in self.parts}

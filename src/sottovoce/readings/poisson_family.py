@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -62,7 +63,7 @@ class PoissonFamily(Family):
         """Say whether it is a count."""
         return isinstance(self.response, Count)
 
-    @property
+    @cached_property
     def most(self) -> int:
         """K."""
         high = int(self.response.high)  # type: ignore[attr-defined]
@@ -78,7 +79,7 @@ class PoissonFamily(Family):
         each = [(1 + self.extra * (i + off)) / (i + 1) for i in range(self.most - 1)]
         return list(itertools.accumulate(each, operator.mul, initial=1.0))
 
-    @property
+    @cached_property
     def farthest(self) -> float:
         """Beyond this t hardly any count lies below K, and t is cut."""
         return math.log(4.0 * self.most + 8.0) + (3.0 if self.extra else 0.0)
@@ -102,7 +103,7 @@ class PoissonFamily(Family):
     def mean(self, t: Floats) -> Floats:
         """Return the mean of min(y, K)."""
         s, e = self._places(t)
-        return np.asarray(self.most - e * np.polyval(self.powers[0], s))
+        return np.asarray(self.most - e * _polynomial(self.powers[0], s))
 
     def expected(self, t: Floats) -> Floats:
         """Return eᵗ, or the public bound of a count where that is less."""
@@ -111,14 +112,19 @@ class PoissonFamily(Family):
     def slope(self, t: Floats) -> Floats:
         """Return the derivative of the mean of min(y, K)."""
         s, e = self._places(t)
-        return np.asarray(s * e * np.polyval(self.powers[1], s))
+        return np.asarray(s * e * _polynomial(self.powers[1], s))
+
+    def mean_and_slope(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return both, of places found once."""
+        s, e = self._places(t)
+        first, second = (_polynomial(powers, s) for powers in self.powers)
+        return np.asarray(self.most - e * first), np.asarray(s * e * second)
 
     def variance(self, t: Floats) -> Floats:
         """Return the variance of min(y, K): of what it lies below K."""
         s, e = self._places(t)
-        below, squares = ((self.most - np.arange(self.most)) ** power for power in (1, 2))
-        mass = np.array(self._mass(0))
-        first, second = (e * np.polyval((part * mass)[::-1], s) for part in (below, squares))
+        below = np.arange(1, self.most + 1) * np.array(self.powers[0])  # the highest power, of K - 1, first
+        first, second = e * _polynomial(self.powers[0], s), e * _polynomial(below.tolist(), s)
         return np.asarray(np.maximum(second - first**2, 0.0))
 
     @cached_property
@@ -131,3 +137,12 @@ class PoissonFamily(Family):
         """Return how far a count up to K and its mean can lie apart."""
         low, high = self.mean(np.array([-reach, reach]))
         return float(max(self.most - low, high)) * (1 + 1e-12)
+
+
+def _polynomial(powers: Sequence[float], s: Floats) -> Floats:
+    """Return a polynomial's values by Horner's rule, in one array; the highest power first."""
+    found = np.full_like(s, powers[0])
+    for part in powers[1:]:
+        found *= s
+        found += part
+    return found

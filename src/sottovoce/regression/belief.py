@@ -110,25 +110,25 @@ def believe(
     J = J + glance.sigma**2 * eye if noisy else J
     if noisy and extra is not None and imagined is not None:
         J = J + _unsure(imagined, extra)
-    V = J
+    V, turns = J, vectors.transpose(0, 2, 1)
     for step in range(_STEPS):
         seems, turn = (theta - centre, whole) if imagined is None or step == 0 else imagined.way(theta)
         G = H @ turn
         score = glance.score + _times(G, theta) - _times(H, seems)
         V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
-        leads = G @ along
-        P = leads.transpose(0, 2, 1) @ inside[:, :, :D] @ along + eye
+        leads = (G @ along).transpose(0, 2, 1)
+        P = leads @ inside[:, :, :D] @ along + eye
         left = _inverse((P + P.transpose(0, 2, 1)) / 2)
-        pull = _times(leads.transpose(0, 2, 1), inside[:, :, D])
+        pull = _times(leads, inside[:, :, D])
         means = _times(along, _times(left, pull))
         varied = V
         if noisy:
             # What the noise of the information does, and how well imagined rows tell how the mean bends.
             ahead = seems + _times(turn, means - theta)
-            turned = vectors.transpose(0, 2, 1) @ (turn @ along)
-            second = _times(vectors.transpose(0, 2, 1), ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
-            V = J + (vectors * _times(shared, second)[:, None]) @ vectors.transpose(0, 2, 1)
+            turned = turns @ (turn @ along)
+            second = _times(turns, ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
+            V = J + (vectors * _times(shared, second)[:, None]) @ turns
             bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
             V = V + bends[:, :, None] * bends[:, None] + (bends**2).mean(axis=1)[:, None, None] * eye
         move = (means - theta) / (1 if step < 3 else 2)
@@ -181,7 +181,8 @@ def _inverse(precisions: Floats) -> Floats:
 
 
 def _times(matrices: Floats, rows: Floats) -> Floats:
-    return np.asarray((matrices @ rows[:, :, None])[:, :, 0])
+    found: Floats = matrices @ rows[:, :, None]
+    return found[:, :, 0]
 
 
 def _cut(glance: Glance) -> float:

@@ -79,30 +79,36 @@ class Imagined:
         """Return H⁻¹(S(θ) − S(centre)) and its derivative, S(θ) the sum of zμ(z·θ) over the rows, H its slope at the
         centre: how far θ seems to be from the centre to one who takes the mean to be straight.
         """
-        here, there = self._here, self._sums(theta)
-        D = theta.shape[1]
-        steep = here[1] + 1e-6 * np.trace(here[1], axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
-        solved = np.linalg.solve(steep, np.concatenate([(there[0] - here[0])[:, :, None], there[1]], axis=2))
+        (here, steep), there = self._here, self._sums(theta)
+        solved = np.linalg.solve(steep, np.concatenate([(there[0] - here)[:, :, None], there[1]], axis=2))
         return solved[:, :, 0], solved[:, :, 1:]
 
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:
-        return self._sums(np.tile(self.centre.ravel(), (len(self.rows), 1)))
+        """S at the centre, and its slope there, of which no direction is quite flat."""
+        sums, slopes = self._sums(np.tile(self.centre.ravel(), (len(self.rows), 1)))
+        D = sums.shape[1]
+        return sums, slopes + 1e-6 * np.trace(slopes, axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
+
+    @cached_property
+    def _turned(self) -> tuple[Floats, Floats]:
+        """The rows, one a column, and the same as their weights have it."""
+        turned = self.rows.transpose(0, 2, 1)
+        return turned, turned * self.weights[:, None]
 
     def _sums(self, theta: Floats) -> tuple[Floats, Floats]:
         K, (count, _, d) = self.family.outputs, self.rows.shape
         t = self.rows @ theta.reshape(count, K, d).transpose(0, 2, 1)
-        mean, slope = self.family.mean(_squeezed(t)), self.family.slope(_squeezed(t))
-        turned = self.rows.transpose(0, 2, 1)
+        mean, slope = self.family.mean_and_slope(_squeezed(t))
+        turned, weighed = self._turned
         if K == 1:
-            weighed = turned * self.weights[:, None]
             return (weighed @ mean[:, :, None])[:, :, 0], (weighed * slope[:, None]) @ self.rows
         total = np.empty((count, K * d, K * d))
         for k in range(K):
             for m in range(K):
                 part = (turned * (self.weights * slope[:, :, k, m])[:, None]) @ self.rows
                 total[:, k * d : (k + 1) * d, m * d : (m + 1) * d] = part
-        sums = (turned * self.weights[:, None]) @ mean
+        sums = weighed @ mean
         return sums.transpose(0, 2, 1).reshape(count, K * d), total
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -195,19 +196,27 @@ class _Change:
 
     def near(self, most: Floats | float = math.inf) -> Floats:
         """Return a grid of b about what was seen, as wide as its noise but in steps of no more than `most`'s."""
-        across = np.maximum((self.g @ self.g) * (self.lean**2).sum(axis=1) + (self.lean @ self.g) ** 2, 1e-300)
-        best, sd = (self.turned * self.lean).sum(axis=1) / across, self.noise / np.sqrt(2 * across)
+        along, both, aside, seen = self._products
+        across = np.maximum(along * aside + both**2, 1e-300)
+        best, sd = seen / across, self.noise / np.sqrt(2 * across)
         return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * _LINE)
 
     def fits(self, b: Floats) -> Floats:
         """Return the logarithm of how well each b fits what was seen."""
-        along, both, aside = self.g @ self.g, self.lean @ self.g, (self.lean**2).sum(axis=1)
-        first = -4 * (self.turned * self.lean).sum(axis=1)
+        along, both, aside, seen = self._products
         second = 2 * along * aside + 2 * both**2 - 2 * self.size * (self.turned @ self.g)
-        found: Any = (self.size * along)[:, None] ** 2
-        for part in (4 * self.size * along * both, second, first, np.zeros(len(first))):
-            found = found * b + part[:, None]
-        return np.asarray(found / (-2 * self.noise**2))
+        found: Floats = (self.size * along)[:, None] ** 2 * b
+        for part in (4 * self.size * along * both, second, -4 * seen):
+            found += part[:, None]
+            found *= b
+        found /= -2 * self.noise**2
+        return found
+
+    @cached_property
+    def _products(self) -> tuple[Any, Floats, Floats, Floats]:
+        """g'g, g'u, u'u, and what was seen along g and u."""
+        seen = np.add.reduce(self.turned * self.lean, axis=1)
+        return self.g @ self.g, self.lean @ self.g, np.add.reduce(self.lean**2, axis=1), seen
 
 
 _LINE = np.linspace(-_SIDES, _SIDES, _COARSE)
@@ -217,11 +226,11 @@ _TAILS = np.sinh(np.linspace(-10, 10, 2 * _COARSE))
 
 def _drawn(places: Floats, grid: Floats, logs: Floats) -> Floats:
     """Return each number at a place of its law, given on a grid by the logarithm of its density."""
-    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    sums = np.zeros_like(grid)
+    weights = np.exp(logs - np.maximum.reduce(logs, axis=1, keepdims=True))
+    sums = np.zeros(grid.shape)
     np.cumsum((weights[:, 1:] + weights[:, :-1]) * (grid[:, 1:] - grid[:, :-1]), axis=1, out=sums[:, 1:])
     wanted = places * sums[:, -1]
-    after = np.clip((sums < wanted[:, None]).sum(axis=1), 1, grid.shape[1] - 1)
+    after = np.clip(np.count_nonzero(sums < wanted[:, None], axis=1), 1, grid.shape[1] - 1)
     rows = np.arange(len(grid))
     low, high = sums[rows, after - 1], sums[rows, after]
     part = np.clip((wanted - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
