@@ -23,7 +23,7 @@ ODD = [None, float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, -
 CATEGORIES = ["north", "south", "o'hara", "ünï", "north ", "North", "", None, 'say "hi"']
 
 
-def messy_table(n: int = 3000) -> pa.Table:
+def messy_table(n: int = 1000) -> pa.Table:
     rng = np.random.default_rng(7)
 
     def doubles(scale: float) -> pa.Array:
@@ -59,7 +59,7 @@ def messy() -> pa.Table:
 @pytest.fixture(scope="session")
 def messy_parquet(messy: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("messy") / "messy.parquet"
-    pq.write_table(messy, path, row_group_size=500)
+    pq.write_table(messy, path, row_group_size=250)
     return path
 
 
@@ -77,11 +77,20 @@ def spark_session() -> Iterator[Any]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.files.maxPartitionBytes": "50000",  # several tasks, though the file is small
+        "spark.sql.files.maxPartitionBytes": "20000",  # several tasks, though the file is small
         "spark.log.level": "ERROR",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half the time of a short life
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.maxPlanStringLength": "100",  # nobody looks at plans, and some are long
+        # Each query is run once over few rows: planned once and evaluated as it stands, it has answered before Java for
+        # it would be written and compiled. What an expression means is the same.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # Half the time of a short life: one quick compiler, and classes that came with Spark are taken as they are.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "
+        "-XX:-BytecodeVerificationRemote -Xms1g",
     }
-    builder = SparkSession.builder.master("local[2]").appName("sottovoce-tests")
+    builder = SparkSession.builder.master("local[1]").appName("sottovoce-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -35,9 +35,10 @@ def count(table: Table, where: str) -> int:
     return int(table.read(ONE, where=where).total[0])
 
 
-@pytest.fixture(params=["duckdb", "postgres", SPARK])
-def days(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Table]:
-    with open_table(_source(request, tmp_path)) as table:
+@pytest.fixture(scope="module", params=["duckdb", "postgres", SPARK])
+def days(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
+    """The days on each engine, opened once and only read from."""
+    with open_table(_source(request, tmp_path_factory.mktemp("days"))) as table:
         yield table
 
 

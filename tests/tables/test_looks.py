@@ -42,7 +42,7 @@ def test_a_look_is_the_same_everywhere_to_within_a_step_a_record(
     here = look.read([messy[name].to_pylist() for name in columns])
     assert seen.n == here.n == messy.num_rows
     assert np.abs(seen.total).max() > 1000
-    # A record whose entry lies within an ulp of a half step may be rounded the other way: two of 3,000 at most.
+    # A record whose entry lies within an ulp of a half step may be rounded the other way: two of 1,000 at most.
     assert np.abs(seen.total - here.total).max() <= 2 * 2.0**look.bits
     assert np.count_nonzero(seen.total != here.total) <= 2 * look.dimension
     assert look.check(seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,16 @@ from hypothesis import strategies as st
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import BallSum, CategoryCounts, ClippedRows, ClippedSum, Moments
-from sottovoce.tables import open_table
+from sottovoce.tables import Table, open_table
 
 RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1], pa.date32()), "x": [0.5, 1.5]})
+
+
+@pytest.fixture(scope="module")
+def records() -> Iterator[Table]:
+    """A table opened once and only read from."""
+    with open_table(RECORDS) as table:
+        yield table
 
 
 @pytest.mark.parametrize(
@@ -48,12 +56,13 @@ RECORDS = pa.table({"age": [30, 40], "ward": ["N", "S"], "day": pa.array([0, 1],
         (("sum", "x"), InvalidValue, "expected a reading"),
     ],
 )
-def test_a_bad_request_is_refused(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
-    with open_table(RECORDS) as table:
-        for ask in (table.read, table.check):
-            with pytest.raises(error, match=words) as caught:
-                ask(*arguments)
-            assert "\n" not in str(caught.value)
+def test_a_bad_request_is_refused(
+    records: Table, arguments: tuple[Any, ...], error: type[Exception], words: str
+) -> None:
+    for ask in (records.read, records.check):
+        with pytest.raises(error, match=words) as caught:
+            ask(*arguments)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_check_reads_no_record(tmp_path: Path) -> None:
@@ -78,9 +87,9 @@ def test_a_check_reads_no_record(tmp_path: Path) -> None:
         (BallSum(1, 1.0), ["x"], 0.0),
     ],
 )
-def test_missing_must_lie_in_the_range_of_the_reading(reading: Any, column: Any, missing: Any) -> None:
-    with open_table(RECORDS) as table, pytest.raises(InvalidValue, match="missing"):
-        table.read(reading, column, missing=missing)
+def test_missing_must_lie_in_the_range_of_the_reading(records: Table, reading: Any, column: Any, missing: Any) -> None:
+    with pytest.raises(InvalidValue, match="missing"):
+        records.read(reading, column, missing=missing)
 
 
 @pytest.mark.parametrize("kind", [Moments, ClippedRows])
@@ -123,6 +132,27 @@ def test_a_closed_table_says_so_and_leaves_the_callers_connection_open() -> None
     assert connection.list_tables() == ["records"]
 
 
+class OneRecord:
+    """A table of three doubles that holds one record, another for each question: opened and planned for only once."""
+
+    def __init__(self) -> None:
+        self.connection = ibis.duckdb.connect()
+        self.connection.con.execute("CREATE TABLE records (x0 DOUBLE, x1 DOUBLE, x2 DOUBLE)")
+        self.table = open_table(self.connection.table("records"))
+
+    def of(self, *record: float | None) -> Table:
+        self.connection.con.execute("DELETE FROM records")
+        self.connection.con.execute("INSERT INTO records VALUES (?, ?, ?)", record)
+        return self.table
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[OneRecord]:
+    one = OneRecord()
+    yield one
+    one.connection.disconnect()
+
+
 ANYTHING = st.none() | st.floats(width=64) | st.sampled_from([0.1, 0.7, -0.3, 1e308, 5e-324])
 
 
@@ -132,41 +162,38 @@ ANYTHING = st.none() | st.floats(width=64) | st.sampled_from([0.1, 0.7, -0.3, 1e
     bounds=st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted),
     missing=st.floats(0, 1),
 )
-def test_what_a_record_adds_lies_within_the_bounds(record: float | None, bounds: list[float], missing: float) -> None:
+def test_what_a_record_adds_lies_within_the_bounds(
+    one: OneRecord, record: float | None, bounds: list[float], missing: float
+) -> None:
     low, high = bounds
     filler = min(low + missing * (high - low), high)
     assume(max(-low, high) >= 1e-9)
     assume(high - low >= 1e-9 or high == low)
-    with open_table(pa.table({"x": pa.array([record], pa.float64())})) as table:
-        try:
-            total = table.read(ClippedSum(low, high), "x", missing=filler).total[0]
-        except InvalidValue:  # bounds closer together than a step, known without the record
-            assert high - low < 2.0**-50 * max(-low, high)
-            return
+    try:
+        total = one.of(record, None, None).read(ClippedSum(low, high), "x0", missing=filler).total[0]
+    except InvalidValue:  # bounds closer together than a step, known without the record
+        assert high - low < 2.0**-50 * max(-low, high)
+        return
     assert low <= total <= high
 
 
 @settings(max_examples=20, deadline=None)
 @given(record=st.lists(ANYTHING, min_size=3, max_size=3), radius=st.floats(1e-6, 1e6))
-def test_a_projected_record_lies_in_the_ball_exactly(record: list[float | None], radius: float) -> None:
-    columns = {f"x{i}": pa.array([value], pa.float64()) for i, value in enumerate(record)}
-    with open_table(pa.table(columns)) as table:
-        total = table.read(BallSum(3, radius), list(columns)).total
+def test_a_projected_record_lies_in_the_ball_exactly(one: OneRecord, record: list[float | None], radius: float) -> None:
+    total = one.of(*record).read(BallSum(3, radius), ["x0", "x1", "x2"]).total
     assert sum(Fraction(v) ** 2 for v in total) <= Fraction(radius) ** 2
 
 
 @settings(max_examples=20, deadline=None)
 @given(first=st.lists(ANYTHING, min_size=3, max_size=3), second=st.lists(ANYTHING, min_size=3, max_size=3))
 def test_one_record_never_moves_the_gram_matrix_by_more_than_its_sensitivity(
-    first: list[float | None], second: list[float | None]
+    one: OneRecord, first: list[float | None], second: list[float | None]
 ) -> None:
     """‖xx' − zz'‖ ≤ √2 c² and ‖xy − zt‖ ≤ 2cB for rows of norm c and targets within ±B."""
+    reading = Moments(3, 1.0, (-2, 2), binary=False, intercept=0.4)
 
     def sums(record: list[float | None]) -> tuple[np.ndarray, np.ndarray]:
-        columns = {f"x{i}": pa.array([value], pa.float64()) for i, value in enumerate(record)}
-        with open_table(pa.table(columns)) as table:
-            reading = Moments(3, 1.0, (-2, 2), binary=False, intercept=0.4)
-            gram, moment, *_ = reading.split(table.read(reading, ["x0", "x1", "x2"]).total)
+        gram, moment, *_ = reading.split(one.of(*record).read(reading, ["x0", "x1", "x2"]).total)
         return gram, moment
 
     (gram, moment), (other_gram, other_moment) = sums(first), sums(second)

@@ -230,19 +230,25 @@ def _arrow_files(files: Sequence[str]) -> Any:
 
 def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
     """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
-    return pa.schema([field for field in schema if _holds(connection, field, parquet)])
+    fields = [field for field in schema if _reads(field, parquet)]
+    if _holds(connection, fields):  # as it nearly always can: to try each alone takes a millisecond a column
+        return pa.schema(fields)
+    return pa.schema([field for field in fields if _holds(connection, [field])])
 
 
-def _holds(connection: Any, field: pa.Field, parquet: bool) -> bool:
+def _reads(field: pa.Field, parquet: bool) -> bool:
     leaves = list(_leaves(field.type))
     if any(_overflows(leaf, parquet) for leaf in leaves):
         return False  # turned into microseconds, a moment of the year 300,000 ends the query
-    if parquet and pa.types.is_nested(field.type) and any(is_text(leaf) for leaf in leaves):
-        return False  # nested text is read by DuckDB, which gives up at the first that is not UTF-8
+    # Nested text is read by DuckDB, which gives up at the first that is not UTF-8.
+    return not (parquet and pa.types.is_nested(field.type) and any(is_text(leaf) for leaf in leaves))
+
+
+def _holds(connection: Any, fields: Sequence[pa.Field]) -> bool:
     try:
-        connection.con.register("probe", pa.schema([field]).empty_table())
+        connection.con.register("probe", pa.schema(fields).empty_table())
         connection.con.unregister("probe")
-    except Exception:  # a type of this field's kind is not known; no record is looked at
+    except Exception:  # a type of such a field's kind is not known; no record is looked at
         return False
     return True
 
