@@ -49,6 +49,11 @@ class Losses:
     infinity: float
 
     @cached_property
+    def extent(self) -> tuple[float, float]:
+        """The largest logarithm of a mass and the largest index, whatever their signs."""
+        return float(np.abs(self.log_mass).max()), float(np.abs(self.index).max())
+
+    @cached_property
     def coarse(self) -> Losses:
         """Nearly the same law on fewer nodes."""
         block = -(-len(self.index) // _COARSE)
@@ -156,13 +161,13 @@ def _where_chernoff_says(
 
     low, high, most = 0.0, 1e-3, 40.0 / step
     while short(high) and high < most:
-        low, high = high, 2 * high
+        low, high = high, min(8 * high, most)
     if low == 0.0:
         low = high
         while not short(low) and low > 1e-300:
-            low, high = low / 16, low
-    for _ in range(12):
-        middle = (low + high) / 2
+            low, high = low / 8, low
+    for _ in range(6):  # to a thirtieth
+        middle = math.sqrt(low) * math.sqrt(high)
         low, high = (middle, high) if short(middle) else (low, middle)
     return start + sign * high
 
@@ -231,15 +236,18 @@ def _convolve(
     for part, count in zip(parts, counts, strict=True):
         logs = part.log_mass + tilt * step * part.index
         most = float(logs.max())
-        scale = most + math.log(float(np.exp(logs - most).sum()))
-        masses = np.bincount(part.index % length, weights=np.exp(logs - scale), minlength=length)
+        weights = np.exp(logs - most)
+        total = float(weights.sum())
+        scale = most + math.log(total)
+        place = np.bitwise_and(part.index, length - 1)  # modulo a power of two
+        masses = np.bincount(place, weights=weights, minlength=length) / total
         size = float(np.sqrt(masses @ masses))
         spectrum *= _power(scipy.fft.rfft(masses), count)
         log_scale += count * scale
         spread += count * transform * size
         growth += count * transform * size * math.sqrt(length)
-        extent = float(np.abs(part.log_mass).max() + abs(tilt) * step * np.abs(part.index).max())
-        rounding += count * 8 * _U * (1 + extent)
+        log_mass, index = part.extent
+        rounding += count * 8 * _U * (1 + log_mass + abs(tilt) * step * index)
     law = scipy.fft.irfft(spectrum, length)
     size = float(np.sqrt(law @ law))
     # Transforms in; their powers and products, each of which rounds; the transform back.
