@@ -12,8 +12,9 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -103,6 +104,12 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {model}, load {os.getloadavg()[1]:.0f}, {platform.system()}"
 
 
+@cache
+def _homes() -> Mapping[str, list[str]]:
+    """Return which libraries hold a package: every one that is installed is looked through."""
+    return metadata.packages_distributions()
+
+
 def versions(module: ModuleType) -> str:
     """Return the versions of Python, NumPy, SciPy and of the other libraries that the module's own file imports."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
@@ -112,7 +119,7 @@ def versions(module: ModuleType) -> str:
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.partition(".")[0])
-    homes = metadata.packages_distributions()
+    homes = _homes()
     packages = {homes[name][0] for name in names - _OURS if name in homes} | {"numpy", "scipy"}
     found = [f"{name} {metadata.version(name)}" for name in sorted(packages, key=str.lower)]
     return ", ".join([f"Python {platform.python_version()}", *found])

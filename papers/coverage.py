@@ -90,14 +90,14 @@ def cover(n: int, epsilon: float, repeats: int, seed: int) -> tuple[float, float
     rng = seeded_rng(seed)
     mechanism = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n, PureDP(epsilon), noise="laplace")
     hits, truths = np.zeros(2), rng.uniform(size=repeats)
-    ones = rng.binomial(n, truths)
+    ones, seen = rng.binomial(n, truths), np.empty(repeats)
     for count in np.unique(ones):  # data sets with as many ones are released together
-        mine = truths[ones == count]
-        totals = mechanism.noisy_totals(Statistics(n, np.array([float(count)])), rng, mine.size)
-        for theta, total in zip(mine, totals, strict=True):
-            posterior: Any = mechanism.posterior_from(total)
-            below = np.array([posterior.noise_aware.cdf(theta), posterior.plug_in.cdf(theta)])
-            hits += (below > 0.025) & (below < 0.975)
+        mine = ones == count
+        seen[mine] = mechanism.noisy_totals(Statistics(n, np.array([float(count)])), rng, int(mine.sum()))[:, 0]
+    for total in np.unique(seen):  # and what looks the same has one posterior
+        posterior: Any = mechanism.posterior_from(np.array([total]))
+        below = np.array([law.cdf(truths[seen == total]) for law in (posterior.noise_aware, posterior.plug_in)])
+        hits += ((below > 0.025) & (below < 0.975)).sum(axis=1)
     aware, plug_in = hits / repeats
     return float(aware), float(plug_in)
 

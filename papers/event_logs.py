@@ -55,9 +55,9 @@ class EventLog:
 
 @cache
 def _counts(log: EventLog) -> tuple[Integers, ...]:
-    table = log.load()
-    columns = {name: table[name].to_numpy(zero_copy_only=False) for name in log.model(1).tables.columns}
-    return log.model(1).counts(columns)
+    model = log.model(1)
+    table = log.load().select(list(model.tables.columns)).to_pandas(strings_to_categorical=True)
+    return model.counts({name: table[name] for name in table})
 
 
 def _grid(districts: tuple[str, ...], years: range) -> ChainGrid:

@@ -43,14 +43,18 @@ def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path,
     columns = min(len(maps), 2)
     drawing, axes = figure(columns, -(-len(maps) // columns), width=5.4, height=3.1)
     years = [label[0] for label in log.grid.step_labels if label[1] == 1]  # type: ignore[index]
-    for axis, (title, states_map) in zip(np.ravel(axes), maps.items(), strict=False):
+    districts = log.grid.chains.categories
+    for place, (axis, (title, states_map)) in enumerate(zip(np.ravel(axes), maps.items(), strict=False)):
         axis.imshow(
             states_map, aspect="auto", interpolation="nearest", cmap=ListedColormap(COLOURS[:states]), vmin=-0.5,
             vmax=states - 0.5,
         )  # fmt: skip
         axis.set_title(title)
-        axis.set_yticks(range(len(log.grid.chains.categories)), log.grid.chains.categories, fontsize=6.5)
-        axis.set_xticks(np.arange(len(years)) * 12 - 0.5, years, fontsize=8)
+        # Named once: districts beside a row, years under a column.
+        shown = districts if place % columns == 0 else ()
+        axis.set_yticks(range(len(shown)), shown, fontsize=6.5)
+        shown = years if place + columns >= len(maps) else ()
+        axis.set_xticks(np.arange(len(shown)) * 12 - 0.5, shown, fontsize=8)
         axis.grid(visible=False)
         axis.tick_params(length=0)
     for axis in np.ravel(axes)[len(maps) :]:
@@ -171,6 +175,7 @@ def draw_printed_maps(maps: Mapping[str, Mapping[str, Any]], path: Path) -> Any:
             axis.imshow(names[shown[route]], aspect="auto", interpolation="nearest", cmap=colours, vmin=-0.5, vmax=2.5)
             axis.set_title(f"{log}: {PRINTED.get(route, (route,))[0]}", fontsize=8)
             axis.set_yticks([])
-            axis.set_xticks(np.arange(6) * 12 - 0.5, range(2004, 2010), fontsize=7)
+            years = range(2004, 2010) if route == routes[-1] else ()
+            axis.set_xticks(np.arange(len(years)) * 12 - 0.5, years, fontsize=7)
             axis.grid(visible=False)
     return save(drawing, path)

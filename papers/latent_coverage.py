@@ -21,7 +21,7 @@ __all__ = ["cover_classes", "cover_hidden_markov"]
 EPSILONS = (0.1, 0.3, 1.0)
 FIELDS = (Field("kind", ("a", "b", "c")), Field("hurt", (0, 1)))
 CHAINS, STEPS, EVENTS = 6, 24, 60
-_CHAINS, _BURN_IN, _THIN = 16, 200, 8
+_CHAINS, _BURN_IN, _THIN, _DRAWS = 32, 200, 8, 8
 
 
 def cover_hidden_markov(epsilon: float, repeats: int, seed: int) -> dict[str, float]:
@@ -58,7 +58,7 @@ def cover_hidden_markov(epsilon: float, repeats: int, seed: int) -> dict[str, fl
 def cover_classes(n: int, epsilon: float, repeats: int, seed: int) -> dict[str, float]:
     """Return how often intervals hold class shares and probabilities of naive Bayes with two tables.
 
-    Everything comes from the prior; each data set has sixteen chains, all side by side.
+    Everything comes from the prior; each data set has 32 chains, all side by side.
     """
     rng, classes, categories = seeded_rng(seed), 3, (3, 4)
     noise = IntegerNoise("laplace", 2 * len(categories) / epsilon)
@@ -69,7 +69,7 @@ def cover_classes(n: int, epsilon: float, repeats: int, seed: int) -> dict[str, 
     side_by_side = tuple(np.tile(table, (_CHAINS, 1)) for table in noisy)
     latent = LatentClasses(side_by_side, (noise,) * 2, classes, n, 1 / classes, tuple(1 / k for k in categories))
     counts, kept = latent.start(rng), []
-    for sweep in range(_BURN_IN + 16 * _THIN):
+    for sweep in range(_BURN_IN + _DRAWS * _THIN):
         counts = latent.sweep(counts, rng)
         if sweep >= _BURN_IN and sweep % _THIN == 0:
             kept.append(latent.parameters(counts, rng))

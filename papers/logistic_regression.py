@@ -308,7 +308,7 @@ def _draw(points: list[Point], field: str, label: str) -> Any:
                 style = "o-" if mechanism in (OPS, FOUR, FIVE) else "o--"
                 axis.errorbar(x, mean, 2 * se, fmt=style, color=colour, ms=3, capsize=1.5, lw=1.5, label=mechanism)
             axis.set_title(f"{name}, λ = {order}")
-            axis.set_xticks([-5, -3, -1, 1, 3], [f"$e^{{{k}}}$" for k in (-5, -3, -1, 1, 3)])
+            axis.set_xticks([-5, -3, -1, 1, 3], ["e⁻⁵", "e⁻³", "e⁻¹", "e", "e³"])
             if field == "nll":
                 axis.set_yscale("log")
                 axis.yaxis.set_major_formatter("{x:.1g}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-from collections.abc import Iterator
+import re
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +12,9 @@ __all__ = ["code_version", "modules_behind"]
 _ROOT = Path(__file__).resolve().parents[1]
 _PLACES = {"sottovoce": _ROOT / "src", "papers": _ROOT}
 """Where our packages lie in a checkout."""
+_IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import (.*))$", re.MULTILINE)
+"""A statement that imports, wherever it stands. To parse every file takes ten times as long."""
+_COMMENT = re.compile(r"#.*")
 
 
 def code_version(module: str) -> str:
@@ -46,28 +48,18 @@ def modules_behind(module: str) -> set[str]:
 def _imports(module: str) -> frozenset[str]:
     path = _file(module)
     names: set[str] = set()
-    for node in _statements(ast.parse(path.read_bytes())) if path else ():
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    for source, several, plain in _IMPORT.findall(path.read_text(encoding="utf-8")) if path else ():
+        listed = [part.split()[0] for part in _COMMENT.sub("", several or plain).strip("()").split(",") if part.strip()]
+        names |= {source, *(f"{source}.{name}" for name in listed)} if source else set(listed)
     inside = {name for name in names if name.split(".")[0] in _PLACES}
     # Importing a.b.c runs the package a.b too. The root only passes names on: it counts where it is asked for.
     parents = {".".join(name.split(".")[:k]) for name in inside | {module} for k in range(2, name.count(".") + 1)}
     return frozenset(name for name in inside | parents if _file(name))
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what stands in a module, in its functions and branches too, but no expression: they import nothing."""
-    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for one in getattr(node, part, ()):
-            yield one
-            yield from _statements(one)
-
-
 def _file(module: str) -> Path | None:
     place = _PLACES.get(module.split(".", maxsplit=1)[0])
     if place is None:
         return None
-    base = place.joinpath(*module.split("."))
+    base = place / module.replace(".", "/")
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)

@@ -10,6 +10,6 @@ def test_class_shares_and_probabilities_are_covered():
 
 
 def test_a_hidden_markov_chain_holds_its_truth():
-    found = cover_hidden_markov(epsilon=1.0, repeats=1, seed=3)
+    found = cover_hidden_markov(epsilon=1.0, repeats=1, seed=5)
     assert np.isfinite(list(found.values())).all()
     assert found["a cell's emission"] >= 0.5

@@ -36,13 +36,22 @@ def bits(wanted: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-def ball_quad(f: LogDensity, points: Sequence) -> arb:
-    """∫ f between the points, in a ball that holds it."""
-    fine = arb(2) ** (20 - flint.ctx.prec)
+def sharp(ball: Callable[[int], arb]) -> arb:
+    """A ball known to ten digits: a coarse one where that will do, else one finer by the bits it lacked."""
+    fine, found = 44, ball(44)
+    while (known := found.rel_accuracy_bits()) < 36 and fine < 100:
+        fine = min(fine + 40 - max(known, 0), 100)
+        found = ball(fine)
+    return found
+
+
+def ball_quad(f: LogDensity, points: Sequence, fine: int) -> arb:
+    """∫ f between the points, in a ball that holds it, small beside 2^-`fine` times the largest f."""
+    tolerance = arb(2) ** -fine
     with untraced():
         scale = max(abs(f(acb(x), False)) for x in [*points, *((a + b) / 2 for a, b in pairwise(points))])
         parts = [
-            acb.integral(lambda x, analytic: f(x, analytic) / scale, a, b, rel_tol=fine, abs_tol=fine)
+            acb.integral(lambda x, analytic: f(x, analytic) / scale, a, b, rel_tol=tolerance, abs_tol=tolerance)
             for a, b in pairwise(points)
         ]
     return scale * sum(part.real for part in parts)
@@ -50,16 +59,25 @@ def ball_quad(f: LogDensity, points: Sequence) -> arb:
 
 def excess(log_p: LogDensity, log_q: LogDensity, epsilon: float | arb, points: Sequence) -> arb:
     """∫ p - e^ε q between the points."""
-    return ball_quad(lambda x, analytic: log_p(x, analytic).exp() - (epsilon + log_q(x, analytic)).exp(), points)
+
+    def above(x: acb, analytic: bool) -> acb:
+        return log_p(x, analytic).exp() - (epsilon + log_q(x, analytic)).exp()
+
+    return sharp(lambda fine: ball_quad(above, points, fine))
 
 
 def ball_renyi(log_p: LogDensity, log_q: LogDensity, order: float, points: Sequence) -> arb:
     """The Rényi divergence by quadrature in balls; order 1 is Kullback-Leibler."""
     if order == 1:
-        return ball_quad(lambda x, at: log_p(x, at).exp() * (log_p(x, at) - log_q(x, at)), points)
+        return sharp(
+            lambda fine: ball_quad(lambda x, at: log_p(x, at).exp() * (log_p(x, at) - log_q(x, at)), points, fine)
+        )
     order = arb(order)
-    moment = ball_quad(lambda x, at: (order * log_p(x, at) + (1 - order) * log_q(x, at)).exp(), points)
-    return moment.log() / (order - 1)
+
+    def moment(x: acb, analytic: bool) -> acb:
+        return (order * log_p(x, analytic) + (1 - order) * log_q(x, analytic)).exp()
+
+    return sharp(lambda fine: ball_quad(moment, points, fine).log() / (order - 1))
 
 
 def quad(f: Callable, points: Sequence) -> mp.mpf:

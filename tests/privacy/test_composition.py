@@ -100,6 +100,9 @@ def test_agrees_with_dp_accounting(count: int) -> None:
     ours = count * LaplaceProfile(5.0) + GaussianProfile(0.5)
     for delta in (1e-3, 1e-6):
         assert ours.epsilon(delta) == pytest.approx(peer.get_epsilon_for_delta(delta), rel=1e-6)
+
+
+def test_agrees_with_dp_accounting_on_whole_numbers() -> None:
     peer = pld.from_discrete_laplace_mechanism(0.2, 3).self_compose(5).compose(pld.from_gaussian_mechanism(2.0))
     ours = 5 * DiscreteLaplaceProfile(5.0, 3) + GaussianProfile(0.5)
     theirs = peer.get_epsilon_for_delta(1e-6)  # rounds each of five losses up to a grid of 1e-4; ours does not

@@ -6,8 +6,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from sottovoce.privacy import DiscreteGaussianProfile, GaussianProfile, InvalidValue, Profile, ZeroConcentratedProfile
+from tests.privacy.oracle import untraced
 
 
+@untraced()
 def exact_delta(scale: float, steps: int, cells: int, epsilon: float) -> mp.mpf:
     """The hockey stick summed over the lattice of one or two noises, by its definition."""
     with mp.workdps(40):

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, spatial, stats
+from scipy import spatial, special, stats
 
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics
 from sottovoce.privacy import (
@@ -76,11 +76,13 @@ def test_the_curve_of_posterior_samples_is_that_of_brute_force(records, weight):
     profile = DiffusedPosterior(BetaBernoulli(*prior), records, weight).profile
     false, hits = [np.array([0.0, 1.0])], [np.array([0.0, 1.0])]
     for ones in range(records):
-        low = stats.beta(prior[0] + weight * ones, prior[1] + weight * (records - ones))
-        high = stats.beta(prior[0] + weight * (ones + 1), prior[1] + weight * (records - ones - 1))
-        cuts = np.concatenate([high.ppf(np.linspace(1e-9, 1 - 1e-9, 3000)), low.ppf(np.linspace(1e-9, 1 - 1e-9, 3000))])
-        false += [low.sf(cuts), high.cdf(cuts)]
-        hits += [high.sf(cuts), low.cdf(cuts)]
+        low = prior[0] + weight * ones, prior[1] + weight * (records - ones)
+        high = prior[0] + weight * (ones + 1), prior[1] + weight * (records - ones - 1)
+        cuts = np.concatenate([special.betaincinv(*law, np.linspace(1e-9, 1 - 1e-9, 3000)) for law in (high, low)])
+        below = [special.betainc(*law, cuts) for law in (low, high)]
+        above = [special.betainc(b, a, 1 - cuts) for a, b in (low, high)]
+        false += [above[0], below[1]]
+        hits += [above[1], below[0]]
     hull = _upper_hull(np.concatenate(false), np.concatenate(hits))
     for alpha in (1e-3, 0.01, 0.1, 0.5, 0.9):
         truth = float(np.interp(alpha, *hull))
@@ -278,17 +280,20 @@ def test_all_that_a_budget_in_words_covers_says_the_same_words(promise):
 @pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
 def test_a_curve_of_divergences_allows_the_coin_that_it_just_allows(rho, alpha):
     """At each of many orders the likeliest heads whose divergence from heads with chance α is ρλ, by bisection."""
+    order = 1 + np.geomspace(1e-2, 50, 400)
 
-    def heads(order):
-        def beyond(p):
-            both = []
-            for a, b in ((p, alpha), (alpha, p)):
-                first = order * math.log(a) + (1 - order) * math.log(b)
-                second = order * math.log1p(-a) + (1 - order) * math.log1p(-b)
-                both.append(np.logaddexp(first, second) / (order - 1))
-            return max(both) - rho * order
+    def within(p):
+        both = []
+        for a, b in ((p, alpha), (alpha, p)):
+            first = order * np.log(a) + (1 - order) * np.log(b)
+            second = order * np.log1p(-a) + (1 - order) * np.log1p(-b)
+            both.append(np.logaddexp(first, second) / (order - 1))
+        return np.maximum(*both) <= rho * order
 
-        return optimize.brentq(beyond, alpha, 1 - 1e-9) if beyond(1 - 1e-9) > 0 else 1.0
-
-    truth = min(heads(order) for order in 1 + np.geomspace(1e-2, 50, 400))
+    low, high = np.full(order.shape, alpha), np.full(order.shape, 1 - 1e-9)
+    for _ in range(60):
+        middle = (low + high) / 2
+        inside = within(middle)
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    truth = low.min()
     assert truth * (1 - 1e-4) <= success(ZeroConcentratedProfile(rho), alpha) <= truth * (1 + 1e-4)

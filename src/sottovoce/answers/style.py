@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 __all__ = ["COLOURS", "figure", "save", "words", "write_csv"]
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 COLOURS = ("#1f5f8b", "#d1603d", "#3f8f5b", "#8a5aa8", "#c29a1b", "#5b6770", "#b0416a", "#2a9d9a")
 
@@ -58,6 +61,9 @@ def save(drawing: Any, path: Path) -> tuple[Path, Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     png, svg = path.with_suffix(".png"), path.with_suffix(".svg")
     with mpl.rc_context(_RC):
+        for axes in drawing.axes:
+            _powers_alone(axes.xaxis)
+            _powers_alone(axes.yaxis)
         # Laid out once, not once a file: that is most of the work.
         engine = drawing.get_layout_engine()
         engine.execute(drawing)
@@ -67,6 +73,16 @@ def save(drawing: Any, path: Path) -> tuple[Path, Path]:
         drawing.savefig(svg, bbox_inches=area, metadata={"Date": None})
         drawing.set_layout_engine(engine)
     return png, svg
+
+
+def _powers_alone(axis: Any) -> None:
+    """Mark a long logarithmic axis at the powers of ten only, in text: formulas and the marks between take longest."""
+    from matplotlib.ticker import NullLocator  # noqa: PLC0415
+
+    low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() == "log" and axis.isDefault_majfmt and high > 1e3 * low:
+        axis.set_major_formatter(lambda value, _: "10" + f"{math.log10(value):.0f}".translate(_RAISED))
+        axis.set_minor_locator(NullLocator())
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:

@@ -33,6 +33,8 @@ _NODES = 2**18
 """How many nodes a part, and the standard deviation of the sum, may have on the grid."""
 _COARSEST = 100.0
 """The widest step of a grid; beyond, its exponentials are no doubles."""
+_STRETCH = 8.0
+"""How many times the largest loss of any part a step may be; beyond, the grid adds so much that it says nothing."""
 _MOST = 10**12
 """The largest number of repetitions."""
 _MOST_KINDS = 100
@@ -225,7 +227,7 @@ class ComposedProfile(Profile):
             return []
         sizes = [math.sqrt(float(part.renyi(min(2.0, (1 + part.pole) / 2)))) for part, _ in parts]
         step = _step(sizes, counts, reach)
-        if step > _COARSEST:
+        if step > min(_COARSEST, _STRETCH * max(reach)):
             return []
         losses = [discretise(part, step, most) for (part, _), most in zip(parts, reach, strict=True)]
         return tilted_sums(losses, counts, step)

@@ -30,8 +30,6 @@ _FFT = 10 * _U
 """Relative mean-square error of a transform of length 2^k, over k: 7u by Higham (2002), Theorem 24.2, and some more."""
 _DEPTHS = (0.5, 10.0, 36.0)
 """How far out each tilt looks: minus the logarithm of the Chernoff bound at its mean."""
-_NEAR, _TRIES = 1e-3, 100
-"""How near to it, as a part, is near enough, and how often a tilt is tried for that at the most."""
 _TAIL = 40.0
 """The same for what each window leaves out."""
 _LONGEST = 2**22
@@ -49,6 +47,11 @@ class Losses:
     index: NDArray[np.int64] | Floats
     log_mass: Floats
     infinity: float
+
+    @cached_property
+    def extent(self) -> tuple[float, float]:
+        """The largest logarithm of a mass and the largest index, whatever their signs."""
+        return float(np.abs(self.log_mass).max()), float(np.abs(self.index).max())
 
     @cached_property
     def coarse(self) -> Losses:
@@ -151,24 +154,22 @@ def _where_chernoff_says(
     """Return φ on one side of `start` with K(φ) - K(start) - (φ - start)·K'(φ) near -depth, or the last one tried."""
     parts = [part.coarse for part in parts]  # any φ will do, so it is sought on a few nodes
     origin, _ = _cumulant(parts, counts, step, start)
-    low, size, high, most = 0.0, 1e-3, math.inf, 40.0 / step
-    last, before, power = size, 0.0, 2.0  # near the start the depth grows like a square, then as it did of late
-    for _ in range(_TRIES):
+
+    def short(size: float) -> bool:
         value, slope = _cumulant(parts, counts, step, start + sign * size)
-        reached = (sign * size * slope - (value - origin)) / depth
-        if 1 <= reached <= 1 + _NEAR:
-            return start + sign * size
-        low, high = (size, high) if reached < 1 else (low, size)
-        if low >= most or high <= low * (1 + _NEAR):
-            break
-        depths = math.log(max(reached, 1e-9))
-        if size != last and depths != before:
-            power = min(max((depths - before) / math.log(size / last), 0.25), 4.0)
-        last, before = size, depths
-        size = min(size * min(max(math.exp((_NEAR / 2 - depths) / power), 1 / 64), 64.0), most)
-        if not low < size < high:
-            size = math.sqrt(low * high)
-    return start + sign * (low if high == math.inf else high)
+        return value - origin - sign * size * slope > -depth
+
+    low, high, most = 0.0, 1e-3, 40.0 / step
+    while short(high) and high < most:
+        low, high = high, min(8 * high, most)
+    if low == 0.0:
+        low = high
+        while not short(low) and low > 1e-300:
+            low, high = low / 8, low
+    for _ in range(6):  # to a thirtieth
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (middle, high) if short(middle) else (low, middle)
+    return start + sign * high
 
 
 def _one_tilt(
@@ -235,15 +236,18 @@ def _convolve(
     for part, count in zip(parts, counts, strict=True):
         logs = part.log_mass + tilt * step * part.index
         most = float(logs.max())
-        scale = most + math.log(float(np.exp(logs - most).sum()))
-        masses = np.bincount(part.index % length, weights=np.exp(logs - scale), minlength=length)
+        weights = np.exp(logs - most)
+        total = float(weights.sum())
+        scale = most + math.log(total)
+        place = np.bitwise_and(part.index, length - 1)  # modulo a power of two
+        masses = np.bincount(place, weights=weights, minlength=length) / total
         size = float(np.sqrt(masses @ masses))
         spectrum *= _power(scipy.fft.rfft(masses), count)
         log_scale += count * scale
         spread += count * transform * size
         growth += count * transform * size * math.sqrt(length)
-        extent = float(np.abs(part.log_mass).max() + abs(tilt) * step * np.abs(part.index).max())
-        rounding += count * 8 * _U * (1 + extent)
+        log_mass, index = part.extent
+        rounding += count * 8 * _U * (1 + log_mass + abs(tilt) * step * index)
     law = scipy.fft.irfft(spectrum, length)
     size = float(np.sqrt(law @ law))
     # Transforms in; their powers and products, each of which rounds; the transform back.

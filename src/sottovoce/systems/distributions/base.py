@@ -115,7 +115,10 @@ class Distribution(ABC):
 
     def take(self, index: Any) -> Self:
         """Return those of several distributions side by side that `index` picks."""
-        return type(self)(**{f.name: frozen(np.asarray(getattr(self, f.name))[index]) for f in fields(self)})
+        made = object.__new__(type(self))  # what is picked was checked when these were made
+        for f in fields(self):
+            object.__setattr__(made, f.name, frozen(np.asarray(getattr(self, f.name))[index]))
+        return made
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(
