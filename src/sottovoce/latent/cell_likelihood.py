@@ -95,9 +95,10 @@ class CellLikelihood:
         u = moving * self.inverse + fixed
         node = lax.clamp(-1.0, jnp.floor(u), NODES - 1.0)
         u = u - node
-        # The last bits of such a double are the whole number, which a cast would ask whether it is one.
+        # The last bits of such a double are the whole number, which a cast would ask whether it is one; as many as
+        # the rows are long (`placed` makes that a power of two) need not be asked whether they lie within them.
         bits = lax.bitcast_convert_type(node + (self.offset + _LAST_BITS), jnp.int64)
-        piece = (bits & (2**32 - 1)).astype(jnp.uint32)
+        piece = (bits & (self.pieces.shape[1] - 1)).astype(jnp.uint32)
         first, second, third, last = (row.at[piece].get(mode="promise_in_bounds") for row in self.pieces)
         return ((last * u + third) * u + second) * u + first
 

@@ -58,11 +58,18 @@ def _filtered(engine: Engine, log_emission: Any, initial: Any, transition: Any) 
         now = xp.maximum(predicted, _TINY) * seen
         norm = now.sum(axis=-1, keepdims=True)
         now = now / norm
-        return now @ transition, (now, norm)
+        return _times(xp, now, transition), (now, norm)
 
     first = xp.broadcast_to(initial[:, None, :], emission.shape[1:])
     _, (filtered, norms) = scan(forwards, first, xp.exp(emission - top))
     return filtered, (top + xp.log(norms)).sum(axis=(0, -1))
+
+
+def _times(xp: Any, rows: Any, matrices: Any) -> Any:
+    """Return the products of rows (run, chain, from) and matrices (run, from, to)."""
+    if xp is np:
+        return rows @ matrices
+    return (rows[..., None] * matrices[:, None]).sum(axis=-2)  # compiled, a sum is part of what is done around it
 
 
 def sample_paths(
@@ -93,19 +100,20 @@ def paths(engine: Engine, log_emission: Any, initial: Any, transition: Any, unif
     """Return what `sample_paths` does, given its uniform numbers (step, run, chain, 1)."""
     xp, scan = engine
     filtered, log_likelihood = _filtered(engine, log_emission, initial, transition)
-    backwards = xp.swapaxes(transition, 1, 2)  # (run, to, from)
-    each = xp.arange(len(initial))[:, None]
+    backwards = xp.swapaxes(transition, 1, 2)[:, None]  # (run, chain, to, from)
 
     def pick(weight: Any, level: Any) -> Any:
         below = xp.cumsum(weight, axis=-1)
         return (below[..., :-1] < level * below[..., -1:]).sum(axis=-1)
 
-    def back(after: Any, at: Any) -> Any:
-        state = pick(at[0] * backwards[each, after], at[1])
+    def back(after: Any, before: Any) -> Any:
+        state = xp.take_along_axis(before, after[..., None], axis=-1)[..., 0]
         return state, state
 
     last = pick(filtered[-1], uniform[-1])
     if len(uniform) == 1:
         return last[..., None], log_likelihood
-    _, rest = scan(back, last, (filtered[:-1], uniform[:-1]), reverse=True)
+    # For every state that may come after, the one before it: all steps at once, and what is left to do in turn is look.
+    before = pick(filtered[:-1, ..., None, :] * backwards, uniform[:-1, ..., None])
+    _, rest = scan(back, last, before, reverse=True)
     return xp.moveaxis(xp.concatenate([rest, last[None]]), 0, 2), log_likelihood

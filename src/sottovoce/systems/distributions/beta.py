@@ -68,7 +68,8 @@ class Beta(ScalarDistribution):
         x = any_floats("x", x)
         inside = (x >= 0) & (x <= 1)
         y = np.where(inside, x, 0.5)
-        body = special.xlogy(self.alpha - 1, y) + special.xlog1py(self.beta - 1, -y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            body = _times(self.alpha - 1, np.log(y)) + _times(self.beta - 1, np.log1p(-y))
         return number(np.where(inside, body - special.betaln(self.alpha, self.beta), -np.inf))
 
     def cdf(self, x: ArrayLike) -> Any:
@@ -108,6 +109,11 @@ class Beta(ScalarDistribution):
         order = as_floats("order", order, 1.0)
         a, b, c, d = self.alpha, self.beta, other.alpha, other.beta
         return dirichlet_renyi(np.stack(np.broadcast_arrays(a, b)), np.stack(np.broadcast_arrays(c, d)), order)
+
+
+def _times(power: Any, logs: Floats) -> Any:
+    """Return the product, nothing where the power is none: of a logarithm taken once for all distributions."""
+    return np.where(power == 0, 0.0, power * logs)
 
 
 def dirichlet_renyi(p: Floats, q: Floats, order: Floats) -> Any:

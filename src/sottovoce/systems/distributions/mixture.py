@@ -106,40 +106,52 @@ class Mixture(ScalarDistribution):
         """Return the point that each probability lies above."""
         return self.ppf(1 - any_floats("q", q))
 
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the equal-tailed interval that holds `level` of the mass, both ends found at once."""
+        level = check_level(level)
+        low, high = map(float, self.ppf([(1 - level) / 2, (1 + level) / 2]))
+        return low, high
+
     def ppf(self, q: ArrayLike) -> Any:
         """Return the quantile of each probability."""
         q = any_floats("q", q)
-        return number(np.array([self._quantile(float(p)) for p in q.ravel()]).reshape(q.shape))
+        levels = q.ravel()
+        inside, found = (levels > 0) & (levels < 1), np.empty(q.size)
+        found[inside] = self._quantiles(levels[inside])
+        ends = [self.components.ppf(p).min() if p <= 0 else self.components.ppf(p).max() for p in levels[~inside]]
+        found[~inside] = ends
+        return number(found.reshape(q.shape))
 
-    def _quantile(self, q: float) -> float:
-        """Return one quantile: Newton's steps inside a bracket that Chebyshev's inequality gives."""
+    def _quantiles(self, q: Floats) -> Floats:
+        """Return several quantiles: Newton's steps inside brackets that Chebyshev's inequality gives."""
         centres, spreads = np.asarray(self.components.mean), np.sqrt(self.components.variance)
         mean, spread = self.mean, 1.001 * np.sqrt(self.variance)
-        if not 0 < q < 1:
-            return float(self.components.ppf(q).min() if q <= 0 else self.components.ppf(q).max())
-        low = max(mean - spread * np.sqrt((1 - q) / q), float(self.components.ppf(0.0).min()))
-        high = min(mean + spread * np.sqrt(q / (1 - q)), float(self.components.ppf(1.0).max()))
-        a, b = low, high
-        for _ in range(30):  # as if every component were normal: cheap, and close
-            x = (a + b) / 2
-            above = self.weights @ special.ndtr((x - centres) / spreads) > q
-            a, b = (a, x) if above else (x, b)
-        x = (a + b) / 2
+        least = np.maximum(mean - spread * np.sqrt((1 - q) / q), float(self.components.ppf(0.0).min()))
+        most = np.minimum(mean + spread * np.sqrt(q / (1 - q)), float(self.components.ppf(1.0).max()))
+        low, high = least, most
+        for _ in range(10):  # as if every component were normal: cheap, and close
+            x = (low + high) / 2
+            above = special.ndtr((x[:, None] - centres) / spreads) @ self.weights > q
+            low, high = np.where(above, low, x), np.where(above, x, high)
+        x, low, high, todo = (low + high) / 2, least.copy(), most.copy(), np.arange(q.size)
         reach = getattr(self.components, "reach", np.inf)
         for _ in range(100):
-            near = np.abs(x - centres) <= reach
-            below = float(self.weights[~near & (centres < x)].sum())
+            if not todo.size:
+                break
+            at = x[todo, None]
+            near = (np.abs(at - centres) <= reach).any(axis=0)
             some = self.components.take(near)
-            below += float(np.sum(self.weights[near] * some.cdf(x)))
-            low, high = (low, x) if below > q else (x, high)
+            below = (centres[~near] < at) @ self.weights[~near] + some.cdf(at) @ self.weights[near]
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                step = (below - q) / np.sum(self.weights[near] * np.exp(some.log_density(x)))
-            fresh = x - step
-            fresh = fresh if low < fresh < high else (low + high) / 2
-            if abs(fresh - x) <= 1e-11 * abs(fresh) or not low < fresh < high:
-                return float(fresh)
-            x = fresh
-        return float(x)
+                step = (below - q[todo]) / (np.exp(some.log_density(at)) @ self.weights[near])
+            low[todo], high[todo] = np.where(below > q[todo], (low[todo], x[todo]), (x[todo], high[todo]))
+            fresh = x[todo] - step
+            there = np.abs(step) <= 1e-11 * np.abs(fresh)  # the last digit may lie on the bracket's other side
+            fresh = np.where(there, np.clip(fresh, least[todo], most[todo]), fresh)
+            inside = (low[todo] < fresh) & (fresh < high[todo])
+            x[todo] = np.where(there | inside, fresh, (low[todo] + high[todo]) / 2)
+            todo = todo[~there & (low[todo] < x[todo]) & (x[todo] < high[todo])]
+        return np.asarray(x)
 
 
 @dataclass(frozen=True, eq=False)
