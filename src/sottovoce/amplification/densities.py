@@ -111,7 +111,8 @@ class IntervalLaw:
         guess = self._near(a, b, probability)
         tries = [guess - near / 3, guess + near / 3]
         while b - a > near:
-            c = tries.pop() if tries else (a + b) / 2
+            guessed = bool(tries)
+            c = tries.pop() if guessed else (a + b) / 2
             if not a < c < b:
                 continue
             value = self.below(c)
@@ -119,7 +120,7 @@ class IntervalLaw:
                 a = c
             elif bool(value >= probability):
                 b = c
-            else:
+            elif not guessed:
                 break
         return a, b
 
@@ -127,10 +128,10 @@ class IntervalLaw:
         """Return where the quantile seems to lie between two points, by three of Newton's steps in doubles."""
         c = (a + b) / 2
         for _ in range(3):
-            off, slope = self.below(c) - probability, self.at(ball(c)) / self.total
-            if not float(slope.mid()) > 0:
+            step = float(((self.below(c) - probability) / (self.at(ball(c)) / self.total)).mid())
+            if not math.isfinite(step):  # next to no density there
                 break
-            c = min(max(c - Fraction(float(off.mid()) / float(slope.mid())), a), b)
+            c = min(max(c - Fraction(step), a), b)
         return c
 
 
