@@ -121,3 +121,13 @@ def test_what_is_no_kernel_is_refused():
     for order, theta in ((1.0, 0.5), (2.0, 1.5), (2.0, -0.1), (math.nan, 0.5)):
         with pytest.raises(InvalidValue):
             coupled_renyi(order, RISING, FALLING, NORMAL, theta=theta)
+
+
+@pytest.mark.parametrize("rate", [1e3, 1.4e5, 1e7])
+@pytest.mark.parametrize("radius", [0.0, 1e-3])
+def test_quantiles_are_enclosed_closely_where_there_is_next_to_no_density_and_of_rough_probabilities(rate, radius):
+    law = IntervalLaw(lambda y, analytic: -rate * y, 0.0, 1.0)
+    low, high = law.quantile(arb(0.5, radius))
+    truth = math.log(2) / rate
+    assert low <= truth <= high
+    assert high - low <= max(2e-8, 100 * radius / rate)

@@ -77,3 +77,11 @@ def test_what_makes_no_sense_is_refused(wrong):
         MinibatchSGD(DESIGN, 4, **wrong)
     with pytest.raises(InvalidValue):
         MinibatchSGD.langevin(DESIGN, 4, step=0.0, precision=1.0, batch=2, steps=2)
+
+
+def test_an_attack_runs_no_more_often_than_it_asks(monkeypatch):
+    mechanism, runs = MinibatchSGD.example(), []
+    run = MinibatchSGD._run
+    monkeypatch.setattr(MinibatchSGD, "_run", lambda *given: runs.append(1) or run(*given))
+    outputs = mechanism.outputs(mechanism.worst_pair()[0], seeded_rng(1), 3)
+    assert outputs.shape == (3, mechanism.design.dimension) and len(runs) == 3

@@ -1,4 +1,5 @@
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -163,3 +164,12 @@ def test_the_compiled_filter_draws_what_the_plain_one_draws(monkeypatch: pytest.
     plain = sample_paths(logs, initial, transition, seeded_rng(3))
     np.testing.assert_array_equal(compiled[0], plain[0])
     np.testing.assert_allclose(compiled[1], plain[1], rtol=1e-12)
+
+
+def test_paths_take_memory_by_their_states_not_by_pairs_of_them() -> None:
+    logs, pair = np.zeros((1, 100, 24, 30)), np.full((1, 30, 30), 1 / 30)
+    tracemalloc.start()
+    sample_paths(logs, pair[:, 0], pair, seeded_rng(1), often=False)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10 * logs.nbytes

@@ -1,6 +1,7 @@
 """Distributions against mpmath, scipy.stats and their own definitions."""
 
 import json
+import tracemalloc
 
 import mpmath
 import numpy as np
@@ -268,6 +269,27 @@ def test_mixture_matches_its_definition():
         np.linspace(1e-9, 1 - 1e-9, 9).tolist(),
     )
     assert blend.kl(Beta(2, 2)) == pytest.approx(float(exact), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "parts", [Normal([-400.0, 6e5], [700.0, 4e-8]), Beta([2e8, 7e8], [8e8, 3e8]), Gamma([1e6, 1e8], [1e6, 1e6])]
+)
+def test_quantiles_of_parts_with_nothing_between_them_are_those_of_the_parts(parts):
+    blend = Mixture(parts, [0.4, 0.6])
+    first, second = parts.take(0), parts.take(1)
+    levels = np.array([1e-9, 0.025, 0.2, 0.399, 0.401, 0.5, 0.975, 1 - 1e-6])
+    low, high = levels[:4] / 0.4, (levels[4:] - 0.4) / 0.6
+    np.testing.assert_allclose(blend.ppf(levels), [*first.ppf(low), *second.ppf(high)], rtol=1e-9)
+    assert blend.interval() == pytest.approx((first.ppf(0.025 / 0.4), second.ppf(0.575 / 0.6)), rel=1e-9)
+
+
+def test_many_quantiles_of_many_parts_take_no_more_memory_than_few():
+    blend = Mixture(Normal(np.linspace(0.0, 1.0, 3000), np.ones(3000)), np.ones(3000))
+    tracemalloc.start()
+    found = blend.ppf(np.linspace(0.001, 0.999, 1000))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2**25 and np.all(np.diff(found) > 0)
 
 
 @pytest.mark.parametrize(

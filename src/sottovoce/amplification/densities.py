@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 from sottovoce.privacy.concentrated import RenyiProfile
@@ -106,25 +106,33 @@ class IntervalLaw:
         left = max((k for k in range(_NODES + 1) if bool(found[k] <= probability)), default=0)
         right = min((k for k in range(_NODES + 1) if bool(found[k] >= probability)), default=_NODES)
         a, b = places[left], places[right]
-        gaps = [float((found[k] - probability).mid()) for k in (left, right)]
         near = _NEAR * (high - low)
-        for turn in count(1):
-            if b - a <= near:
-                break
-            # A little beyond where the chord says, on its longer side; and the middle every third time.
-            c, gap = (a + b) / 2, gaps[1] - gaps[0]
-            if turn % 3 and gap > 0:
-                chord = float(a) - gaps[0] / gap * float(b - a)
-                tried = Fraction(chord + float(near) / (3 if chord < c else -3))
-                c = tried if a < tried < b else c
+        # Newton's guess and a little on either side of it, mostly; where that is not so, halves.
+        guess = self._near(a, b, probability)
+        tries = [guess - near / 3, guess + near / 3]
+        while b - a > near:
+            guessed = bool(tries)
+            c = tries.pop() if guessed else (a + b) / 2
+            if not a < c < b:
+                continue
             value = self.below(c)
             if bool(value <= probability):
-                a, gaps[0] = c, float((value - probability).mid())
+                a = c
             elif bool(value >= probability):
-                b, gaps[1] = c, float((value - probability).mid())
-            else:
+                b = c
+            elif not guessed:
                 break
         return a, b
+
+    def _near(self, a: Fraction, b: Fraction, probability: Ball) -> Fraction:
+        """Return where the quantile seems to lie between two points, by three of Newton's steps in doubles."""
+        c = (a + b) / 2
+        for _ in range(3):
+            step = float(((self.below(c) - probability) / (self.at(ball(c)) / self.total)).mid())
+            if not math.isfinite(step):  # next to no density there
+                break
+            c = min(max(c - Fraction(step), a), b)
+        return c
 
 
 @dataclass(frozen=True)

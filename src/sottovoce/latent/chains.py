@@ -17,6 +17,8 @@ Integers = NDArray[np.int64]
 _TINY = 1e-300
 _LONG, _MANY = 24, 4096
 """Steps, and numbers in all, from which a compiled filter is worth its compiling."""
+_SMALL = 4096
+"""Products in all up to which a sum of them takes less time than a product of matrices."""
 OFTEN = 150
 """Sweeps from which it is: compiling takes as long."""
 
@@ -67,7 +69,7 @@ def _filtered(engine: Engine, log_emission: Any, initial: Any, transition: Any) 
 
 def _times(xp: Any, rows: Any, matrices: Any) -> Any:
     """Return the products of rows (run, chain, from) and matrices (run, from, to)."""
-    if xp is np:
+    if xp is np or rows.size * rows.shape[-1] > _SMALL:
         return rows @ matrices
     return (rows[..., None] * matrices[:, None]).sum(axis=-2)  # compiled, a sum is part of what is done around it
 
@@ -100,21 +102,19 @@ def paths(engine: Engine, log_emission: Any, initial: Any, transition: Any, unif
     """Return what `sample_paths` does, given its uniform numbers (step, run, chain, 1)."""
     xp, scan = engine
     filtered, log_likelihood = _filtered(engine, log_emission, initial, transition)
-    backwards = xp.swapaxes(transition, 1, 2)[:, None]  # (run, chain, to, from)
-    run, chain = xp.arange(len(initial))[:, None], xp.arange(uniform.shape[2])
+    backwards = xp.swapaxes(transition, 1, 2)  # (run, to, from)
+    each = xp.arange(len(initial))[:, None]
 
     def pick(weight: Any, level: Any) -> Any:
         below = xp.cumsum(weight, axis=-1)
         return (below[..., :-1] < level * below[..., -1:]).sum(axis=-1)
 
-    def back(after: Any, before: Any) -> Any:
-        state = before[run, chain, after]
+    def back(after: Any, at: Any) -> Any:
+        state = pick(at[0] * backwards[each, after], at[1])
         return state, state
 
     last = pick(filtered[-1], uniform[-1])
     if len(uniform) == 1:
         return last[..., None], log_likelihood
-    # For every state that may come after, the one before it: all steps at once, and what is left to do in turn is look.
-    before = pick(filtered[:-1, ..., None, :] * backwards, uniform[:-1, ..., None])
-    _, rest = scan(back, last, before, reverse=True)
+    _, rest = scan(back, last, (filtered[:-1], uniform[:-1]), reverse=True)
     return xp.moveaxis(xp.concatenate([rest, last[None]]), 0, 2), log_likelihood

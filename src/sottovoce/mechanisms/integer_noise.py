@@ -107,7 +107,7 @@ class IntegerNoise:
         (3, 2)
         """
         # So much seeded noise for an attack that it is drawn at once, in less time than a little of it.
-        lot = draws if draws == 1 or is_secure(rng) else max(draws, _MANY // counts.size + 1)
+        lot = draws if draws == 1 or is_secure(rng) else max(draws, _MANY // max(counts.size, 1) + 1)
         return self.add(np.tile(counts, lot), rng).reshape(lot, counts.size)[:draws]
 
     def _add_secure(self, counts: Integers) -> Integers:

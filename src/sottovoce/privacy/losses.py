@@ -166,7 +166,7 @@ def _where_chernoff_says(
         low = high
         while not short(low) and low > 1e-300:
             low, high = low / 8, low
-    for _ in range(6):  # to a thirtieth
+    for _ in range(9):  # to a part in 250
         middle = math.sqrt(low) * math.sqrt(high)
         low, high = (middle, high) if short(middle) else (low, middle)
     return start + sign * high

@@ -33,7 +33,7 @@ __all__ = [
 _RECORDS = 6
 _EPSILONS = (0.0, 0.2, 0.7, 1.5)
 _BITS = 128
-_DRAWS = 300
+_DRAWS = 600
 
 
 def _coarse(law: Any) -> Cells:

@@ -39,7 +39,7 @@ def generators() -> tuple[bool, str]:
     problems, worst = [], 1.0
     for kind in _KINDS:
         k, probability = law(kind, _SCALE, 400)
-        for word, rng, count in (("secure", secure_rng(), 5000), ("seeded", seeded_rng(5), 1500)):
+        for word, rng, count in (("secure", secure_rng(), 10_000), ("seeded", seeded_rng(5), 1500)):
             draws = IntegerNoise(kind, _SCALE).add(np.zeros(count, dtype=np.int64), rng)
             p = min(chi_square(draws, k, probability), independence(draws[::2], draws[1::2]))
             worst = min(worst, p)
@@ -100,7 +100,7 @@ class _Bare(NoisyStatistics):
 def noisy_releases() -> tuple[bool, str]:
     """Chi-square of what noisy statistics let out, coordinate by coordinate, less the true statistics."""
     problems, worst = [], 1.0
-    cells = 5000
+    cells = 10_000
     for kind in _KINDS:
         mechanism = _Bare(DirichletCategorical(np.ones(cells)), cells, kind, _SCALE)
         noise = np.rint(mechanism.release(np.arange(cells)).value - 1.0).astype(int)

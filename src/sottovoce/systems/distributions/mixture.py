@@ -29,8 +29,8 @@ __all__ = ["DirichletMixture", "Mixture"]
 
 _LATTICE = np.array([0.7548776662466927, 0.5698402909980532])
 """The additive recurrence of the plastic number: points that fill the unit square evenly."""
-_AT_ONCE = 1 << 20
-"""So many components of quantiles are looked at together, and no more: memory."""
+_AT_ONCE = 2**18
+"""How many components, once for each quantile, are looked at together: more would only take memory."""
 
 
 def _check_weights(mixture: Any, count: int) -> None:
@@ -119,8 +119,10 @@ class Mixture(ScalarDistribution):
         q = any_floats("q", q)
         levels = q.ravel()
         inside, found = (levels > 0) & (levels < 1), np.empty(q.size)
-        lots = np.array_split(levels[inside], -(-levels.size * self.weights.size // _AT_ONCE) or 1)
-        found[inside] = np.concatenate([self._quantiles(lot) for lot in lots])
+        wanted, lot = np.flatnonzero(inside), max(_AT_ONCE // self.weights.size, 2)
+        for first in range(0, wanted.size, lot):
+            some = wanted[first : first + lot]
+            found[some] = self._quantiles(levels[some])
         ends = [self.components.ppf(p).min() if p <= 0 else self.components.ppf(p).max() for p in levels[~inside]]
         found[~inside] = ends
         return number(found.reshape(q.shape))
@@ -149,7 +151,8 @@ class Mixture(ScalarDistribution):
                 step = (below - q[todo]) / (np.exp(some.log_density(at)) @ self.weights[near])
             low[todo], high[todo] = np.where(below > q[todo], (low[todo], x[todo]), (x[todo], high[todo]))
             fresh = x[todo] - step
-            there = np.abs(step) <= 1e-11 * np.abs(fresh)  # the last digit may lie on the bracket's other side
+            # The last digit may lie on the bracket's other side. A step is infinite where there is no density.
+            there = np.abs(step) <= 1e-11 * np.abs(x[todo])
             fresh = np.where(there, np.clip(fresh, least[todo], most[todo]), fresh)
             inside = (low[todo] < fresh) & (fresh < high[todo])
             x[todo] = np.where(there | inside, fresh, (low[todo] + high[todo]) / 2)
