@@ -114,7 +114,7 @@ class Distribution(ABC):
         """Return the equal-tailed interval that holds `level` of the mass, coordinate by coordinate."""
 
     def take(self, index: Any) -> Self:
-        """Return those of several distributions side by side that `index` picks, by their fields and with no check anew."""
+        """Return those of several distributions side by side that `index` picks: their fields, not checked anew."""
         made = object.__new__(type(self))  # what is picked was checked when these were made
         for f in fields(self):
             object.__setattr__(made, f.name, frozen(np.asarray(getattr(self, f.name))[index]))
