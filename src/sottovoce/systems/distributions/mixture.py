@@ -138,7 +138,7 @@ class Mixture(ScalarDistribution):
             low, high = np.where(above, low, x), np.where(above, x, high)
         x, low, high, todo = (low + high) / 2, least.copy(), most.copy(), np.arange(q.size)
         reach = getattr(self.components, "reach", np.inf)
-        for _ in range(100):
+        for _ in range(120):
             if not todo.size:
                 break
             at = x[todo, None]
@@ -149,7 +149,8 @@ class Mixture(ScalarDistribution):
                 step = (below - q[todo]) / (np.exp(some.log_density(at)) @ self.weights[near])
             low[todo], high[todo] = np.where(below > q[todo], (low[todo], x[todo]), (x[todo], high[todo]))
             fresh = x[todo] - step
-            there = np.abs(step) <= 1e-11 * np.abs(fresh)  # the last digit may lie on the bracket's other side
+            # The last digit may lie on the bracket's other side. Between components far apart a step is infinite.
+            there = np.abs(step) <= 1e-11 * np.abs(x[todo])
             fresh = np.where(there, np.clip(fresh, least[todo], most[todo]), fresh)
             inside = (low[todo] < fresh) & (fresh < high[todo])
             x[todo] = np.where(there | inside, fresh, (low[todo] + high[todo]) / 2)
