@@ -293,6 +293,23 @@ def test_many_quantiles_of_many_parts_take_no_more_memory_than_few():
 
 
 @pytest.mark.parametrize(
+    "components",
+    [
+        Normal([-1e7, -2.0, 3e6, 3e6 + 5.0], [1.0, 1e-3, 4.0, 1.0]),
+        Gamma([0.5, 3.0, 1e6, 4e4], [1e-3, 1e3, 1.0, 1.0]),
+        Beta([0.5, 1e6, 4e5, 1.0], [3.0, 9e6, 4e5, 0.5]),
+    ],
+)
+def test_mixture_finds_quantiles_between_and_beyond_components_far_apart(components):
+    """Where no component has any density there is nothing for a step to go by."""
+    blend = Mixture(components, [0.2, 0.3, 0.5, 0.0])
+    levels = [1e-9, 1e-3, 0.1, 0.201, 0.4, 0.499, 0.501, 0.9, 1 - 1e-9]
+    found = blend.ppf(levels)
+    np.testing.assert_allclose(blend.cdf(found), levels, rtol=1e-6)
+    np.testing.assert_allclose([blend.ppf(level) for level in levels], found, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
     "value",
     [
         Beta(2.0, 3.0),

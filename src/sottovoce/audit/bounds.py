@@ -136,7 +136,7 @@ def _most(hits: Any, draws: Any, error: Any) -> Floats:
 
 
 def counted(measure: Measure, counts: Counts) -> float:
-    """Return the measure of the shares that were counted, above which no bound of it lies."""
+    """Return the measure of the shares that were counted, above which no bound at a small error lies."""
     p, q = np.divide(counts.hits, counts.draws), np.divide(counts.other_hits, counts.other_draws)
     return float(measure.value(p, q))
 

@@ -140,7 +140,7 @@ class Mixture(ScalarDistribution):
             low, high = np.where(above, low, x), np.where(above, x, high)
         x, low, high, todo = (low + high) / 2, least.copy(), most.copy(), np.arange(q.size)
         reach = getattr(self.components, "reach", np.inf)
-        for _ in range(100):
+        for _ in range(120):
             if not todo.size:
                 break
             at = x[todo, None]
