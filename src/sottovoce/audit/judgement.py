@@ -94,7 +94,7 @@ def alarming(plan: Plan, tally: Tally, error: float) -> bool:
     """Say whether any bound exceeds its claim beyond doubt; wrong with probability at most `error` / 200."""
     each = error / (_AUDITS * len(plan.trials))
     held = zip(plan.trials, tally.counts, plan.claimed, strict=True)
-    # No bound at so small an error lies above what was counted: where that is within the claim, nothing need be bounded.
+    # At so small an error no bound lies above what was counted: where that is within the claim, none is needed.
     return any(
         counted(t.measure, c) > most and max(lower_bound(t.measure, c, each, t.weights), 0.0) > most
         for t, c, most in held
