@@ -193,11 +193,7 @@ def expm1mx(x: Floats) -> Floats:
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(over="ignore"):
         found = np.asarray(np.expm1(x) - x)
-    small = np.abs(x) < 0.05
-    if small.any():
-        y = x[small]
-        found[small] = _series(y, _EXPONENTIAL) * y * y
-    return found
+    return _with_series(found, x, 0.05, _EXPONENTIAL)
 
 
 def round_up(epsilon: Floats, most: float) -> Floats:
@@ -222,20 +218,20 @@ def log1pmx(x: Floats) -> Floats:
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.asarray(np.log1p(x) - x)
-    small = np.abs(x) < 0.03
+    return _with_series(found, x, 0.03, _LOGARITHM)
+
+
+def _with_series(found: Floats, x: Floats, reach: float, coefficients: tuple[float, ...]) -> Floats:
+    """Put x² times a series, its highest power first, where x lies within `reach` of zero."""
+    small = np.abs(x) < reach
     if small.any():
         y = x[small]
-        found[small] = _series(y, _LOGARITHM) * y * y
+        total = np.full(y.shape, coefficients[0])
+        for coefficient in coefficients[1:]:
+            total *= y
+            total += coefficient
+        found[small] = total * y * y
     return found
-
-
-def _series(y: Floats, coefficients: tuple[float, ...]) -> Floats:
-    """Return Horner's sum in place, the coefficient of the highest power first."""
-    total = np.full(y.shape, coefficients[0])
-    for coefficient in coefficients[1:]:
-        total *= y
-        total += coefficient
-    return total
 
 
 @cache
