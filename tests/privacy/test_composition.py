@@ -159,3 +159,14 @@ def test_nothing_or_no_times_is_refused() -> None:
         0 * GaussianProfile(1.0)
     with pytest.raises(InvalidValue):
         GaussianProfile(1.0) * -3
+
+
+def test_a_billion_of_two_kinds_are_no_quieter_than_their_normal_limit() -> None:
+    """Tilts are tiny there: the loss is normal to some parts in 10⁵, and δ its upper tail and a little more."""
+    levels, many = (1.0, 0.5), 10**9
+    mean = sum(many * level * math.tanh(level / 2) for level in levels)
+    sd = math.sqrt(sum(many * (level / math.cosh(level / 2)) ** 2 for level in levels))
+    found = compose([PureProfile(level) for level in levels], [many, many]).delta(mean + sd * np.array([2.0, 4.0]))
+    tails = np.array([0.022750131948, 3.167124183e-05])
+    assert np.all(found >= 0.99 * tails)
+    assert np.all(found <= 15 * tails)  # a grid so coarse adds as much
