@@ -51,6 +51,13 @@ def test_no_answer_replaces_what_it_was_asked_of(data: Path, word: str, option: 
     assert "holds the data" in refused(data, word, *ASKED[word], option, str(tmp_path / "link.png"))
 
 
+def test_no_answer_replaces_the_ledger_that_an_address_names(data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "kept.ledger"
+    place.write_bytes(b"")
+    said = refused(data, "ask", *ASKED["ask"], "--ledger", f"sqlite:///{place}", "--csv", str(place))
+    assert "holds the data" in said
+
+
 def test_no_answer_replaces_a_file_of_a_folder(data: Path, tmp_path: Path) -> None:
     pattern = str(tmp_path / "*.parquet")
     with pytest.raises(InvalidValue, match="holds the data"):

@@ -34,7 +34,8 @@ def check_places(*files: Path | None, plot: Path | None = None, kept: Sequence[s
 def _resolved(kept: Sequence[str | Path]) -> set[Path]:
     from sottovoce.tables.origin import named_files  # noqa: PLC0415 - needs the data extra
 
-    return {Path(file).resolve() for place in kept for file in named_files(str(place))}
+    places = (str(place).removeprefix("sqlite:///") for place in kept)  # a ledger may be named by its address
+    return {Path(file).resolve() for place in places for file in named_files(place)}
 
 
 def _try(path: Path) -> None:

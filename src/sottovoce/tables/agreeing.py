@@ -1,4 +1,4 @@
-"""Several files of one table: refused when they are opened where they do not hold the same in a column.
+"""Columns that can be told apart, in one file and in several: refused when they are opened where they cannot.
 
 A number of a later file that the first file's type cannot hold would end a question, after it was charged, by one
 record. What is public of a file is its schema, so that is what decides.
@@ -6,13 +6,20 @@ record. What is public of a file is its schema, so that is what decides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData
 
-__all__ = ["agreed", "is_text"]
+__all__ = ["agreed", "distinct", "is_text"]
+
+
+def distinct(names: Sequence[str], where: str) -> None:
+    """Raise where two columns have one name: to DuckDB they do where only capitals differ, and it renames one."""
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidData(f"{where} names a column twice (small and capital letters are the same)")
 
 
 def agreed(data: Any) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.tables.agreeing import distinct
 
 __all__ = ["LONGEST", "SEPARATOR", "cells", "header", "line_batches", "separated", "separator_of"]
 
@@ -61,8 +62,7 @@ def header(path: str) -> list[str]:
     if all(_is_number(cell) for cell in found):
         raise InvalidData(f"the first line of {name} holds numbers; it must hold the names of the columns")
     names = [cell or f"column{place}" for place, cell in enumerate(found, 1)]
-    if len({cell.lower() for cell in names}) < len(names):
-        raise InvalidData(f"the first line of {name} names a column twice (small and capital letters are the same)")
+    distinct(names, f"the first line of {name}")
     return names
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.tables.agreeing import agreed, is_text
+from sottovoce.tables.agreeing import agreed, distinct, is_text
 from sottovoce.tables.engine import guarded
 from sottovoce.tables.origin import database_origin, file_origin, named_files
 from sottovoce.tables.table import Table
@@ -230,6 +230,7 @@ def _arrow_files(files: Sequence[str]) -> Any:
 
 def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa.Schema:
     """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
+    distinct(schema.names, "the table")
     fields = [field for field in schema if _reads(field, parquet)]
     if _holds(connection, fields):  # as it nearly always can: to try each alone takes a millisecond a column
         return pa.schema(fields)
@@ -316,8 +317,7 @@ def _pandas(frame: Any) -> tuple[pa.Table, frozenset[str]]:
         _text(frame.iloc[:, place]) if place in {*loose, *texts} else pa.array(frame.iloc[:, place], from_pandas=True)
         for place in range(len(names))
     ]
-    if len(set(names)) < len(names):
-        raise InvalidData("the frame names a column twice")
+    distinct(names, "the frame")
     return pa.table(dict(zip(names, arrays, strict=True))), frozenset(names[place] for place in loose)
 
 
