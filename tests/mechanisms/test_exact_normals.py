@@ -100,13 +100,10 @@ def test_the_law_is_normal_and_its_tails_are_reached():
 
         def integers(self, low, high, size):
             self.calls += 1
-            if self.calls in (2, 3) and high == 1 << 62 and self.zeros >= 62:
-                self.zeros -= 62
-                self.calls = 1
-                return np.zeros(size, dtype=np.int64)
-            if self.calls == 2:
-                return np.full(size, 1 << self.zeros)
-            return np.ones(size, dtype=np.int64) if high == 2 else np.zeros(size, dtype=np.int64) + (high == 1 << 62)
+            if self.calls == 1:  # the words of U and of the angle; then how many zeros come before them
+                return np.ones(size, dtype=np.int64)
+            zeros, self.zeros = min(self.zeros, 62), max(self.zeros - 62, 0)
+            return np.full(size, 1 << zeros if zeros < 62 else 0)
 
     for zeros in (58, 600):
         far = float(np.linalg.norm(exact_normals(np.zeros(2), 1.0, Deep(zeros))))

@@ -98,33 +98,34 @@ def _weigh(
     low = np.maximum(-1.0, np.minimum(centre, 1.0) - reach)
     high = np.minimum(1.0, np.maximum(centre, -1.0) + reach)
     half = np.maximum((high - low) / 2, 1e-12)
-    mean = (low + high) / 2 + half * _NODES
-    widths = half * _WEIGHTS
-    spread = part**2 * (1 - mean**2)
-    first = n * spread + noise[0]
+    middle = (low + high) / 2
+    mean = middle + half * _NODES
+    squares = mean * mean
+    spread = part**2 * (1 - squares)
+    own = n * spread
     off = total - n * mean
-    both = 2 * n * mean * spread * (1 - part**2) / (1 + part**2)
-    second = n * (2 * _TAILS * spread**2 + 4 * mean**2 * spread) - both**2 / first
-    left = square - n * (mean**2 + spread) - both / first * off
-    log = _log_density(off, n * spread, noise[0], kind) + _log_density(left, second, noise[1], kind)
+    both = (2 * (1 - part**2) / (1 + part**2)) * mean * own
+    slope = both / (own + noise[0])
+    second = own * (2 * _TAILS * spread + 4 * squares) - both * slope
+    left = square - n * (squares + spread) - slope * off
+    log = _log_density(off, own, noise[0], kind) + _log_density(left, second, noise[1], kind)
     # The part r has a density of 1/√(r(1 - r²)): columns that hardly vary are common, and so are those of nothing but
     # the two bounds, whose part is one. (A prior on the spread's logarithm favours small ones so much that Σt² then
     # says that |μ| is large, and means lean towards a bound.)
-    log += (
-        np.log(widths)
-        + np.log(np.diff(np.arcsin(edges)) / np.sqrt(_middle(edges)))[None, :, None]
-        + lean * np.log1p(mean + 1e-9)
-    )
+    log += np.log(half) + np.log(np.diff(np.arcsin(edges)) / np.sqrt(_middle(edges)))[None, :, None]
+    log += np.log(_WEIGHTS)
+    if lean:
+        log += lean * np.log1p(mean + 1e-9)
     top = log.max()
-    starts = (low + high) / 2 + half * _STARTS
-    return np.exp(log - (top if np.isfinite(top) else 0.0)), starts, np.broadcast_to(widths, mean.shape)
+    log -= top if np.isfinite(top) else 0.0
+    return np.exp(log), middle + half * _STARTS, half * _WEIGHTS
 
 
 def _log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> Floats:
     """Return the log density, up to a constant, of a normal variable with noise of a variance added."""
     if kind == "gaussian":
         total = np.maximum(variance + noise, 1e-18)
-        return np.asarray(-(x**2) / (2 * total) - np.log(total) / 2)
+        return np.asarray((x * x / total + np.log(total)) / -2)
     # The sum of e^{±x/b + s²/2b²}·Φ(−a) over the two sides, a = ±x/s + s/b and b the scale of the Laplace law. Where
     # both a are positive the exponents and Φ's cancel, and what is left of them is −x²/2s². Only the lesser can be
     # negative: then its Φ is near one, and written as what it lacks.

@@ -29,6 +29,8 @@ _BITS = 52
 """Bits of a uniform number, after its leading one, that are drawn at first."""
 _NORMAL = 2.0**-44
 """How far doubles may put a normal from the ideal one, beside the length of its pair: eight times what is proven."""
+_SIGNS = np.array([[0], [1]])
+"""By how much an octant is shifted to have the sign of either normal in its second bit."""
 _FAR = 2.0**48
 """Means beyond so many cells are left to balls."""
 
@@ -57,11 +59,12 @@ class _Uniforms:
 
     @classmethod
     def draw(cls, rng: Any, pairs: int) -> _Uniforms:
-        words = rng.integers(0, 1 << 62, pairs) >> 10
-        exponents = _leading_zeros(rng, pairs) + 2  # below one half
-        low = rng.integers(0, 2, pairs).astype(bool)
-        angle_words = rng.integers(0, 1 << 62, pairs) >> 10
-        return cls(low, words, exponents, rng.integers(0, 8, pairs), angle_words, _leading_zeros(rng, pairs) + 1)
+        # A word has 62 fair bits: 52 of the number, and some of the ten that are left say half and octant.
+        both = rng.integers(0, 1 << 62, (2, pairs))
+        words, angle_words = both >> 10
+        exponents, angle_exponents = _leading_zeros(rng, 2 * pairs).reshape(2, pairs)
+        low = (both[0] & 1).astype(bool)
+        return cls(low, words, exponents + 2, both[1] & 7, angle_words, angle_exponents + 1)  # U is below one half
 
     def normals(self) -> tuple[Floats, Floats]:
         """Return in doubles both normals of every pair, (2, pairs), and the length of each pair."""
@@ -70,9 +73,9 @@ class _Uniforms:
         tail = self.exponents * math.log(2) - np.log(mantissa)
         length = np.sqrt(2 * np.where(self.low, tail, -np.log1p(-small)))
         part = np.ldexp(1 + self.angle_words * 2.0**-_BITS, -np.minimum(self.angle_exponents, 1000)) * (math.pi / 4)
-        both = np.stack([np.cos(part), np.sin(part)])
+        both = np.array([np.cos(part), np.sin(part)])
         both = np.where(self.octants & 1, both[::-1], both)
-        signs = np.stack([np.where(self.octants & 2, -1.0, 1.0), np.where(self.octants & 4, -1.0, 1.0)])
+        signs = 1.0 - (self.octants >> _SIGNS & 2)
         return length * both * signs, length
 
 
@@ -174,16 +177,17 @@ def exact_normals(means: Any, scale: float, rng: Any) -> Floats:
     pairs = -(-flat.size // 2)
     uniforms = _Uniforms.draw(rng, pairs)
     normals, length = uniforms.normals()
-    z, reach = np.ravel(normals)[: flat.size], np.tile(length, 2)[: flat.size]
+    z, reach = np.ravel(normals)[: flat.size], np.concatenate([length, length])[: flat.size]
     steep = math.ldexp(scale, -cells.exponent)  # from 2¹⁶ to 2¹⁷
     with np.errstate(over="ignore"):
         steps = np.ldexp(flat, -cells.exponent)
     near = (np.abs(steps) < _FAR) & (np.ldexp(steps, cells.exponent) == flat)
-    base = np.floor(np.where(near, steps, 0.0))
-    place = np.where(near, steps, 0.0) - base + steep * z
+    steps = np.where(near, steps, 0.0)
+    base = np.floor(steps)
+    place = steps - base + steep * z
     error = _margin(place, steep * reach)
-    cell = np.floor(place)
-    sure = near & (np.floor(place - error) == cell) & (np.floor(place + error) == cell)
+    cell = np.floor(place - error)
+    sure = near & (np.floor(place + error) == cell)
     out = np.ldexp(base + cell + 0.5, cells.exponent)
     kept: dict[int, _Pair] = {}  # the two normals of a pair share their bits, those drawn late too
     for k in np.flatnonzero(~sure).tolist():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from sottovoce.readings.rows import scale_down
 from sottovoce.regression.certificate import Chain
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Loss
-from sottovoce.regression.placement import Placed, Placement, place
+from sottovoce.regression.placement import Placed, Placement, place, place_apart
 from sottovoce.regression.rounding import ball_of, rounded_normals
 
 __all__ = ["check_range", "run_chains"]
@@ -52,7 +53,8 @@ def run_chains(
     design, chain
         The public bounds, and the certified numbers m, h and t.
     X, y
-        The records; rows are clipped to the design's `data_norm`, slopes to its Lipschitz constant.
+        The records; rows are clipped to the design's `data_norm`, slopes to its Lipschitz constant. Of several releases
+        whose rows were mapped each in its own way, X has one table each, and `centre` too.
     data_weight
         ρ, the power of the likelihood.
     centre
@@ -67,22 +69,38 @@ def run_chains(
     """
     with jax.enable_x64(placement.precision == "float64"):
         numbers = _Numbers(design, len(y), chain, data_weight, placement.dtype)
-        rows = place(design, X, y, placement, chains=centre.shape[0])
+        apart = centre.ndim == 3
+        rows = place_apart(design, X, y, placement) if apart else place(design, X, y, placement, chains=len(centre))
         # The constants hold inside the ball only, so that a chain starts there too.
         radius = ball_of(design, chain.convexity)
-        start = np.asarray(scale_down(centre, radius), placement.dtype)
-        run = _stream if placement.stream else _resident
+        start = np.asarray(_held(centre, radius), placement.dtype)
+        run = _stream if placement.stream and not apart else _resident
         exact = is_secure(rng)
-        steps, source = (chain.n_steps - 1, CoupledNormals(rng)) if exact else (chain.n_steps, rng)
-        last = run(design, rows, numbers, start, steps, source, progress)
-        if exact:
-            mean = _stream_mean if placement.stream else _resident_mean
-            last = mean(design, rows, numbers, start, last)
+        source = CoupledNormals(rng) if exact else rng
+        last = run(design, rows, numbers, start, _Steps(chain.n_steps, exact), source, progress)
         if not np.all(np.isfinite(last)):
             raise InvalidValue("the chain left the range of its numbers; nothing is released. Use a finite radius")
         if exact:
-            return scale_down(rounded_normals(np.asarray(last, dtype=np.float64), chain.step, rng), radius)
+            return _held(rounded_normals(np.asarray(last, dtype=np.float64), chain.step, rng), radius)
         return to_grid(last, math.sqrt(2 * chain.step))
+
+
+def _held(parameters: Floats, radius: float) -> Floats:
+    """Return parameters, one row each, within the ball."""
+    return scale_down(parameters.reshape(-1, parameters.shape[-1]), radius).reshape(parameters.shape)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """How many steps a chain takes, and whether the last one stays at its mean: its noise is added on the host."""
+
+    count: int
+    bare: bool
+
+    @property
+    def kicked(self) -> int:
+        """How many steps have noise."""
+        return self.count - self.bare
 
 
 class _Numbers(dict[str, Any]):
@@ -133,8 +151,8 @@ def _mean(W: jax.Array, gradient: jax.Array, centre: jax.Array, n: dict[str, jax
     return W - n["step"] * (n["weight"] * gradient + n["pull"] * (W - centre))
 
 
-def _move(W: jax.Array, gradient: jax.Array, noise: jax.Array, centre: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
-    W = _mean(W, gradient, centre, n) + n["kick"] * noise
+def _kicked(mean: jax.Array, noise: jax.Array, n: dict[str, jax.Array]) -> jax.Array:
+    W = mean + n["kick"] * noise
     norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
     return jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)
 
@@ -159,27 +177,42 @@ def _run_block(
     centre: jax.Array,
     W: jax.Array,
     noise: jax.Array,
-    count: jax.Array,
+    count: int,
+    kicked: int,
 ) -> jax.Array:
-    """Take `count` steps with the first `count` slices of `noise`."""
+    """Take `count` steps, the first `kicked` of them with slices of `noise`."""
 
     def body(k: jax.Array, W: jax.Array) -> jax.Array:
-        return _move(W, _total(loss, X, y, W, numbers["steepest"]), noise[k], centre, numbers)
+        mean = _mean(W, _total(loss, X, y, W, numbers["steepest"]), centre, numbers)
+        return jnp.where(k < kicked, _kicked(mean, noise[k], numbers), mean)
 
     moved: jax.Array = jax.lax.fori_loop(0, count, body, W)
     return moved
 
 
 @partial(jax.jit, static_argnames=("loss",))
-def _last_mean(
-    loss: Loss, X: jax.Array, y: jax.Array, numbers: dict[str, jax.Array], centre: jax.Array, W: jax.Array
+def _run_apart(
+    loss: Loss,
+    X: jax.Array,
+    y: jax.Array,
+    numbers: dict[str, jax.Array],
+    centre: jax.Array,
+    W: jax.Array,
+    noise: jax.Array,
+    count: int,
+    kicked: int,
 ) -> jax.Array:
-    """Return where one more step would go without its noise."""
-    return _mean(W, _total(loss, X, y, W, numbers["steepest"]), centre, numbers)
+    """Take the steps of several releases, each with rows, chains and noise of its own."""
+
+    def one(X: jax.Array, centre: jax.Array, W: jax.Array, noise: jax.Array) -> Any:
+        return _run_block(loss, X, y, numbers, centre, W, noise, count, kicked)
+
+    moved: jax.Array = jax.vmap(one, in_axes=(0, 0, 0, 1))(X, centre, W, noise)
+    return moved
 
 
 _chunk_gradient = jax.jit(_gradient, static_argnums=0)
-_jit_move, _jit_mean = jax.jit(_move), jax.jit(_mean)
+_jit_kicked, _jit_mean = jax.jit(_kicked), jax.jit(_mean)
 
 
 def _stream_total(design: Design, rows: Placed, numbers: _Numbers, W: Any) -> Any:
@@ -190,36 +223,27 @@ def _stream_total(design: Design, rows: Placed, numbers: _Numbers, W: Any) -> An
     return gradient
 
 
-def _stream_mean(design: Design, rows: Placed, numbers: _Numbers, start: Any, W: Any) -> Any:
-    return _jit_mean(W, _stream_total(design, rows, numbers, W), start, dict(numbers))
-
-
-def _resident_mean(design: Design, rows: Placed, numbers: _Numbers, start: Any, W: Any) -> Any:
-    return _last_mean(design.loss, rows.X, rows.y, dict(numbers), start, W)
-
-
 def _resident(
     design: Design,
     rows: Placed,
     numbers: _Numbers,
     start: Any,
-    n_steps: int,
+    steps: _Steps,
     rng: np.random.Generator | CoupledNormals,
     progress: Any,
 ) -> Any:
-    W, dtype = start, start.dtype
-    if n_steps == 0:
-        return W
-    block = max(1, min(1 << (n_steps - 1).bit_length(), _BLOCK // start.size))
+    W, dtype, run = start, start.dtype, _run_block if start.ndim == 2 else _run_apart
+    block = max(1, min(1 << (steps.count - 1).bit_length(), _BLOCK // start.size))
     # Room for 32, 1024, … steps: chains of many lengths share a few compiled programs.
     room = max(block, min(32 ** -(-(block - 1).bit_length() // 5), _BLOCK // start.size))
-    for first in range(0, n_steps, block):
+    for first in range(0, steps.count, block):
+        count, kicked = min(block, steps.count - first), min(block, steps.kicked - first)
         noise = np.zeros((room, *start.shape), dtype)  # anew: what was sent may still be read
-        noise[:block] = rng.standard_normal((block, *start.shape))
-        W = _run_block(design.loss, rows.X, rows.y, dict(numbers), start, W, noise, min(block, n_steps - first))
+        noise[:kicked] = rng.standard_normal((kicked, *start.shape))
+        W = run(design.loss, rows.X, rows.y, dict(numbers), start, W, noise, count, kicked)
         if progress:
             W.block_until_ready()
-            progress(min(1.0, (first + block) / n_steps))
+            progress((first + count) / steps.count)
     return W
 
 
@@ -228,15 +252,16 @@ def _stream(
     rows: Placed,
     numbers: _Numbers,
     start: Any,
-    n_steps: int,
+    steps: _Steps,
     rng: np.random.Generator | CoupledNormals,
     progress: Any,
 ) -> Any:
     W = start
-    for k in range(n_steps):
-        gradient = _stream_total(design, rows, numbers, W)
-        noise = np.asarray(rng.standard_normal(start.shape), start.dtype)
-        W = _jit_move(W, gradient, noise, start, dict(numbers))
+    for k in range(steps.count):
+        W = _jit_mean(W, _stream_total(design, rows, numbers, W), start, dict(numbers))
+        if k < steps.kicked:
+            noise = np.asarray(rng.standard_normal(start.shape), start.dtype)
+            W = _jit_kicked(W, noise, dict(numbers))
         if progress:
-            progress((k + 1) / n_steps)
+            progress((k + 1) / steps.count)
     return W

@@ -15,9 +15,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.design import Design
 
-__all__ = ["Placed", "Placement", "current", "place", "placed"]
+__all__ = ["Placed", "Placement", "current", "place", "place_apart", "placed"]
 
 _FEW = 1 << 16
 """Bytes of rows that are not worth a place on a device."""
@@ -130,6 +131,13 @@ def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) 
     mesh = Mesh(np.array(placement.devices), ("rows",))
     shard = NamedSharding(mesh, PartitionSpec(None, "rows"))  # type: ignore[no-untyped-call]
     return Placed(jax.device_put(held, shard), jax.device_put(labels, shard), placement)
+
+
+def place_apart(design: Design, X: Floats, y: Any, placement: Placement) -> Placed:
+    """Clip few rows of several releases, a table each; they have the same labels, and stay in one chunk each."""
+    releases, n, d = X.shape
+    rows = design.clip(X.reshape(-1, d), placement.dtype).astype(placement.dtype)
+    return Placed(rows.reshape(releases, 1, n, d), design.responses(y).astype(placement.dtype)[None], placement)
 
 
 @dataclass(frozen=True)

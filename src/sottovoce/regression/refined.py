@@ -20,6 +20,7 @@ from sottovoce.regression.exact_sums import exact_moments
 from sottovoce.regression.localised import check_phases, phases_from, plan_phases, run_phases, total_mu
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, positive
 from sottovoce.regression.noisy_moments import NoisyMoments
+from sottovoce.regression.placement import Placement, current
 from sottovoce.regression.posterior import (
     DiffusedRegression,
     RegressionMechanism,
@@ -32,6 +33,8 @@ from sottovoce.systems.naming import system_from
 __all__ = ["RefinedRegression", "mapped", "public_scales"]
 
 _FLATTEN, _STATISTICS = 0.05, 0.4
+_LOT, _FEW = 64, 1 << 18
+"""How many releases run side by side, for an attack, and how many numbers their rows may hold together."""
 _FAR_FROM_QUADRATIC = (Poisson, ComplementaryLogLog)
 """Losses that grow exponentially: their quadratic statistics lead astray."""
 
@@ -46,6 +49,12 @@ def public_scales(n: int, dimension: int, mu: float, *, statistics: bool) -> tup
         return (5.0, 2.5) if dimension < 32 else (2.5,)
     widest = min(max(16 * math.sqrt(n * mu / dimension), 5.0), 40.0)
     return (widest, widest / 2)
+
+
+def _back(found: Floats, maps: Sequence[RowMap]) -> Floats:
+    for step in reversed(maps):
+        found = step.parameters(found)
+    return found
 
 
 def mapped(design: Design) -> Design:
@@ -153,22 +162,35 @@ class RefinedRegression(RegressionMechanism):
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         # Samples of one release share its first looks; those of another take their own.
         rows, labels = self.design.clip(seen.X), self.design.responses(seen.y)
-        return np.concatenate([self._one(rows, labels, rng) for _ in range(draws)])
+        few = draws > 1 and _LOT * rows.size <= _FEW and current()[0] == Placement()
+        lots = [min(_LOT, draws - done) for done in range(0, draws, _LOT)] if few else [1] * draws
+        return np.concatenate([self._together(rows, labels, rng, lot) for lot in lots])
 
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return what so many independent releases let out, a row each; each takes its own looks."""
         return self._value(seen, rng, draws).reshape(draws, -1)
 
-    def _one(self, rows: Floats, labels: Floats, rng: np.random.Generator) -> Floats:
+    def _together(self, rows: Floats, labels: Floats, rng: np.random.Generator, lot: int) -> Floats:
+        """Return the samples of so many releases, whose chains run side by side."""
+        maps, tables, centres = zip(*(self._first_looks(rows, labels, rng) for _ in range(lot)), strict=True)
+        X, centre = np.stack(tables), np.repeat(np.stack(centres), self.draws, axis=1)
+        if lot == 1:
+            found = run_phases(self.phases, X[0], labels, centre[0], rng)[None]
+        else:  # as many as a compiled program is for; what is too many is thrown away
+            X, centre = np.resize(X, (_LOT, *X.shape[1:])), np.resize(centre, (_LOT, *centre.shape[1:]))
+            found = run_phases(self.phases, X, labels, centre, rng)[:lot]
+        return np.concatenate([_back(one, steps) for one, steps in zip(found, maps, strict=True)])
+
+    def _first_looks(
+        self, rows: Floats, labels: Floats, rng: np.random.Generator
+    ) -> tuple[list[RowMap], Floats, Floats]:
+        """Return the maps that are learnt, the rows they make, and where chains start."""
         maps = [self.flattening.learn(rows, rng)]
         rows = maps[0].rows(rows)
         centre = np.zeros((1, self.design.dimension))
         if self.statistics:
             rows, centre = self._look(self.statistics, rows, labels, maps, rng)
-        found = run_phases(self.phases, rows, labels, np.repeat(centre, self.draws, axis=0), rng)
-        for step in reversed(maps):
-            found = step.parameters(found)
-        return found
+        return maps, rows, centre
 
     def _look(
         self, first: NoisyMoments, rows: Floats, labels: Floats, maps: list[RowMap], rng: np.random.Generator

@@ -11,6 +11,7 @@ from audit.faults import relations, served
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.checks import CheckResult, run_check
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
+from sottovoce.readings import Rows
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic
 from sottovoce.regression.posterior import DiffusedRegression
@@ -37,7 +38,7 @@ def _chain() -> AuditReport:
     posterior = DiffusedRegression(Design(Logistic(), dimension=1, data_norm=1.0), 2, 1.0, 1.0, n_steps=3)
 
     def release(data: Any, rng: np.random.Generator, draws: int) -> Any:
-        return posterior.draw(np.reshape(data, (2, 1)), np.ones(2), np.zeros((draws, 1)), rng)[:, 0]
+        return posterior.outputs(Rows(2, np.reshape(data, (2, 1)), np.ones(2)), rng, draws)[:, 0]
 
     return audit(release, ([0.0, 30.0], [0.0, -30.0]), posterior.profile, draws=20_000, test="scan")
 

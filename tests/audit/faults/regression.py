@@ -117,8 +117,8 @@ class _Repeating:
 def _same_noise(patch: Patch) -> None:
     honest = langevin._resident
 
-    def resident(design, rows, numbers, start, n_steps, rng, progress):
-        return honest(design, rows, numbers, start, n_steps, _Repeating(rng), progress)
+    def resident(design, rows, numbers, start, steps, rng, progress):
+        return honest(design, rows, numbers, start, steps, _Repeating(rng), progress)
 
     patch.setattr(langevin, "_resident", resident)
 

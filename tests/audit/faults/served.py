@@ -91,7 +91,9 @@ def refusals() -> CheckResult:
         await asyncio.to_thread(begun.wait, 30)
         wrong = Question(system=QUESTION.system, target="pure:1", column="smoker", mechanism="diffused")
         other = asyncio.create_task(service.ask(eve, "patients", wrong))
-        await asyncio.wait((other,), timeout=3)
+        line = service._makers.pool._work_queue
+        while not other.done() and line.empty():  # until it is refused, or waits for the thread that is held
+            await asyncio.sleep(1e-3)
         refused.append(other.done() and not answer.done())
         free.set()
         await asyncio.gather(answer, other, return_exceptions=True)

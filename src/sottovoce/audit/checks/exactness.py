@@ -196,10 +196,10 @@ class _Source:
     def __init__(self, zeros: int = 0, late: int = 0) -> None:
         self._zeros, self._late, self._calls = zeros // 62, late, 0
 
-    def integers(self, low: int, high: int, size: int) -> Any:
-        """Return the next whole numbers: the first word of U, its leading zeros, and so on."""
-        self._calls += high == 1 << 62
-        empty = high == 8 or (high == 1 << 62 and 1 < self._calls <= 1 + self._zeros)
+    def integers(self, low: int, high: int, size: Any) -> Any:
+        """Return the next whole numbers: the words of U and of the angle, then their leading zeros."""
+        self._calls += 1
+        empty = 1 < self._calls <= 1 + self._zeros
         return np.zeros(size, dtype=np.int64) if empty else np.full(size, (high - 1) // 3 * 2 + 1)
 
     def bytes(self, length: int) -> bytes:
