@@ -1,4 +1,4 @@
-"""An oracle that shares no code with the package: fractions, and e^ε from mpmath."""
+"""An oracle that shares no code with the package: whole numbers of any size, and e^ε from mpmath."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def exact_exp(epsilon: float) -> tuple[Fraction, Fraction]:
 def broken_constraints(mechanism: ProfileMechanism) -> list[tuple[object, object, object]]:
     """Return every broken constraint of the float matrices, read as the exact numbers floats are."""
     graph = mechanism.graph
-    growth, _ = exact_exp(mechanism.epsilon)
+    growth, unit = exact_exp(mechanism.epsilon)[0].as_integer_ratio()
     floats = mechanism.matrices
     out = {}
     for i, name in enumerate(graph.names):
@@ -33,13 +33,13 @@ def broken_constraints(mechanism: ProfileMechanism) -> list[tuple[object, object
         cells, one = in_units(floats[i].ravel().tolist())
         rows = np.array(cells, dtype=object).reshape(floats[i].shape)  # whole numbers of any size
         assert np.all(rows.sum(axis=1) == one) and min(cells) >= 0
-        out[name] = [Fraction(total, whole * one) for total in np.array(given, dtype=object) @ rows]
+        out[name] = np.array(given, dtype=object) @ rows, whole * one
     broken = []
     for a, b in graph.edges:
         for first, second in ((a, b), (b, a)):
-            for y, (p, q) in enumerate(zip(out[first], out[second], strict=True)):
-                if p > growth * q:
-                    broken.append((first, second, mechanism.outputs[y]))
+            (p, p_whole), (q, q_whole) = out[first], out[second]
+            above = p * (unit * q_whole) > q * (growth * p_whole)  # p > e^ε q, as whole numbers
+            broken += [(first, second, mechanism.outputs[y]) for y in np.flatnonzero(above)]
     return broken
 
 

@@ -5,14 +5,45 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
+from operator import mul
 
 import flint
 import mpmath as mp
 from flint import acb, arb
 
-LogDensity = Callable[[acb, bool], acb]
-"""A log-density on the complex plane, as Arb integrates it: it is told where it must be analytic."""
+Integrand = Callable[[acb, bool], acb]
+"""A function on the complex plane, as Arb integrates it: it is told where it must be analytic."""
+
+
+@dataclass(frozen=True)
+class LogDensity:
+    """A sum of terms t(x), each with its weight, less a constant.
+
+    Sums of such are added weight by weight: the ball of 60 log p - 59 log q is as narrow as that of log p, and Arb
+    need not cut its intervals to shreds.
+    """
+
+    terms: Callable[[acb, bool], tuple[acb, ...]]
+    weights: tuple[arb, ...]
+    constant: arb
+
+    def __call__(self, x: acb, analytic: bool) -> acb:
+        return self.at(self.terms(x, analytic))
+
+    def at(self, terms: tuple[acb, ...]) -> acb:
+        return sum(map(mul, self.weights, terms), -self.constant)
+
+    def between(self, other: LogDensity, order: arb) -> LogDensity:
+        """order · self + (1 - order) · other."""
+        weights = tuple(order * a + (1 - order) * b for a, b in zip(self.weights, other.weights, strict=True))
+        return LogDensity(self.terms, weights, order * self.constant + (1 - order) * other.constant)
+
+    def less(self, other: LogDensity) -> LogDensity:
+        """Self - other."""
+        weights = tuple(a - b for a, b in zip(self.weights, other.weights, strict=True))
+        return LogDensity(self.terms, weights, self.constant - other.constant)
 
 
 @contextmanager
@@ -45,7 +76,7 @@ def sharp(ball: Callable[[int], arb]) -> arb:
     return found
 
 
-def ball_quad(f: LogDensity, points: Sequence, fine: int) -> arb:
+def ball_quad(f: Integrand, points: Sequence, fine: int) -> arb:
     """∫ f between the points, in a ball that holds it, small beside 2^-`fine` times the largest f."""
     tolerance = arb(2) ** -fine
     with untraced():
@@ -57,11 +88,12 @@ def ball_quad(f: LogDensity, points: Sequence, fine: int) -> arb:
     return scale * sum(part.real for part in parts)
 
 
-def excess(log_p: LogDensity, log_q: LogDensity, epsilon: float | arb, points: Sequence) -> arb:
+def excess(log_p: LogDensity, log_q: LogDensity, epsilon: arb, points: Sequence) -> arb:
     """∫ p - e^ε q between the points."""
 
     def above(x: acb, analytic: bool) -> acb:
-        return log_p(x, analytic).exp() - (epsilon + log_q(x, analytic)).exp()
+        terms = log_p.terms(x, analytic)
+        return log_p.at(terms).exp() - (epsilon + log_q.at(terms)).exp()
 
     return sharp(lambda fine: ball_quad(above, points, fine))
 
@@ -69,15 +101,16 @@ def excess(log_p: LogDensity, log_q: LogDensity, epsilon: float | arb, points: S
 def ball_renyi(log_p: LogDensity, log_q: LogDensity, order: float, points: Sequence) -> arb:
     """The Rényi divergence by quadrature in balls; order 1 is Kullback-Leibler."""
     if order == 1:
-        return sharp(
-            lambda fine: ball_quad(lambda x, at: log_p(x, at).exp() * (log_p(x, at) - log_q(x, at)), points, fine)
-        )
+        loss = log_p.less(log_q)
+
+        def weighed(x: acb, analytic: bool) -> acb:
+            terms = log_p.terms(x, analytic)
+            return log_p.at(terms).exp() * loss.at(terms)
+
+        return sharp(lambda fine: ball_quad(weighed, points, fine))
     order = arb(order)
-
-    def moment(x: acb, analytic: bool) -> acb:
-        return (order * log_p(x, analytic) + (1 - order) * log_q(x, analytic)).exp()
-
-    return sharp(lambda fine: ball_quad(moment, points, fine).log() / (order - 1))
+    middle = log_p.between(log_q, order)
+    return sharp(lambda fine: ball_quad(lambda x, at: middle(x, at).exp(), points, fine).log() / (order - 1))
 
 
 def quad(f: Callable, points: Sequence) -> mp.mpf:

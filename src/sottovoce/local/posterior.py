@@ -16,7 +16,9 @@ from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["CategoryPosterior", "posterior_categories"]
 
-_CHAINS = 8
+_CHAINS = 32  # NumPy takes hardly longer for them than for one, where profiles and outputs are few
+_WARM_UP = 200
+_LEAST_LENGTH = 150  # shorter chains could not be told from unsettled ones
 _SETTLED = 1.03
 
 
@@ -76,10 +78,10 @@ def posterior_categories(
     if np.any((seen.C.max(axis=0) == 0) & (seen.counts > 0)):
         raise InvalidData("an output was seen that none of the profiles can give; check the profiles named")
     target = _Target(seen, concentration)
-    length = max(-(-draws // _CHAINS), 300)  # shorter chains could not be told from unsettled ones
+    length = max(-(-draws // _CHAINS), _LEAST_LENGTH)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a step too far is not taken
         chain = _Chains(target, secure_rng() if rng is None else rng)
-        chain.run(400, adapt=True)
+        chain.run(_WARM_UP, adapt=True)
         shares = np.empty((_CHAINS, 0, len(seen.categories)))
         for _ in range(10):
             shares = np.concatenate([shares, _softmax(chain.run(length)) @ seen.D], axis=1)
@@ -98,12 +100,13 @@ class _Target:
         self.counts, self.C, self.a = seen.counts[used], seen.C[:, used], concentration
         self.n, self._turned = self.counts.sum(), self.C.T.copy()
 
-    def value_and_slope(self, u: Floats) -> tuple[Floats, Floats]:
+    def value(self, u: Floats) -> Floats:
+        value = np.add.reduce(self.a * u - np.exp(u), axis=-1) + np.log(_softmax(u) @ self.C) @ self.counts
+        return np.where(np.isfinite(value), value, -np.inf)
+
+    def slope(self, u: Floats) -> Floats:
         w = _softmax(u)
-        q, size = w @ self.C, np.exp(u)
-        value = np.add.reduce(self.a * u - size, axis=-1) + np.log(q) @ self.counts
-        slope = self.a - size + w * ((self.counts / q) @ self._turned - self.n)
-        return np.where(np.isfinite(value), value, -np.inf), slope
+        return np.asarray(self.a - np.exp(u) + w * ((self.counts / (w @ self.C)) @ self._turned - self.n))
 
     def curvature(self, u: Floats) -> Floats:
         """Return a scale at one u: the information in the counts plus the curvature of the log-Gamma prior.
@@ -118,18 +121,18 @@ class _Target:
     def mode(self) -> Floats:
         """Climb to the mode by Fisher scoring, halving steps that lose height."""
         u = np.full(len(self.C), np.log(self.a))
-        value, slope = self.value_and_slope(u)
+        value = self.value(u)
         for _ in range(100):
-            step = np.linalg.solve(self.curvature(u), slope)
+            step = np.linalg.solve(self.curvature(u), self.slope(u))
             step /= max(1.0, np.abs(step).max())
             while np.abs(step).max() > 1e-10:
-                higher, new_slope = self.value_and_slope(u + step)
+                higher = self.value(u + step)
                 if higher >= value:
                     break
                 step = step / 2
             else:
                 break
-            u, value, slope = u + step, higher, new_slope
+            u, value = u + step, higher
         return u
 
 
@@ -143,23 +146,26 @@ class _Chains:
         self.scale = np.linalg.inv(root)  # u = centre + z @ scale has covariance about curvature^-1
         self.z = rng.standard_normal((_CHAINS, self.centre.size))
 
-    def _at(self, z: Floats) -> tuple[Floats, Floats]:
-        value, slope = self.target.value_and_slope(self.centre + z @ self.scale)
-        return value, slope @ self.scale.T
+    def _value(self, z: Floats) -> Floats:
+        return self.target.value(self.centre + z @ self.scale)
+
+    def _slope(self, z: Floats) -> Floats:
+        return np.asarray(self.target.slope(self.centre + z @ self.scale) @ self.scale.T)
 
     def run(self, length: int, *, adapt: bool = False) -> Floats:
         """Advance every chain and return u, axes: chain, time, coordinate."""
         out = np.empty((_CHAINS, length, self.centre.size))
-        value, slope = self._at(self.z)
+        value, slope = self._value(self.z), self._slope(self.z)
         for t in range(length):
             momentum = self.rng.standard_normal(self.z.shape)
             reach = self.rng.uniform(0.5, 1.0) * np.pi / 2
-            z, p, s, v = self.z, momentum, slope, value
+            z, p, s = self.z, momentum + self.step / 2 * slope, slope
             for _ in range(max(1, int(np.ceil(reach / self.step)))):
-                p = p + self.step / 2 * s
                 z = z + self.step * p
-                v, s = self._at(z)
-                p = p + self.step / 2 * s
+                s = self._slope(z)
+                p = p + self.step * s
+            p = p - self.step / 2 * s  # the last is half a step
+            v = self._value(z)
             gain = v - value + np.add.reduce(momentum**2 - p**2, axis=1) / 2
             gain = np.where(np.isnan(gain), -np.inf, gain)
             take = np.log(self.rng.random(_CHAINS)) < gain
