@@ -239,7 +239,7 @@ serve(read_config(sys.argv[1]))
 @pytest.mark.parametrize("hung", ["a plan", "an answer"])
 def test_told_to_stop_it_ends_within_its_grace(tmp_path: Path, hung: str) -> None:
     """A plan is given up at once, its caller told; an answer that never comes is cut off when the grace is over."""
-    port, grace = free_port(), 60 if hung == "a plan" else 3
+    port, grace = free_port(), 60 if hung == "a plan" else 1
     config = write_office(tmp_path, server=f"port = {port}\ngrace = {grace}")
     where = {"a plan": ("service", "choice_of"), "an answer": ("datasets._Remembered", "read")}[hung]
     script = STUCK.format(module=where[0], name=where[1]).replace("import datasets._Remembered", "import datasets")

@@ -39,7 +39,7 @@ class Visit:
         self.page, self.base, self.requests, self.errors = window, base, [], []
         window.context.clear_cookies()
         window.set_viewport_size({"width": width, "height": 740})
-        window.emulate_media(color_scheme="light")
+        window.emulate_media(color_scheme="light", reduced_motion="reduce")  # frames of a scroll take long to draw
         window.set_default_timeout(30_000)
         self.hears = {
             "request": lambda request: self.requests.append(request.url),

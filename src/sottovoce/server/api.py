@@ -27,7 +27,10 @@ from sottovoce.server.schemas import (
 )
 from sottovoce.server.service import Caller, Service
 
-__all__ = ["Asking", "Name", "api_router", "caller_of"]
+__all__ = ["Asking", "Name", "caller_of", "router", "serving"]
+
+router = APIRouter(responses=RESPONSES)
+"""The routes under /api/v1, with health and metrics, of every application, whose service they ask for."""
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `sottovoce tokens create`.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
@@ -44,10 +47,15 @@ Key = Annotated[
 ]
 
 
+def serving(request: Request) -> Service:
+    """Return the service of the application that is asked."""
+    service: Service = request.app.state.service
+    return service
+
+
 async def caller_of(request: Request, credentials: Credentials) -> Caller:
     """Return who asks, within the limits of their token."""
-    service: Service = request.app.state.service
-    found = await service.admitted(credentials.credentials if credentials else "")
+    found = await serving(request).admitted(credentials.credentials if credentials else "")
     request.state.caller = found
     request.app.state.turns.take(found.token)
     return found
@@ -56,108 +64,119 @@ async def caller_of(request: Request, credentials: Credentials) -> Caller:
 Asking = Annotated[Caller, Depends(caller_of)]
 
 
-def api_router(service: Service, questions: Questions) -> APIRouter:
-    """Return the routes under /api/v1, with health and metrics; what is answered is remembered among the questions."""
-    router = APIRouter(responses=RESPONSES)
+async def _answered(request: Request, caller: Caller, dataset: str, question: Any, key: str | None) -> Response:
+    text = await serving(request).answer(caller, dataset, question, key)
+    questions: Questions = request.app.state.questions
+    questions.keep(caller, request.scope, dataset, question)
+    return Response(text, media_type="application/json")
 
-    async def answered(request: Request, caller: Caller, dataset: str, question: Any, key: str | None) -> Response:
-        text = await service.answer(caller, dataset, question, key)
-        questions.keep(caller, request.scope, dataset, question)
-        return Response(text, media_type="application/json")
 
-    @router.get("/health", tags=["operation"], summary="Whether the ledger answers")
-    async def health() -> JSONResponse:
-        well = await service.run(service.healthy)
-        return JSONResponse({"status": "ok" if well else "the ledger does not answer"}, 200 if well else 503)
+@router.get("/health", tags=["operation"], summary="Whether the ledger answers")
+async def health(request: Request) -> JSONResponse:
+    service = serving(request)
+    well = await service.run(service.healthy)
+    return JSONResponse({"status": "ok" if well else "the ledger does not answer"}, 200 if well else 503)
 
-    @router.get("/metrics", tags=["operation"], summary="Counters for Prometheus", response_class=PlainTextResponse)
-    async def metrics(caller: Asking) -> PlainTextResponse:
-        service.require(caller, "admin")
-        text = await service.run(service.metrics_text)
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @router.get("/api/v1/key", summary="The key that receipts are checked with", responses={200: {"model": KeyBody}})
-    async def key() -> JSONResponse:
-        signer = service.signer
-        return JSONResponse({"key": signer.public_key.decode(), "fingerprint": signer.fingerprint})
+@router.get("/metrics", tags=["operation"], summary="Counters for Prometheus", response_class=PlainTextResponse)
+async def metrics(request: Request, caller: Asking) -> PlainTextResponse:
+    service = serving(request)
+    service.require(caller, "admin")
+    text = await service.run(service.metrics_text)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @router.get("/api/v1/datasets", summary="Data sets: public facts", responses={200: {"model": list[DatasetBody]}})
-    async def datasets(caller: Asking) -> JSONResponse:
-        return JSONResponse(service.datasets(caller))
 
-    @router.get("/api/v1/datasets/{dataset}", summary="One data set", responses={200: {"model": DatasetBody}})
-    async def dataset_facts(caller: Asking, dataset: Name) -> JSONResponse:
-        return JSONResponse(service.dataset(caller, dataset))
+@router.get("/api/v1/key", summary="The key that receipts are checked with", responses={200: {"model": KeyBody}})
+async def key(request: Request) -> JSONResponse:
+    signer = serving(request).signer
+    return JSONResponse({"key": signer.public_key.decode(), "fingerprint": signer.fingerprint})
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/remaining", summary="What is left", responses={200: {"model": RemainingBody}}
-    )
-    async def remaining(caller: Asking, dataset: Name) -> JSONResponse:
-        return JSONResponse(await service.run(service.remaining, caller, dataset))
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/left", summary="What is left, in words", responses={200: {"model": LeftBody}}
-    )
-    async def left(caller: Asking, dataset: Name) -> JSONResponse:
-        return JSONResponse(await service.run(service.left, caller, dataset))
+@router.get("/api/v1/datasets", summary="Data sets: public facts", responses={200: {"model": list[DatasetBody]}})
+async def datasets(request: Request, caller: Asking) -> JSONResponse:
+    return JSONResponse(serving(request).datasets(caller))
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/dummy",
-        summary="Made-up records of the same shape, to try code on: made from the public facts alone, free",
-        response_class=PlainTextResponse,
-        responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
-    )
-    async def dummy(caller: Asking, dataset: Name, n: Rows = 100, seed: Seed = 0) -> PlainTextResponse:
-        text = await service.run(service.dummy, caller, dataset, n, seed)
-        return PlainTextResponse(text, media_type="text/csv; charset=utf-8")
 
-    @router.get("/api/v1/datasets/{dataset}/history", summary="What was asked", responses={200: {"model": HistoryBody}})
-    async def history(caller: Asking, dataset: Name) -> JSONResponse:
-        return JSONResponse({"entries": await service.run(service.history, caller, dataset)})
+@router.get("/api/v1/datasets/{dataset}", summary="One data set", responses={200: {"model": DatasetBody}})
+async def dataset_facts(request: Request, caller: Asking, dataset: Name) -> JSONResponse:
+    return JSONResponse(serving(request).dataset(caller, dataset))
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/answers/{entry}/receipt",
-        summary="The signed receipt of an answer",
-        responses={200: {"model": ReceiptBody}},
-    )
-    async def receipt(caller: Asking, dataset: Name, entry: Number) -> JSONResponse:
-        return JSONResponse(await service.run(service.receipt, caller, dataset, entry))
 
-    @router.post(
-        "/api/v1/datasets/{dataset}/plan",
-        summary="Compare mechanisms: reads nothing, costs nothing",
-        responses={200: {"model": PlanAnswer}},
-    )
-    async def plan(request: Request, caller: Asking, dataset: Name, body: PlanBody) -> JSONResponse:
-        planning = service.planning(caller, service.plan, caller, dataset, body.question(), body.mean)
-        return JSONResponse(await while_there(request.receive, planning))
+@router.get("/api/v1/datasets/{dataset}/remaining", summary="What is left", responses={200: {"model": RemainingBody}})
+async def remaining(request: Request, caller: Asking, dataset: Name) -> JSONResponse:
+    service = serving(request)
+    return JSONResponse(await service.run(service.remaining, caller, dataset))
 
-    @router.post(
-        "/api/v1/datasets/{dataset}/ask",
-        summary="Ask: charged, drawn, recorded, answered",
-        responses={200: {"model": AnswerBody}},
-    )
-    async def ask(
-        request: Request, caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None
-    ) -> Response:
-        return await answered(request, caller, dataset, body.question(), idempotency_key)
 
-    @router.post(
-        "/api/v1/datasets/{dataset}/answers",
-        summary="Ask by verb: a posterior with an interval in every row",
-        responses={200: {"model": VerbAnswerBody}},
-    )
-    async def answer(
-        request: Request, caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None
-    ) -> Response:
-        return await answered(request, caller, dataset, body.question(), idempotency_key)
+@router.get("/api/v1/datasets/{dataset}/left", summary="What is left, in words", responses={200: {"model": LeftBody}})
+async def left(request: Request, caller: Asking, dataset: Name) -> JSONResponse:
+    service = serving(request)
+    return JSONResponse(await service.run(service.left, caller, dataset))
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/answers/{entry}",
-        summary="An answer by verb once more, free",
-        responses={200: {"model": VerbAnswerBody}},
-    )
-    async def again(caller: Asking, dataset: Name, entry: Number) -> JSONResponse:
-        return JSONResponse(await service.again(caller, dataset, entry))
 
-    return router
+@router.get(
+    "/api/v1/datasets/{dataset}/dummy",
+    summary="Made-up records of the same shape, to try code on: made from the public facts alone, free",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
+async def dummy(request: Request, caller: Asking, dataset: Name, n: Rows = 100, seed: Seed = 0) -> PlainTextResponse:
+    service = serving(request)
+    text = await service.run(service.dummy, caller, dataset, n, seed)
+    return PlainTextResponse(text, media_type="text/csv; charset=utf-8")
+
+
+@router.get("/api/v1/datasets/{dataset}/history", summary="What was asked", responses={200: {"model": HistoryBody}})
+async def history(request: Request, caller: Asking, dataset: Name) -> JSONResponse:
+    service = serving(request)
+    return JSONResponse({"entries": await service.run(service.history, caller, dataset)})
+
+
+@router.get(
+    "/api/v1/datasets/{dataset}/answers/{entry}/receipt",
+    summary="The signed receipt of an answer",
+    responses={200: {"model": ReceiptBody}},
+)
+async def receipt(request: Request, caller: Asking, dataset: Name, entry: Number) -> JSONResponse:
+    service = serving(request)
+    return JSONResponse(await service.run(service.receipt, caller, dataset, entry))
+
+
+@router.post(
+    "/api/v1/datasets/{dataset}/plan",
+    summary="Compare mechanisms: reads nothing, costs nothing",
+    responses={200: {"model": PlanAnswer}},
+)
+async def plan(request: Request, caller: Asking, dataset: Name, body: PlanBody) -> JSONResponse:
+    service = serving(request)
+    planning = service.planning(caller, service.plan, caller, dataset, body.question(), body.mean)
+    return JSONResponse(await while_there(request.receive, planning))
+
+
+@router.post(
+    "/api/v1/datasets/{dataset}/ask",
+    summary="Ask: charged, drawn, recorded, answered",
+    responses={200: {"model": AnswerBody}},
+)
+async def ask(request: Request, caller: Asking, dataset: Name, body: AskBody, idempotency_key: Key = None) -> Response:
+    return await _answered(request, caller, dataset, body.question(), idempotency_key)
+
+
+@router.post(
+    "/api/v1/datasets/{dataset}/answers",
+    summary="Ask by verb: a posterior with an interval in every row",
+    responses={200: {"model": VerbAnswerBody}},
+)
+async def answer(
+    request: Request, caller: Asking, dataset: Name, body: VerbBody, idempotency_key: Key = None
+) -> Response:
+    return await _answered(request, caller, dataset, body.question(), idempotency_key)
+
+
+@router.get(
+    "/api/v1/datasets/{dataset}/answers/{entry}",
+    summary="An answer by verb once more, free",
+    responses={200: {"model": VerbAnswerBody}},
+)
+async def again(request: Request, caller: Asking, dataset: Name, entry: Number) -> JSONResponse:
+    return JSONResponse(await serving(request).again(caller, dataset, entry))

@@ -13,12 +13,11 @@ from fastapi import FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
 
 from sottovoce import __version__
-from sottovoce.server.api import api_router
+from sottovoce.server import api, meaning_api
 from sottovoce.server.config import Config, is_loopback, read_config
 from sottovoce.server.ending import stopping_within
 from sottovoce.server.guard import Guard
 from sottovoce.server.known import Known, Questions
-from sottovoce.server.meaning_api import meaning_router
 from sottovoce.server.pacing import Bucket
 from sottovoce.server.page import install_page
 from sottovoce.server.problems import install_problems
@@ -62,9 +61,9 @@ def create_app(config: Config) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
-    questions = Questions()
-    app.include_router(api_router(service, questions))
-    app.include_router(meaning_router(service))
+    questions = app.state.questions = Questions()
+    app.include_router(api.router)
+    app.include_router(meaning_api.router)
     install_problems(app)
     app.state.turns = Bucket(config.limits.requests_per_minute)
     app.state.failures = Bucket(config.limits.failures_per_minute)

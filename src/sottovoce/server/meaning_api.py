@@ -8,13 +8,15 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 
-from sottovoce.server.api import Asking, Name
+from sottovoce.server.api import Asking, Name, serving
 from sottovoce.server.lines import while_there
 from sottovoce.server.meaning import balance, explanation, signed_card
 from sottovoce.server.problems import RESPONSES
-from sottovoce.server.service import Service
 
-__all__ = ["meaning_router"]
+__all__ = ["router"]
+
+router = APIRouter(responses=RESPONSES)
+"""The routes, of every application."""
 
 
 class ExplanationBody(BaseModel):
@@ -51,45 +53,44 @@ class BalanceBody(BaseModel):
     curve: list[OfferBody]
 
 
-def meaning_router(service: Service) -> APIRouter:
-    """Return the routes."""
-    router = APIRouter(responses=RESPONSES)
+@router.get(
+    "/api/v1/datasets/{dataset}/explanation",
+    summary="What the budget means, in plain words",
+    responses={200: {"model": ExplanationBody}},
+)
+async def explained(
+    request: Request,
+    caller: Asking,
+    dataset: Name,
+    baseline: Annotated[float, Query(ge=1e-9, le=0.5)] = 0.01,
+) -> JSONResponse:
+    service = serving(request)
+    telling = service.planning(caller, explanation, service, caller, dataset, baseline)
+    return JSONResponse(await while_there(request.receive, telling))
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/explanation",
-        summary="What the budget means, in plain words",
-        responses={200: {"model": ExplanationBody}},
-    )
-    async def explained(
-        request: Request,
-        caller: Asking,
-        dataset: Name,
-        baseline: Annotated[float, Query(ge=1e-9, le=0.5)] = 0.01,
-    ) -> JSONResponse:
-        telling = service.planning(caller, explanation, service, caller, dataset, baseline)
-        return JSONResponse(await while_there(request.receive, telling))
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/balance",
-        summary="Share, accuracy and risk of a question: reads nothing, costs nothing",
-        responses={200: {"model": BalanceBody}},
-    )
-    async def balanced(
-        request: Request,
-        caller: Asking,
-        dataset: Name,
-        question: Annotated[str, Query(min_length=1, max_length=2000, description="In words, as `ask` takes it.")],
-    ) -> JSONResponse:
-        planning = service.planning(caller, balance, service, caller, dataset, question)
-        return JSONResponse(await while_there(request.receive, planning))
+@router.get(
+    "/api/v1/datasets/{dataset}/balance",
+    summary="Share, accuracy and risk of a question: reads nothing, costs nothing",
+    responses={200: {"model": BalanceBody}},
+)
+async def balanced(
+    request: Request,
+    caller: Asking,
+    dataset: Name,
+    question: Annotated[str, Query(min_length=1, max_length=2000, description="In words, as `ask` takes it.")],
+) -> JSONResponse:
+    service = serving(request)
+    planning = service.planning(caller, balance, service, caller, dataset, question)
+    return JSONResponse(await while_there(request.receive, planning))
 
-    @router.get(
-        "/api/v1/datasets/{dataset}/card",
-        summary="The signed privacy card, one page of HTML; takes the scope admin",
-        response_class=HTMLResponse,
-    )
-    async def carded(request: Request, caller: Asking, dataset: Name) -> HTMLResponse:
-        writing = service.planning(caller, signed_card, service, caller, dataset)
-        return HTMLResponse(await while_there(request.receive, writing))
 
-    return router
+@router.get(
+    "/api/v1/datasets/{dataset}/card",
+    summary="The signed privacy card, one page of HTML; takes the scope admin",
+    response_class=HTMLResponse,
+)
+async def carded(request: Request, caller: Asking, dataset: Name) -> HTMLResponse:
+    service = serving(request)
+    writing = service.planning(caller, signed_card, service, caller, dataset)
+    return HTMLResponse(await while_there(request.receive, writing))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -18,13 +19,14 @@ from sottovoce.mechanisms.choices import DELTAS, ORDERS, forecast_of
 from sottovoce.privacy.composition import ComposedProfile
 from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.server.answers import plain
 from sottovoce.server.lines import breathe
 from sottovoce.server.questions import calibrated
 
-__all__ = ["choice_of", "priced", "summary_of"]
+__all__ = ["choice_of", "forecast_for", "priced", "summary_of"]
 
 _POINTS = 41
 
@@ -38,40 +40,59 @@ def choice_of(
         mechanism = calibrated(name, system, n, target)
     except SottovoceError as error:
         return {"name": name, "unreachable": str(error)}, None
-    return {"name": name} | json.loads(_described(mechanism, canonical(mean))), mechanism
+    told = json.loads(_described(mechanism)) | {"forecast": json.loads(_forecast(mechanism, canonical(mean)))}
+    return {"name": name} | told, mechanism
+
+
+def forecast_for(name: str, system: Any, n: int | None, target: Promise, mean: Any) -> dict[str, Any] | None:
+    """Return what to expect of one mechanism for the promise; None where nothing can be said, or none keeps it."""
+    breathe()
+    try:
+        mechanism = calibrated(name, system, n, target)
+    except SottovoceError:
+        return None
+    told: dict[str, Any] | None = json.loads(_forecast(mechanism, canonical(mean)))
+    return told
+
+
+# What follows is kept as JSON: a text that no caller can change.
 
 
 @functools.lru_cache(maxsize=512)
-def _described(mechanism: Mechanism, mean: str) -> str:
-    """Return the mechanism, its curves and its forecast as JSON: a text that no caller can change."""
+def _described(mechanism: Mechanism) -> str:
+    """Return the mechanism and its curves."""
+    told = summary(mechanism.profile)
+    return json.dumps({"mechanism": mechanism.to_dict()} | told | {"curve": _curve(mechanism.profile, told["epsilon"])})
+
+
+@functools.lru_cache(maxsize=512)
+def _forecast(mechanism: Mechanism, mean: str) -> str:
+    """Return the forecast for records with that mean. Where n is a secret, so is what there is to expect of it."""
     try:
-        # Where n is a secret, so is what there is to expect of it.
         found = None if mechanism.n is None else forecast_of(mechanism, json.loads(mean))
     except SottovoceError:
         raise
     except (ArithmeticError, ValueError, RuntimeError, TypeError):
         raise InvalidValue(f"no forecast can be made for records with a mean of {mean}") from None
-    forecast = None if found is None else plain_all(found.to_dict())
-    described = summary(mechanism.profile) | {"curve": _curve(mechanism.profile)}
-    return json.dumps({"mechanism": mechanism.to_dict()} | described | {"forecast": forecast})
+    return json.dumps(None if found is None else plain_all(found.to_dict()))
 
 
 def summary(profile: Profile) -> dict[str, Any]:
     """Return a profile at the usual places: ε(δ), and the Rényi divergence; null where infinite."""
+    epsilons = plain(np.append(profile.pure(), _epsilons(profile)))
     return {
         "basis": str(profile.basis),
-        "epsilon": {f"{d:g}": plain(_epsilon(profile, d)) for d in (0.0, *DELTAS)},
-        "renyi": {f"{o:g}": plain(float(profile.renyi(o))) for o in ORDERS},
+        "epsilon": {f"{d:g}": epsilon for d, epsilon in zip((0.0, *DELTAS), epsilons, strict=True)},
+        "renyi": {f"{o:g}": value for o, value in zip(ORDERS, plain(profile.renyi(ORDERS)), strict=True)},
     }
 
 
-def _epsilon(profile: Profile, delta: float) -> float:
-    """Return ε(δ). Of several releases together, by their Rényi curves: a bound too, and a thousand times quicker."""
-    if delta == 0:
-        return profile.pure()
+def _epsilons(profile: Profile) -> Floats:
+    """Return ε at `DELTAS`. Of several releases together, by their Rényi curves: a bound too, and far quicker."""
+    deltas = np.array(DELTAS)
     if not isinstance(profile, ComposedProfile):
-        return float(profile.epsilon(delta))
-    return min(float(renyi_epsilon(profile.renyi, np.log(np.array(delta)), profile.pole)), profile.pure())
+        return profile.epsilon(deltas)
+    return np.minimum(renyi_epsilon(profile.renyi, np.log(deltas), profile.pole), profile.pure())
 
 
 @functools.lru_cache(maxsize=512)
@@ -80,8 +101,9 @@ def summary_of(profile: str) -> str:
     return json.dumps(summary(Profile.from_json(profile)))
 
 
-def _curve(profile: Profile) -> dict[str, list[float]]:
-    top = next((e for d in (1e-9, 1e-6, 1e-3) if math.isfinite(e := _epsilon(profile, d)) and e > 0), 10.0)
+def _curve(profile: Profile, known: Mapping[str, float | None]) -> dict[str, list[float]]:
+    """Return δ(ε) up to the `known` ε of the smallest δ that has one."""
+    top = next((e for d in sorted(DELTAS) if (e := known[f"{d:g}"])), 10.0)
     epsilons = np.linspace(0.0, top, _POINTS)
     if isinstance(profile, ComposedProfile):
         deltas = np.exp(renyi_log_delta(profile.renyi, epsilons, profile.pole))

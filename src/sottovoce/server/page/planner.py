@@ -19,7 +19,7 @@ from sottovoce.server.config import DatasetConfig
 from sottovoce.server.lines import breathe
 from sottovoce.server.page.charts import Axis, Chart, bars, count, number, percent, rail
 from sottovoce.server.page.forms import purse_of, scaled
-from sottovoce.server.plans import choice_of
+from sottovoce.server.plans import forecast_for
 from sottovoce.server.questions import Question, calibrated, model_of
 from sottovoce.systems.naming import system_from
 
@@ -147,11 +147,10 @@ def strengths(question: Question, config: DatasetConfig, n: int | None, mean: An
     system = model_of(question.system, question.column, question.where, config).system
     points, exact = [], None
     for factor in _FACTORS if question.mechanism in QUICK else _FEW_FACTORS:
-        choice, _ = choice_of(str(question.mechanism), system, n, scaled(target, factor), mean)
-        width = choice["forecast"]["interval_width"] if choice.get("forecast") else None
-        if width is not None:
-            points.append((factor, width))
-            exact = choice["forecast"]["exact_width"]
+        forecast = forecast_for(str(question.mechanism), system, n, scaled(target, factor), mean)
+        if forecast is not None and forecast["interval_width"] is not None:
+            points.append((factor, forecast["interval_width"]))
+            exact = forecast["exact_width"]
     if len(points) < 2 or exact is None:
         return None
     top = max(width for _, width in points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from importlib import resources
 from typing import Any
@@ -45,19 +46,26 @@ def unbroken(text: str) -> Markup:
     return Markup('<span class="unbroken">{} %</span> {}').format(number, rest) if sign else escape(text)
 
 
+@functools.cache
+def _templates() -> jinja2.Environment:
+    """Return the templates, which are compiled once for all offices of a process."""
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("sottovoce.server.page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"percent": percent, "count": count, "unbroken": unbroken}
+    found.globals["inf"] = math.inf
+    return found
+
+
 class Rendering:
     """Turns values into pages; whatever is put into a template is escaped."""
 
     def __init__(self, office: str) -> None:
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("sottovoce.server.page"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {"percent": percent, "count": count, "unbroken": unbroken}
-        self._templates.globals |= {"inf": math.inf, "office": office}
+        self._office, self._templates = office, _templates()
         folder = resources.files("sottovoce.server.page") / "static"
         self._files = {name: (folder / name).read_bytes() for name in _STATIC}
 
@@ -69,7 +77,7 @@ class Rendering:
 
     def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Return a whole page."""
-        values = {"analyst": None, "seal": ""} | values
+        values = {"office": self._office, "analyst": None, "seal": ""} | values
         return HTMLResponse(self._templates.get_template(template).render(values), status)
 
     def part(self, name: str, values: dict[str, Any], status: int) -> HTMLResponse:

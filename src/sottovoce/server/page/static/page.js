@@ -89,7 +89,7 @@ async function ask(from, action, button) {
   button.disabled = false;
   if (!done) location.reload();
   byId("result").focus({ preventScroll: true });
-  byId("result").scrollIntoView({ block: "start", behavior: "smooth" });
+  byId("result").scrollIntoView({ block: "start" });
 }
 
 let waiting = 0;
