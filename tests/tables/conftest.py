@@ -76,8 +76,8 @@ def spark_session() -> Iterator[Any]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.files.maxPartitionBytes": "20000",  # several tasks, though the file is small
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.files.maxPartitionBytes": "30000",  # several tasks, though the file is small
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.maxPlanStringLength": "100",  # nobody looks at plans, and some are long
@@ -86,9 +86,10 @@ def spark_session() -> Iterator[Any]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # Half the time of a short life: one quick compiler, and classes that came with Spark are taken as they are.
+        # Half the time of a short life: one quick compiler, classes that came with Spark are taken as they are, and
+        # there is room for all of them and for most of what is made.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "
-        "-XX:-BytecodeVerificationRemote -Xms1g",
+        "-XX:-BytecodeVerificationRemote -Xms1g -Xmn700m -XX:MetaspaceSize=300m -XX:-UsePerfData",
     }
     builder = SparkSession.builder.master("local[1]").appName("sottovoce-tests")
     for name, value in settings.items():

@@ -57,8 +57,10 @@ def test_every_engine_reads_persons_as_memory_does(engine_table, messy, name):
     assert same(engine_table, messy, name, "education-num")
 
 
-@pytest.mark.parametrize("person", ["c", "wide", "x", "flag"])
-@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize(
+    ("name", "person"),
+    [*((name, person) for name in READINGS for person in ("c", "x")), ("rows", "wide"), ("rows", "flag")],
+)
 def test_persons_may_be_named_by_texts_and_numbers(opened, messy, name, person):
     assert same(opened("duckdb"), messy, name, person)
 

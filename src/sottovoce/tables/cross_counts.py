@@ -38,8 +38,8 @@ def cross_counts(asked: Asked, reading: CrossCounts) -> Plan:
     names = [f"c{i}" for i in range(len(reading.columns))]
     inside = coded.filter([coded.kept, *(coded[name] >= 0 for name in names)])
     groups = inside.group_by(names).aggregate(records=lambda t: t.count())
-    parts = [_all_records(asked), *_tables(asked.engine, groups, reading)]
-    return Plan(ibis.union(*parts), _decode(reading.sizes), many=True)
+    query = ibis.union(_all_records(asked), *_summed(asked.engine, groups, _tables(groups, reading)))
+    return Plan(query, _decode(reading.sizes), many=True)
 
 
 def class_moments(asked: Asked, reading: ClassMoments) -> Plan:
@@ -63,13 +63,14 @@ def class_moments(asked: Asked, reading: ClassMoments) -> Plan:
     rows = coded.select(*names, **sums)
     grouped = {name: rows[name].cast("decimal(38, 0)").sum() for name in sums}
     groups = rows.group_by(names).aggregate(records=rows.count(), **grouped)
-    parts = [_all_records(asked), *_tables(asked.engine, groups, counts)]
+    tables = _tables(groups, counts)
     for j in range(len(reading.bounds)):
         for k in (0, 1):
-            cells = groups.select(cell=(groups.c0.cast("int64") * 2 + k).cast("int64"), records=groups[f"t{j}s{k}"])
-            parts.append(_summed(asked.engine, cells, len(counts.tables) + j))
+            cell = (groups.c0.cast("int64") * 2 + k).cast("int64")
+            tables.append((len(counts.tables) + j, cell, groups[f"t{j}s{k}"]))
     sizes = (*counts.sizes, *[2 * len(reading.classes)] * len(reading.bounds))
-    return Plan(ibis.union(*parts), _decode(sizes), many=True)
+    query = ibis.union(_all_records(asked), *_summed(asked.engine, groups, tables))
+    return Plan(query, _decode(sizes), many=True)
 
 
 def _centred(engine: Engine, value: Any, low: float, high: float, missing: float) -> Any:
@@ -106,21 +107,35 @@ def _all_records(asked: Asked) -> Any:
     return n.select(table=_whole(-1), cell=_whole(0), records=n.records)
 
 
-def _tables(engine: Engine, groups: Any, reading: CrossCounts) -> list[Any]:
-    """Return the cells of every table, summed over the groups of all columns."""
-    parts = []
+def _tables(groups: Any, reading: CrossCounts) -> list[tuple[int, Any, Any]]:
+    """Return every table by its position, and of each group its cell there and its records."""
+    tables = []
     for position, (crossed, shape) in enumerate(zip(reading.tables, reading.shapes, strict=True)):
         cell = _whole(0)
         for column, size in zip(crossed, shape, strict=True):
             cell = cell * size + groups[f"c{column}"].cast("int64")
-        cells = groups.select(cell=cell.cast("int64"), records=groups.records)
-        parts.append(_summed(engine, cells, position))
+        tables.append((position, cell.cast("int64"), groups.records))
+    return tables
+
+
+def _summed(engine: Engine, groups: Any, tables: Sequence[tuple[int, Any, Any]]) -> list[Any]:
+    """Return the cells of every table, summed over the groups: one query a table, or one for all of them where each
+    would read the records again.
+    """
+    if engine.copies:
+        rows = [
+            ibis.struct({"table": _whole(position), "cell": cell, "records": records.cast("decimal(38, 0)")})
+            for position, cell, records in tables
+        ]
+        row = groups.select(row=ibis.array(rows).unnest()).row
+        sums = row.as_table().select(**{name: row[name] for name in ("table", "cell", "records")})
+        return [sums.group_by("table", "cell").aggregate(records=engine.total(sums.records))]
+    parts = []
+    for position, cell, records in tables:
+        cells = groups.select(cell=cell, records=records)
+        sums = cells.group_by("cell").aggregate(records=engine.total(cells.records))
+        parts.append(sums.select(table=_whole(position), cell=sums.cell, records=sums.records))
     return parts
-
-
-def _summed(engine: Engine, cells: Any, position: int) -> Any:
-    sums = cells.group_by("cell").aggregate(records=engine.total(cells.records))
-    return sums.select(table=_whole(position), cell=sums.cell, records=sums.records)
 
 
 def _decode(sizes: Sequence[int]) -> Callable[[Cells], Statistics]:

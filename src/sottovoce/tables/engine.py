@@ -58,6 +58,8 @@ class Engine:
         nearest, ties to even.
     lists
         The products of two lists are added up in one operation, from left to right.
+    copies
+        A nested query is computed anew wherever it is used, from the records on.
     untyped
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
@@ -73,6 +75,7 @@ class Engine:
     small: bool = False
     tries: bool = False
     lists: bool = False
+    copies: bool = False
     untyped: frozenset[str] = frozenset()
 
     def integer(self, value: Any, kind: str = "int64") -> Any:
@@ -109,6 +112,7 @@ ENGINES = {
         lists=True,
     ),
     "postgres": Engine(rounds=True, widens=True, unnests=True),
+    "pyspark": Engine(copies=True),
 }
 
 
