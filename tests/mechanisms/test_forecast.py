@@ -72,6 +72,41 @@ def test_the_forecast_is_the_average_over_every_noise(system, mean):
 
 
 @pytest.mark.parametrize(
+    ("n", "noise", "scale", "mean", "prior"),
+    [
+        (10, "laplace", 3.0, 0.5, (0.5, 0.5)),
+        (200, "laplace", 5.0, 0.05, (1.0, 1.0)),
+        (3000, "laplace", 1.0, 0.3, (1.0, 1.0)),
+        (1000, "gaussian", 50.0, 0.9, (30.0, 300.0)),
+        (10**6, "laplace", 1.0, 0.3, (1.0, 1.0)),
+    ],
+)
+def test_a_proportions_forecast_against_a_fine_integral(n, noise, scale, mean, prior):
+    mech = NoisyStatistics(BetaBernoulli(*prior), n, noise, scale)
+    forecast, (points, shares) = mech.forecast(mean), mech._steps.nodes(9)
+    exact = Beta(prior[0] + n * mean, prior[1] + n * (1 - mean))
+    posteriors = [mech.posterior_from(n * mean + point).noise_aware for point in points]
+    divergences = []
+    for posterior in posteriors:
+        # log θ(1-θ) is what an integral over the logit has besides the density
+        laws = posterior.components
+        centre, spread = np.log(laws.alpha / laws.beta), np.sqrt(1 / laws.alpha + 1 / laws.beta)
+        logit = np.linspace((centre - 14 * spread).min(), (centre + 14 * spread).max(), 4001)
+        x, slope = 1 / (1 + np.exp(-logit)), -np.logaddexp(0, -logit) - np.logaddexp(0, logit)
+        own, other = posterior.log_density(x), exact.log_density(x)
+        divergences.append(np.sum(np.exp(own + slope) * (own - other)) * (logit[1] - logit[0]))
+    assert forecast.expected_kl == pytest.approx(shares @ divergences, rel=0.015)
+    widths = [np.subtract(*posterior.interval()[::-1]) for posterior in posteriors]
+    assert forecast.interval_width == pytest.approx(shares @ widths, rel=1e-6)
+
+
+def test_a_forecast_beside_a_pole_is_a_number():
+    forecast = NoisyStatistics(BetaBernoulli(0.01, 0.01), 50, "laplace", 4.0).forecast(0.0)
+    assert np.isfinite(forecast.expected_kl)
+    assert forecast.interval_width > 0
+
+
+@pytest.mark.parametrize(
     "noise", [IntegerNoise("laplace", 0.3), IntegerNoise("laplace", 7.0), IntegerNoise("gaussian", 900.0)]
 )
 def test_gauss_points_have_the_moments_of_the_noise(noise):

@@ -12,6 +12,7 @@ from sottovoce.readings import CategoryCounts, CellCounts, CrossCounts, GroupMom
 from sottovoce.tables import Table, open_table
 from sottovoce.tables.cells import _even, bin_of
 from sottovoce.tables.engine import ENGINES
+from sottovoce.tables.persons import person_of
 
 WORDS = ("north", "south", "")
 
@@ -35,6 +36,25 @@ def test_the_plan_is_the_same_whatever_the_records_hold(tmp_path: Path, where: s
             reading = GroupMoments(((0, 1),), (-1,), measures=((0.0, 5.0),), fillers=(None,), squared=True)
             plans.add(plan_of(table, reading, ["ward", "x"], where))
     assert len(plans) == 1
+
+
+def test_pairs_are_counted_in_an_array_and_summed_in_a_table_of_those_there_are() -> None:
+    """An array has room for all pairs of 8 bits: little for counts, too much for sums, and for persons of 16 bits."""
+    rows = pa.table({"ward": [0, 1, None], "age": [3, 300, None], "x": [1.0, None, 2.0], "whose": [1, 2, 2]})
+    rows = rows.set_column(3, "whose", rows["whose"].cast(pa.int16()))
+    groups = {"groups": ((0, 1),), "others": (-1,)}
+    few = GroupMoments(**groups, measures=((0.0, 90.0),), fillers=(None,), squared=True)
+    bins = CellCounts((False, True), ((0, 1), (0.5, 1.5)), (-1, -1))
+    sums = GroupMoments(((0, 1), (0, 1)), (-1, -1), measures=((0.0, 90.0),), fillers=(None,), squared=True)
+    with open_table(rows) as table:
+        for reading, columns, array in (
+            (few, ["ward", "age"], True),
+            (bins, ["ward", "x"], True),
+            (sums, ["ward", "age", "x"], False),
+        ):
+            assert ("PERFECT_HASH_GROUP_BY" in plan_of(table, reading, columns, None)) is array
+        whose = person_of(table._records, "whose")
+        assert whose.type().nbytes == 4
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import numpy as np
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import ClippedSum
-from sottovoce.systems.distributions import Distribution, Mixture
+from sottovoce.systems.distributions import Mixture, ScalarDistribution
 from sottovoce.systems.system import NoiseAwareSystem
 
-__all__ = ["latent_total"]
+__all__ = ["latent_total", "latent_totals"]
 
 _NEGLIGIBLE = 40.0
 """e^-40 of the largest weight is dropped."""
@@ -25,8 +25,8 @@ _RULE = 10
 
 
 def latent_total(
-    system: NoiseAwareSystem, reading: ClippedSum, n: int, noisy: float, *, noise: IntegerNoise, grid: float
-) -> Distribution:
+    system: NoiseAwareSystem, reading: ClippedSum, n: int, noisy: float, noise: IntegerNoise, grid: float
+) -> Mixture:
     r"""Return Σ_s w_s · posterior(s), w_s ∝ Pr[s] · Pr[noise = ŝ - s], over every total s that can happen.
 
     Totals that are many are summed by panels: within one, short beside the noise, beside a posterior's own width and
@@ -34,19 +34,33 @@ def latent_total(
     exact to about 1e-11. The panels meet at the noisy total, where Laplace noise has its edge. No loop over
     records: n may be in the millions.
     """
+    posteriors, (weights,) = latent_totals(system, reading, n, np.array([noisy]), noise, grid)
+    return Mixture(posteriors, weights)
+
+
+def latent_totals(
+    system: NoiseAwareSystem,
+    reading: ClippedSum,
+    n: int,
+    noisy: Floats,
+    noise: IntegerNoise,
+    grid: float,
+    negligible: float = _NEGLIGIBLE,
+) -> tuple[ScalarDistribution, Floats]:
+    """Return posteriors of totals side by side, and their weights, a row for each noisy total: one law for them all."""
     ends = (n * reading.low, n * reading.high)
-    peak = float(np.clip(noisy, *ends))
-    peak = float(np.floor(peak)) if reading.integer else peak
+    peaks = np.unique(np.clip(noisy, *ends))
+    peaks = np.unique(np.floor(peaks)) if reading.integer else peaks
 
     def log_weights(totals: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.asarray(system.log_evidence(n, totals) + noise.log_weight((noisy - totals) / grid))
+            logs = system.log_evidence(n, totals) + noise.log_weight((noisy[:, None] - totals) / grid)
+        return np.asarray(logs - np.nanmax(logs, axis=1, keepdims=True))
 
     low, high = ends
     while True:
-        probe = np.unique(np.append(np.linspace(low, high, 257), peak))
-        weights = log_weights(probe)
-        keep = np.flatnonzero(weights > np.nanmax(weights) - _NEGLIGIBLE)
+        probe = np.unique(np.append(np.linspace(low, high, 257), peaks))
+        keep = np.flatnonzero((log_weights(probe) > -negligible).any(axis=0))
         first, last = float(probe[max(keep[0] - 1, 0)]), float(probe[min(keep[-1] + 1, probe.size - 1)])
         if last - first > 0.5 * (high - low) or high - low < 64 * (1 if reading.integer else grid):
             break
@@ -64,16 +78,20 @@ def latent_total(
     gauss = noise.scale * grid * (2.0 if noise.kind == "gaussian" else 3.0)
     width = np.minimum(1.5 * own, gauss)
     nodes, heights = [], []
-    middle = float(np.clip(peak, low, high))
-    for start, stop, sign in ((middle, low, -1), (middle + 1 if reading.integer else middle, high, 1)):
+    middles = np.clip(peaks, low, high)
+    ways = [(middles[0], low, -1)]  # outwards from the first of them, then onwards from each
+    ways += [(m + 1 if reading.integer else m, to, 1) for m, to in zip(middles, [*middles[1:], high], strict=True)]
+    for start, stop, sign in ways:
         for a, b in _panels(start, stop, ends, lambda x: float(np.interp(x, at, width)), sign, whole=reading.integer):
             points, weights = _rule(int(b - a) + 1) if reading.integer else _legendre()
             nodes.append(a + (points if reading.integer else points * (b - a)))
             heights.append(weights if reading.integer else weights * (b - a))
     totals, counted = np.concatenate(nodes), np.concatenate(heights)
-    weights = log_weights(totals) + np.log(counted)
-    keep = np.flatnonzero(weights > weights.max() - _NEGLIGIBLE)
-    return Mixture(system.posteriors(n, totals[keep]), np.exp(weights[keep] - weights.max()))
+    logs = log_weights(totals) + np.log(counted)
+    logs -= logs.max(axis=1, keepdims=True)
+    keep = np.flatnonzero((logs > -negligible).any(axis=0))
+    weights = np.exp(logs[:, keep])
+    return system.posteriors(n, totals[keep]), weights / weights.sum(axis=1, keepdims=True)
 
 
 def _panels(

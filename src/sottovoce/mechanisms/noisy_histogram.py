@@ -26,6 +26,8 @@ __all__ = ["NoisyHistogram"]
 
 _DRAWS = 1024
 """Latent histograms that stand for all of them where joint draws are asked for."""
+_UNHEARD = 1e-10
+"""Counts of so small a chance are left out of a divergence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +177,9 @@ class NoisyHistogram(Distribution):
         return sum(self._kl(laws, np.asarray(other.alpha)[laws.places], total, each, rng) for laws in self._counts)
 
     def _kl(self, laws: CountLaws, alpha: Floats, total: float, each: int, rng: np.random.Generator) -> float:
-        shapes, chances = self._shapes(laws), laws.chances
+        some = np.flatnonzero((laws.chances > _UNHEARD).any(axis=0))
+        few = slice(some[0], some[-1] + 1)
+        shapes, chances = self._shapes(laws)[:, few], laws.chances[:, few]
         levels = (np.arange(each) + rng.random((len(shapes), each))) / each  # evenly over each count's law
         pick = (np.cumsum(chances, axis=1)[:, None, :] < levels[..., None]).sum(axis=-1)
         some = np.take_along_axis(shapes, np.minimum(pick, shapes.shape[1] - 1), axis=1)

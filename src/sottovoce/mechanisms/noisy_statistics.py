@@ -12,9 +12,10 @@ import numpy as np
 from sottovoce.mechanisms.block_noise import KINDS, adds_up, check_kind, least_scales, noise_profile, shares_of
 from sottovoce.mechanisms.clipped_total import ClippedTotal
 from sottovoce.mechanisms.forecast import Forecast, mean_width
+from sottovoce.mechanisms.imagined import Imagined, ImaginedMixtures, ImaginedPosteriors, evenly
 from sottovoce.mechanisms.integer_noise import IntegerNoise, NoiseKind
 from sottovoce.mechanisms.mechanism import Mechanism, check_system
-from sottovoce.mechanisms.noise_aware import latent_total
+from sottovoce.mechanisms.noise_aware import latent_total, latent_totals
 from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.mechanisms.noisy_posterior import NoisyPosterior
 from sottovoce.mechanisms.release import Release
@@ -27,6 +28,7 @@ from sottovoce.privacy.randomness import is_secure, secure_rng, seeded_rng
 from sottovoce.readings import BallSum, Block, CategoryCounts, ClippedSum, Statistics
 from sottovoce.systems.dirichlet_categorical import DirichletCategorical
 from sottovoce.systems.distributions import Distribution
+from sottovoce.systems.distributions.mixtures import Mixtures
 from sottovoce.systems.system import ClippedSystem
 
 __all__ = ["NoisyStatistics", "NoisySystem"]
@@ -35,6 +37,8 @@ _MOST_STEPS = 2.0**50
 """The most noise, in steps: sums and noise together then stay far inside 64 bits."""
 _POINTS = 9
 """Gauss points of the noise that a forecast averages over."""
+_NEGLIGIBLE = 20.0
+"""Totals of e^-20 of the largest weight and less are left out of a forecast."""
 _IMAGINED = 8
 """Imagined releases of a vector that a forecast averages over."""
 _REMEMBERED = 256
@@ -297,7 +301,7 @@ class NoisyStatistics(Mechanism):
             return aware
         if isinstance(system, ClippedSystem):
             return self._clipped.posterior(float(noisy[0]))
-        return latent_total(system, reading, self.n, float(noisy[0]), noise=self._steps, grid=self.grid)
+        return latent_total(system, reading, self.n, float(noisy[0]), self._steps, self.grid)
 
     @cached_property
     def _clipped(self) -> ClippedTotal:
@@ -336,10 +340,10 @@ class NoisyStatistics(Mechanism):
         if not self.n:
             exact: Any = self.system.posterior(self.reading.imagined(self.n, mean))
             return Forecast(0.0, mean_width(exact.interval(level)), mean_width(exact.interval(level)), level)
-        exact, values, weights = self._imagined(mean)
+        exact, imagined = self._imagined(mean)
         return Forecast(
-            expected_kl=float(weights @ [value.kl(exact) for value in values]),
-            interval_width=float(weights @ [mean_width(value.interval(level)) for value in values]),
+            expected_kl=imagined.kl(exact),
+            interval_width=imagined.width(level),
             exact_width=mean_width(exact.interval(level)),
             level=level,
         )
@@ -348,25 +352,25 @@ class NoisyStatistics(Mechanism):
         """Return the width that `forecast` tells, without the rest of it."""
         if isinstance(self.system, NoisySystem) or not self.n:
             return super().expected_width(mean, level)
-        _, values, weights = self._imagined(mean)
-        return float(weights @ [mean_width(value.interval(level)) for value in values])
+        return self._imagined(mean)[1].width(level)
 
-    def _imagined(self, mean: Any) -> tuple[Any, list[Any], Floats]:
-        """Return the posterior without noise, some with it, and how much each of these weighs."""
+    def _imagined(self, mean: Any) -> tuple[Any, Imagined]:
+        """Return the posterior without noise, and those with it."""
         system: Any = self.system
         statistics, reading = self.reading.imagined(self.known_n, mean), system.reading
         total = reading.from_steps(self.n, reading.steps(statistics))
-        if isinstance(reading, ClippedSum) and isinstance(system, ClippedSystem):
-            points, weights = self._steps.nodes(_POINTS)
-            tables = self._clipped.posteriors(total[0] + points * self.grid)
-            return self._clipped.without_noise(float(total[0]), tables), [*tables], weights
-        exact = system.posterior(statistics)
         if isinstance(reading, ClippedSum):
             points, weights = self._steps.nodes(_POINTS)
-            return exact, [self._noise_aware(total + point * self.grid) for point in points], weights
+            noisy = total[0] + points * self.grid
+            if isinstance(system, ClippedSystem):
+                tables = self._clipped.posteriors(noisy)
+                return self._clipped.without_noise(float(total[0]), tables), ImaginedPosteriors(tables, weights)
+            latent = latent_totals(system, reading, self.n, noisy, self._steps, self.grid, _NEGLIGIBLE)
+            return system.posterior(statistics), ImaginedMixtures(Mixtures(*latent), weights)
         times = int(np.clip(64 // total.size, 2, _IMAGINED))  # many categories average among themselves
-        noise = _evenly(self._steps, total.size, times, seeded_rng(0)) * self.grid
-        return exact, [self._noise_aware(total + row) for row in noise], np.full(len(noise), 1 / len(noise))
+        noise = evenly(self._steps, total.size, times, seeded_rng(0)) * self.grid
+        values = [self._noise_aware(total + row) for row in noise]
+        return system.posterior(statistics), ImaginedPosteriors(values, np.full(times, 1 / times))
 
     def _parameters(self) -> dict[str, Any]:
         if isinstance(self.scale, tuple):
@@ -378,17 +382,6 @@ class NoisyStatistics(Mechanism):
         if "scales" in state:
             state["scale"] = state.pop("scales")
         return super()._from_state(state)
-
-
-def _evenly(noise: IntegerNoise, size: int, times: int, rng: np.random.Generator) -> Floats:
-    """Return imagined noise vectors, every coordinate's values spread evenly over the noise's law (a Latin square)."""
-    k = np.arange(-int(40 * noise.scale) - 2, int(40 * noise.scale) + 3, max(1, int(noise.scale / 50)))
-    weights = np.exp(noise.log_weight(k))
-    below = np.cumsum(weights) / weights.sum()
-    values = np.array([k[np.searchsorted(below, (i + 0.5) / times)] for i in range(times)], dtype=np.float64)
-    spread = float(np.mean(values**2))
-    values = values * np.sqrt(noise.variance / spread) if spread > 0 else values
-    return np.array([rng.permutation(values) for _ in range(size)]).T
 
 
 def _loudness(mechanism: NoisyStatistics) -> float:

@@ -70,10 +70,11 @@ def _rows_by_cell(
     numbers = [asked.value(name, cut=False) for name in names]
     scales = reading.scales if isinstance(reading, GroupMoments) else ()
     known = [number for number, filler in zip(numbers, fillers, strict=True) if filler is None]
-    columns = {f"c{i}": key.value for i, key in enumerate(keys)}
-    few = [_few(number, scale.low, scale.high, f) for number, scale, f in zip(numbers, scales, fillers, strict=True)]
+    few = [_few(engine, number, s.low, s.high, f) for number, s, f in zip(numbers, scales, fillers, strict=True)]
     sizes = [key.size for key in few if key is not None]
     values = few if len(sizes) == len(numbers) and reading.cells * math.prod(sizes) <= _FEW else []
+    wide = bool(numbers) and not values and len(keys) > 1  # room for the sums of all pairs of 8 bits is too much
+    columns = {f"c{i}": key.value.cast("int32") if wide else key.value for i, key in enumerate(keys)}
     columns |= {f"v{i}": key.value for i, key in enumerate(values) if key is not None}
     if not values:
         measures = zip(numbers, scales, fillers, strict=True)
@@ -171,15 +172,15 @@ def _there(number: Any) -> Any:
     return number.notnull() & ~number.isnan() if number.type().is_floating() else number.notnull()
 
 
-def _few(number: Any, low: float, high: float, filler: float | None) -> Key | None:
+def _few(engine: Engine, number: Any, low: float, high: float, filler: float | None) -> Key | None:
     """Return whole numbers within their bounds, where they are whole and few: each is then counted on its own."""
     first, last = math.floor(low), math.ceil(high)
     if not number.type().is_integer() or last - first >= _FEW or not (filler is None or float(filler).is_integer()):
         return None
     filled = number if filler is None else number.fill_null(int(filler))
     # A missing one is any number here: it is known otherwise that it is missing.
-    value = ibis.greatest(ibis.least(filled, last), first).cast("int32")
-    return Key(value, lambda found: found, last - first + 1)
+    value = ibis.greatest(ibis.least(filled, last), first)
+    return Key(_small(engine, value, first, last), lambda found: found, last - first + 1)
 
 
 def _key(asked: Asked, name: str, categories: tuple[Any, ...], other: int) -> Key:
@@ -188,8 +189,12 @@ def _key(asked: Asked, name: str, categories: tuple[Any, ...], other: int) -> Ke
         asked.engine, asked.value(name, categories, cut=False), categories, place_or_none(other), loose=True
     )
     size = len(categories) + (other == len(categories))
-    kind = "int8" if asked.engine.small and size < 127 else "int64"
-    return Key(code.cast(kind), lambda found: np.where(found < size, found, -1), size)
+    return Key(_small(asked.engine, code, -1, size), lambda found: np.where(found < size, found, -1), size)
+
+
+def _small(engine: Engine, value: Any, least: int, most: int) -> Any:
+    """Return whole numbers in 8 bits where they fit: an array then has room for all that two of them could be."""
+    return value.cast("int8" if engine.small and least >= -128 and most <= 127 else "int32")
 
 
 def _binned(asked: Asked, name: str, inner: tuple[float, ...], missing: int | None) -> Key:
@@ -199,10 +204,11 @@ def _binned(asked: Asked, name: str, inner: tuple[float, ...], missing: int | No
     if number.type().is_integer() and inner and inner[-1] - inner[0] < _FEW:
         first, last = math.floor(inner[0]) - 1, math.ceil(inner[-1])
         there = ibis.greatest(ibis.least(number, last), first) - first
-        value = ibis.cases((number.notnull(), there), else_=-1).cast("int32")
+        value = _small(asked.engine, ibis.cases((number.notnull(), there), else_=-1), -1, last - first)
 
         def place(found: NDArray[np.int64]) -> NDArray[np.int64]:
             return np.where(found < 0, none, np.searchsorted(inner, (found + first).astype(np.float64), side="right"))
 
         return Key(value, place, last - first + 2)
-    return Key(bin_of(asked.engine, number.cast("float64"), inner, missing), lambda found: found, bins + 1)
+    value = bin_of(asked.engine, number.cast("float64"), inner, missing)
+    return Key(_small(asked.engine, value, -1, bins), lambda found: found, bins + 1)

@@ -43,7 +43,8 @@ def person_of(records: Any, name: str) -> Any:
     column = field(records, name)
     kind = column.type()
     if kind.is_string() or kind.is_integer():
-        return column
+        # Of 16 bits DuckDB would hold the sums of all persons that there could be, in every thread.
+        return column.cast("int32") if kind.is_integer() and kind.nbytes < 4 else column
     if kind.is_floating():
         whole = column.cast("float64")
         inside = whole.between(number(-(2.0**62)), number(2.0**62))
