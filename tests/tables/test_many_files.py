@@ -73,6 +73,7 @@ KINDS = [
     pa.float64(),
     pa.string(),
 ]
+LATER = [*KINDS, pa.int32(), pa.uint32()]  # a double holds whole numbers of 32 bits, and not of 64
 
 
 def _extremes(kind):
@@ -90,7 +91,7 @@ def _extremes(kind):
 def test_no_number_of_a_later_file_ends_a_question(tmp_path, first, written):
     """The extremes of a type either are read as they are, or the types alone are refused."""
     four = pa.array(["4"] if pa.types.is_string(first) else [4], first)
-    columns = {f"of {kind}": pa.array(_extremes(kind), kind) for kind in KINDS}
+    columns = {f"of {kind}": pa.array(_extremes(kind), kind) for kind in LATER}
     taken = dict(columns)
 
     def opened():
