@@ -99,6 +99,18 @@ def test_the_posterior_equals_quadrature_for_one_bit(counts, epsilon, a):
     assert got.interval(0.9)[1] == pytest.approx(interval, abs=0.15 * spread)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_chain_stays_where_it_started(seed):
+    """Counts beyond the simplex, a small prior: some of 32 chains start where the density is steep, and move on."""
+    graph = ProfileGraph.bernoulli({"a": 0.4, "b": 0.6}, [("a", "b")])
+    mechanism = RandomizedResponse.calibrate(graph, 1.0)
+    mean, interval = by_quadrature_one_bit(mechanism, (3000, 0), 0.5)
+    got = posterior_categories(mechanism, {0: 3000}, concentration=0.5, rng=seeded_rng(seed))
+    spread = got.draws[:, 1].std()
+    assert got.mean[1] == pytest.approx(mean, abs=0.12 * spread)
+    assert got.interval(0.9)[1] == pytest.approx(interval, abs=0.25 * spread)
+
+
 def test_the_posterior_over_mixtures_equals_quadrature():
     mechanism = SmoothCategorical.calibrate(CHAIN, 0.8)
     counts = np.array([120, 70, 60])

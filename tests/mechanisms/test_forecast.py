@@ -137,3 +137,11 @@ def test_forecast_of_a_vector_and_a_rate():
 def test_impossible_means_raise(system, mean):
     with pytest.raises(InvalidValue):
         DirectPosterior(system, 10).forecast(mean)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [1e-6, 0.01, 0.02])
+def test_next_to_no_noise_is_none(kind, scale):
+    forecast = NoisyStatistics(BetaBernoulli(2, 3), 50, kind, scale).forecast(0.4)
+    assert forecast.expected_kl == pytest.approx(0, abs=1e-9)
+    assert forecast.interval_width == pytest.approx(forecast.exact_width, rel=1e-6)

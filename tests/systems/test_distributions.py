@@ -21,6 +21,7 @@ from sottovoce.systems import (
     NormalVector,
     Truncated,
 )
+from sottovoce.systems.distributions.mixtures import Mixtures
 from sottovoce.systems.distributions.truncated_dirichlet import TruncatedDirichlet
 
 SCALARS = [
@@ -324,6 +325,13 @@ def test_mixture_finds_quantiles_between_and_beyond_components_far_apart(compone
 )
 def test_distributions_read_back_from_json(value):
     assert Distribution.from_dict(json.loads(value.to_json())) == value
+
+
+def test_widths_of_parts_far_apart_are_those_of_each_mixture():
+    parts, weights = Normal([-1e6, 0.0, 1e6], [1e-6, 1.0, 100.0]), np.array([[0.3, 0.1, 0.6], [0.05, 0.75, 0.2]])
+    for level in (0.2, 0.5, 0.95):
+        each = [np.subtract(*Mixture(parts, row).interval(level)[::-1]) for row in weights]
+        assert Mixtures(parts, weights).widths(level) == pytest.approx(each, rel=1e-4)
 
 
 @pytest.mark.parametrize(

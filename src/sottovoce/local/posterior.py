@@ -140,7 +140,7 @@ class _Chains:
     """Hamiltonian Monte Carlo chains in coordinates whitened by the curvature at the mode."""
 
     def __init__(self, target: _Target, rng: np.random.Generator) -> None:
-        self.target, self.rng, self.step = target, rng, 0.3
+        self.target, self.rng, self.step = target, rng, np.full((_CHAINS, 1), 0.3)
         self.centre = target.mode()
         root = np.linalg.cholesky(target.curvature(self.centre))
         self.scale = np.linalg.inv(root)  # u = centre + z @ scale has covariance about curvature^-1
@@ -160,7 +160,7 @@ class _Chains:
             momentum = self.rng.standard_normal(self.z.shape)
             reach = self.rng.uniform(0.5, 1.0) * np.pi / 2
             z, p, s = self.z, momentum + self.step / 2 * slope, slope
-            for _ in range(max(1, int(np.ceil(reach / self.step)))):
+            for _ in range(max(1, int(np.ceil(reach / np.median(self.step))))):
                 z = z + self.step * p
                 s = self._slope(z)
                 p = p + self.step * s
@@ -172,9 +172,11 @@ class _Chains:
             self.z = np.where(take[:, None], z, self.z)
             slope, value = np.where(take[:, None], s, slope), np.where(take, v, value)
             if adapt:
-                accepted = np.exp(np.minimum(gain, 0.0)).mean()
-                self.step = float(np.clip(self.step * np.exp((accepted - 0.8) / np.sqrt(1 + t)), 0.02, 1.0))
+                accepted = np.exp(np.minimum(gain, 0.0))[:, None]
+                self.step = np.clip(self.step * np.exp((accepted - 0.8) / np.sqrt(1 + t)), 0.02, 1.0)
             out[:, t] = self.centre + self.z @ self.scale
+        if adapt:  # each its own until here: one that starts where the density is steep would stay there for ever
+            self.step = np.full_like(self.step, np.median(self.step))
         return out
 
 

@@ -75,7 +75,8 @@ class IntegerNoise:
         k = step * np.arange(-int(reach / step) - 1, int(reach / step) + 2)
         weights = np.exp(self.log_weight(k))
         weights /= weights.sum()
-        k = k * np.sqrt(self.variance / float(k * k @ weights))  # as spread as the noise on every whole number
+        if (spread := float(k * k @ weights)) > 0:  # of next to no noise nothing but none is left
+            k = k * np.sqrt(self.variance / spread)  # as spread as the noise on every whole number
         count = min(count, int(np.sum(weights > 1e-12)))
         # Lanczos: the law's own orthogonal polynomials, whose zeros are the points.
         basis, off = [np.sqrt(weights)], []

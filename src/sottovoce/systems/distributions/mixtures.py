@@ -16,7 +16,7 @@ __all__ = ["Mixtures", "mixed_quantiles", "spread_points"]
 _LATTICE = np.array([0.7548776662466927, 0.5698402909980532])
 """The additive recurrence of the plastic number: points that fill the unit square evenly."""
 _CLOSE = 1e-4
-"""So short a last step, beside a mixture's spread, ends the search for a width: its square is the error left."""
+"""So near its level, beside the tail that it cuts off, an end of a width is left after one step more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +79,9 @@ def spread_points(components: Any, weights: Floats | None, count: int) -> tuple[
 def mixed_quantiles(components: Any, weights: Floats, q: Floats, close: float = 0.0) -> Floats:
     """Return a quantile of each mixture, a row of weights each or one for all; levels between none and all.
 
-    Newton's steps inside brackets that Chebyshev's inequality gives, until they reach the last digits, or are no longer
-    than `close` beside the mixture's spread.
+    Newton's steps inside brackets that Chebyshev's inequality gives, until they reach the last digits, or start from a
+    level that is within the part `close` of the tail. (A short step says little where parts are far apart: it may end
+    at the edge of a narrow one.)
     """
     centres, spreads = np.asarray(components.mean), np.sqrt(components.variance)
     mean = weights @ centres
@@ -107,10 +108,11 @@ def mixed_quantiles(components: Any, weights: Floats, q: Floats, close: float = 
             step = (below - q[todo]) / np.einsum("rk,rk->r", np.exp(some.log_density(at)), mine)
         low[todo], high[todo] = np.where(below > q[todo], (low[todo], x[todo]), (x[todo], high[todo]))
         fresh = x[todo] - step
-        # The last digit may lie on the bracket's other side. A step is infinite where there is no density.
-        there = np.abs(step) <= np.maximum(1e-11 * np.abs(x[todo]), close * spread[todo])
-        fresh = np.where(there, np.clip(fresh, least[todo], most[todo]), fresh)
         inside = (low[todo] < fresh) & (fresh < high[todo])
+        close_by = inside & (np.abs(below - q[todo]) < close * np.minimum(q[todo], 1 - q[todo]))
+        # The last digit may lie on the bracket's other side. A step is infinite where there is no density.
+        last = np.abs(step) <= 1e-11 * np.abs(x[todo])
+        fresh, there = np.where(last, np.clip(fresh, least[todo], most[todo]), fresh), last | close_by
         x[todo] = np.where(there | inside, fresh, (low[todo] + high[todo]) / 2)
         todo = todo[~there & (low[todo] < x[todo]) & (x[todo] < high[todo])]
     return np.asarray(x)
