@@ -7,8 +7,8 @@ import pytest
 from sottovoce.answers import NoisyCells, Question
 from sottovoce.facts import Category, Cells, Count, Facts, Flag, Number
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import GroupMoments, Statistics
-from sottovoce.tables import Table
+from sottovoce.readings import CellCounts, GroupMoments, Statistics
+from sottovoce.tables import Table, open_table
 
 GROUPS = (("north", "south", "o'hara", ""), (False, True))
 READINGS = [
@@ -47,6 +47,27 @@ def test_nothing_but_none_is_read_where_no_record_fits(engine_table: Table, mess
     seen = engine_table.read(reading, columns, where="k > 1000000")
     assert seen.total[-1] == messy.num_rows
     assert not seen.total[:-1].any()
+
+
+def test_a_record_left_out_is_not_where_missing_ones_are(engine_table: Table, messy: pa.Table) -> None:
+    reading = CellCounts((True,), ((2.5, 4.5),), (1,))
+    asked = [k for k, flag in zip(messy["k"].to_pylist(), messy["flag"].to_pylist(), strict=True) if flag]
+    seen = engine_table.read(reading, ["k"], where="flag")
+    assert seen.n == messy.num_rows
+    assert seen.total[:3].tolist() == reading.read([asked]).total[:3].tolist()
+    assert seen.total[3] == messy.num_rows - len(asked)
+
+
+@pytest.mark.parametrize("low", [-128.0, -100.0, -(2.0**31) - 1, 3e9, 2.0**31 - 50])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_no_whole_number_is_too_far_from_any_bounds(low: float, bits: int) -> None:
+    top = 2 ** (bits - 1)
+    numbers = [-top, 1 - top, 0, 100, 127, top - 1, None]
+    moments = GroupMoments((), (), measures=((low, low + 200.0),), fillers=(None,), squared=True)
+    cells = CellCounts((True,), ((low, low + 100.0, low + 200.0),), (4,))
+    with open_table(pa.table({"k": pa.array(numbers, f"int{bits}")})) as table:
+        assert table.read(moments, ["k"]) == moments.read([numbers])
+        assert table.read(cells, ["k"]) == cells.read([numbers])
 
 
 FACTS = Facts(

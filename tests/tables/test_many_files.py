@@ -126,3 +126,5 @@ def test_no_number_of_a_later_file_ends_a_question(tmp_path, first, written):
 def test_capital_letters_are_not_a_matter_of_who_reads(tmp_path):
     with pytest.raises(InvalidData, match="capital"):
         open_table(_folder(tmp_path, pa.table({"t": ["a"], "v": [1]}), pa.table({"t": ["a"], "V": [1]})))
+    with pytest.raises(InvalidData, match="twice"):  # DuckDB would read the first of the two
+        open_table(_folder(tmp_path, pa.table({"t": ["a"], "v": [1]}), pa.table({"t": ["a"], "V": [7], "v": [1]})))

@@ -298,3 +298,11 @@ def test_columns_that_only_capitals_tell_apart_are_refused(tmp_path: Path) -> No
     for source in (*files, twice, twice.to_pandas(), pa.table([[1], [2]], names=["a", "a"])):
         with pytest.raises(InvalidData, match="names a column twice"):
             open_table(source)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_spark_does_not_tell_columns_apart_by_capitals_either(spark_session: Any) -> None:
+    frame = spark_session.range(3).selectExpr("id AS Age", "id AS age")
+    with pytest.raises(InvalidData, match="names a column twice"):
+        open_table(frame)

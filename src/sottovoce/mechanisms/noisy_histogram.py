@@ -177,8 +177,8 @@ class NoisyHistogram(Distribution):
         return sum(self._kl(laws, np.asarray(other.alpha)[laws.places], total, each, rng) for laws in self._counts)
 
     def _kl(self, laws: CountLaws, alpha: Floats, total: float, each: int, rng: np.random.Generator) -> float:
-        some = np.flatnonzero((laws.chances > _UNHEARD).any(axis=0))
-        few = slice(some[0], some[-1] + 1)
+        heard = np.flatnonzero((laws.chances > _UNHEARD).any(axis=0))
+        few = slice(heard[0], heard[-1] + 1)
         shapes, chances = self._shapes(laws)[:, few], laws.chances[:, few]
         levels = (np.arange(each) + rng.random((len(shapes), each))) / each  # evenly over each count's law
         pick = (np.cumsum(chances, axis=1)[:, None, :] < levels[..., None]).sum(axis=-1)

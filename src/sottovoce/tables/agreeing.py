@@ -17,7 +17,7 @@ __all__ = ["agreed", "distinct", "is_text"]
 
 
 def distinct(names: Sequence[str], where: str) -> None:
-    """Raise where two columns have one name: to DuckDB they do where only capitals differ, and it renames one."""
+    """Raise where two columns have one name: to DuckDB, which renames one, and Spark they do but for capitals."""
     if len({name.lower() for name in names}) < len(names):
         raise InvalidData(f"{where} names a column twice (small and capital letters are the same)")
 
@@ -27,6 +27,7 @@ def agreed(data: Any) -> bool:
     complete = True
     for fragment in data.get_fragments():
         there = fragment.physical_schema
+        distinct(there.names, "a file of the table")
         capitals = {name.lower() for name in {*there.names} - {*data.schema.names}}
         for field in data.schema:
             if field.name not in there.names:

@@ -175,7 +175,7 @@ def _there(number: Any) -> Any:
 def _few(engine: Engine, number: Any, low: float, high: float, filler: float | None) -> Key | None:
     """Return whole numbers within their bounds, where they are whole and few: each is then counted on its own."""
     first, last = math.floor(low), math.ceil(high)
-    if not number.type().is_integer() or last - first >= _FEW or not (filler is None or float(filler).is_integer()):
+    if not number.type().is_integer() or not _near(first, last) or not (filler is None or float(filler).is_integer()):
         return None
     filled = number if filler is None else number.fill_null(int(filler))
     # A missing one is any number here: it is known otherwise that it is missing.
@@ -192,6 +192,11 @@ def _key(asked: Asked, name: str, categories: tuple[Any, ...], other: int) -> Ke
     return Key(_small(asked.engine, code, -1, size), lambda found: np.where(found < size, found, -1), size)
 
 
+def _near(first: int, last: int) -> bool:
+    """Say whether the whole numbers from one to another are few, and all of 32 bits."""
+    return last - first < _FEW and first >= -(2**31) and last < 2**31
+
+
 def _small(engine: Engine, value: Any, least: int, most: int) -> Any:
     """Return whole numbers in 8 bits where they fit: an array then has room for all that two of them could be."""
     return value.cast("int8" if engine.small and least >= -128 and most <= 127 else "int32")
@@ -200,15 +205,17 @@ def _small(engine: Engine, value: Any, least: int, most: int) -> Any:
 def _binned(asked: Asked, name: str, inner: tuple[float, ...], missing: int | None) -> Key:
     """Return the bins between inner edges: what is missing is in none, or where it is said to be."""
     number, bins = asked.value(name, cut=False), len(inner) + 1
-    none = -1 if missing is None else missing
-    if number.type().is_integer() and inner and inner[-1] - inner[0] < _FEW:
-        first, last = math.floor(inner[0]) - 1, math.ceil(inner[-1])
-        there = ibis.greatest(ibis.least(number, last), first) - first
-        value = _small(asked.engine, ibis.cases((number.notnull(), there), else_=-1), -1, last - first)
+    first, last = (math.floor(inner[0]) - 1, math.ceil(inner[-1])) if inner else (0, 0)
+    if number.type().is_integer() and inner and _near(first, last):
+        none, beyond = -1 if missing is None else missing, last - first + 1
+        # How far two numbers of 8 bits are apart need not fit into 8 bits.
+        there = ibis.greatest(ibis.least(number, last), first).cast("int32") - first
+        value = _small(asked.engine, ibis.cases((number.notnull(), there), else_=beyond), 0, beyond)
 
         def place(found: NDArray[np.int64]) -> NDArray[np.int64]:
-            return np.where(found < 0, none, np.searchsorted(inner, (found + first).astype(np.float64), side="right"))
+            bin_ = np.searchsorted(inner, (found + first).astype(np.float64), side="right")
+            return np.where(found < 0, -1, np.where(found < beyond, bin_, none))
 
-        return Key(value, place, last - first + 2)
+        return Key(value, place, beyond + 1)
     value = bin_of(asked.engine, number.cast("float64"), inner, missing)
     return Key(_small(asked.engine, value, -1, bins), lambda found: found, bins + 1)

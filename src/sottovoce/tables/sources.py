@@ -352,6 +352,7 @@ def _word(value: Any) -> str | None:
 
 
 def _spark(frame: Any) -> Table:
+    distinct(frame.columns, "the Spark data frame")
     view = f"sottovoce_{secrets.token_hex(8)}"
     session = frame.sparkSession
     frame.createTempView(view)

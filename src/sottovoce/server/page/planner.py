@@ -165,7 +165,8 @@ def strengths(question: Question, config: DatasetConfig, n: int | None, mean: An
     chart.line(points, kind)
     own = next((width for factor, width in points if factor == 1.0), None)
     if own is not None:
-        chart.upright(1.0, kind, f"yours: {number(own)}", height=chart.y.place(own))
+        chart.upright(1.0, kind, height=chart.y.place(own))
+        chart.note(1.0, chart.at(1.0, own)[1] - 11, f"yours: {number(own)}", strong=True)
     return chart.svg()
 
 
