@@ -115,7 +115,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if "[spark" in nodeid else super()._split_scope(nodeid)
+            return "spark" if "spark" in nodeid.partition("::")[2] else super()._split_scope(nodeid)
 
         def schedule(self) -> None:
             fresh = self.collection is None
