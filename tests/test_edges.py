@@ -154,6 +154,9 @@ def test_a_damaged_version_is_a_damaged_ledger(tmp_path: Path) -> None:
 
 def test_a_file_whose_name_is_no_text_is_no_damaged_ledger(tmp_path: Path) -> None:
     place = os.fsdecode(os.fsencode(tmp_path) + b"/q\xff.csv")
-    Path(place).write_text("x\n1\n")
+    try:
+        Path(place).write_text("x\n1\n")
+    except OSError:
+        pytest.skip("this file system takes no name that is not UTF-8")
     with pytest.raises(InvalidValue, match="name of a data set"):
         sv.Curator(place, tmp_path / "l.ledger", sv.PureDP(1.0))
