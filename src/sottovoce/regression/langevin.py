@@ -190,24 +190,11 @@ def _run_block(
     return moved
 
 
-@partial(jax.jit, static_argnames=("loss",))
-def _run_apart(
-    loss: Loss,
-    X: jax.Array,
-    y: jax.Array,
-    numbers: dict[str, jax.Array],
-    centre: jax.Array,
-    W: jax.Array,
-    noise: jax.Array,
-    count: int,
-    kicked: int,
-) -> jax.Array:
-    """Take the steps of several releases, each with rows, chains and noise of its own."""
-
-    def one(X: jax.Array, centre: jax.Array, W: jax.Array, noise: jax.Array) -> Any:
-        return _run_block(loss, X, y, numbers, centre, W, noise, count, kicked)
-
-    moved: jax.Array = jax.vmap(one, in_axes=(0, 0, 0, 1))(X, centre, W, noise)
+@partial(jax.jit, static_argnums=0)
+def _run_apart(loss: Loss, *parts: Any) -> jax.Array:
+    """Take the steps of several releases as `_run_block` does, each with rows, chains and noise of its own."""
+    axes = (0, None, None, 0, 0, 1, None, None)  # of X, y, numbers, centre, W, noise, count, kicked
+    moved: jax.Array = jax.vmap(partial(_run_block, loss), in_axes=axes)(*parts)
     return moved
 
 

@@ -52,6 +52,7 @@ def public_scales(n: int, dimension: int, mu: float, *, statistics: bool) -> tup
 
 
 def _back(found: Floats, maps: Sequence[RowMap]) -> Floats:
+    """Return parameters of mapped rows as those of the rows before they were mapped."""
     for step in reversed(maps):
         found = step.parameters(found)
     return found
