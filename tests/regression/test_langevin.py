@@ -13,6 +13,7 @@ from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
 from sottovoce.privacy.profile import Basis
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.readings import Rows
 from sottovoce.regression.design import Design
 from sottovoce.regression.losses import Logistic, Probit, Squared
 from sottovoce.regression.placement import Placement, placed
@@ -35,6 +36,23 @@ def test_chain_is_the_recursion_written_out_in_numpy(records):
         W = W - h * (0.3 * slopes.T @ rows + 2.0 * W) + math.sqrt(2 * h) * noise[k]
         W *= np.minimum(1, 0.5 / np.linalg.norm(W, axis=1, keepdims=True))
     np.testing.assert_allclose(got, to_grid(W, math.sqrt(2 * h)), atol=1e-12)
+
+
+def test_chains_of_several_tables_are_those_of_each_alone():
+    rng, design = seeded_rng(3), Design(Logistic(), dimension=2, data_norm=1.0)
+    mechanism = DiffusedRegression(design, 8, prior_precision=2.0, data_weight=0.9, draws=3, n_steps=4)
+    tables = [Rows(8, rng.standard_normal((8, 2)), rng.choice([-1.0, 1.0], 8)) for _ in range(70)]
+    found = mechanism.each(tables, seeded_rng(11))
+    source = seeded_rng(11)
+    noise = np.concatenate([source.standard_normal((4, 64, 3, 2)) for _ in range(2)], axis=1)
+
+    class Given(np.random.Generator):
+        def standard_normal(self, size):
+            return noise[:, place].reshape(size)
+
+    for place in (0, 1, 63, 64, 69):
+        alone = mechanism._value(tables[place], Given(np.random.Philox(1)), 1)
+        np.testing.assert_allclose(found[place], alone, atol=1e-12)
 
 
 def test_gaussian_target_has_the_right_mean_and_covariance():

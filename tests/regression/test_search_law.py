@@ -72,13 +72,14 @@ def test_draws_of_a_search_follow_that_law(law):
     tries, rng = Tries(3.0, law), seeded_rng(17)
     search, labels = search_of(tries), (1, 1, -1, 1)
     rows = Rows(4, np.ones((4, 1)), np.array(labels, dtype=float))
-    drawn = [search._value(rows, rng, 1) for _ in range(1000)]
+    one_by_one = ((one.score, one.mean[0]) for one in (search._value(rows, rng, 1) for _ in range(500)))
+    scores, means = np.array([*one_by_one, *search.outputs(rows, rng, 500)[:, 1:]]).T
     s = np.linspace(-9.0, 11.0, 4001)
     expected = law_of(labels, tries, s) * (s[1] - s[0])
     edges = np.searchsorted(np.cumsum(expected.sum(axis=0)), [0.25, 0.5, 0.75])
     cells = np.array([[part.sum() for part in np.split(side, edges)] for side in expected]).ravel()
-    place = np.searchsorted(s[edges], [one.score for one in drawn])
-    found = np.bincount(4 * np.array([one.mean[0] > 0 for one in drawn]) + place, minlength=8)
+    place = np.searchsorted(s[edges], scores)
+    found = np.bincount(4 * (means > 0) + place, minlength=8)
     assert stats.chisquare(found, 1000 * cells / cells.sum()).pvalue > 1e-4
 
 
@@ -92,7 +93,7 @@ def test_a_score_is_a_number_whatever_was_released(value):
     design = Design(Logistic(), 1, 1.0)
     search = BestRegression(design, 4, (Odd(design, 3, MU, looks=1),), 1.1, Tries(2.0))
     with np.errstate(all="ignore"):
-        assert math.isfinite(search._try(Rows(4, np.zeros((4, 1)), np.ones(4)), seeded_rng(1)).score)
+        assert math.isfinite(search._tries(Rows(4, np.zeros((4, 1)), np.ones(4)), seeded_rng(1), 1)[0].score)
 
 
 @pytest.mark.parametrize("tries", [1.0, 1 + 1e-9, 1e6])

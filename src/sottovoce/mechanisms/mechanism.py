@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -259,6 +259,10 @@ class Mechanism(ABC):
         """Return the numbers that `draws` independent releases let out, draws first; what an attack looks at."""
         value = self._value(seen, rng, draws)
         return np.reshape(value, (draws, *np.shape(value)[1:]))
+
+    def each(self, tables: Sequence[Any], rng: np.random.Generator) -> list[Any]:
+        """Return what a release of each of several tables lets out, given what is seen of them."""
+        return [self._value(table, rng, 1) for table in tables]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mechanism in public numbers."""

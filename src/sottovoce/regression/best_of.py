@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -44,6 +45,8 @@ SCORES = ("square", "accuracy")
 _TEN = Tries(10.0)
 _DRAWS = 64
 """How many draws of a posterior a prediction is averaged over."""
+_SEARCHES = 256
+"""How many searches an attack makes at a time."""
 
 
 def held_out(n: int, share: float) -> int:
@@ -220,26 +223,29 @@ class BestRegression(RegressionMechanism):
 
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Chosen:
         del draws
-        best: Chosen | None = None
-        for _ in range(drawn(self.tries, rng)):
-            one = self._try(seen, rng)
-            if best is None or one.score > best.score:
-                best = one
-        assert best is not None
-        return best
+        tries = (self._tries(seen, rng, 1)[0] for _ in range(drawn(self.tries, rng)))
+        return max(tries, key=lambda one: one.score)
 
-    def _try(self, seen: Rows, rng: np.random.Generator) -> Chosen:
-        """Return one try: a candidate at random, a cut at random, and its noisy score."""
-        which = int(rng.integers(len(self.candidates)))
-        order, out = rng.permutation(self.n), held_out(self.n, self.share)
-        first, second = order[out:], order[:out]
-        value = self.candidates[which]._value(Rows(len(first), seen.X[first], seen.y[first]), rng, 1)
-        rows, labels = self.design.clip(seen.X[second]), self.design.responses(seen.y[second])
-        found = scores_of(self.design, value, rows, labels, self.score)
-        scores = np.clip(np.nan_to_num(found, nan=0.0), 0.0, 1.0)  # a score whatever was released, and of whatever row
+    def _tries(self, seen: Rows, rng: np.random.Generator, count: int) -> list[Chosen]:
+        """Return tries: a candidate at random, a cut at random, and its noisy score each."""
+        which = rng.integers(len(self.candidates), size=count)
+        order, out = np.array([rng.permutation(self.n) for _ in range(count)]), held_out(self.n, self.share)
+        values: list[Any] = [None] * count
+        for k, one in enumerate(self.candidates):
+            mine = np.flatnonzero(which == k).tolist()
+            cuts = (order[i, out:] for i in mine)
+            found = one.each([Rows(len(cut), seen.X[cut], seen.y[cut]) for cut in cuts], rng)
+            for i, value in zip(mine, found, strict=True):
+                values[i] = value
+        second = np.ravel(order[:, :out])
+        rows = self.design.clip(seen.X[second]).reshape(count, out, -1)
+        labels = self.design.responses(seen.y[second]).reshape(count, out)
+        told = zip(values, rows, labels, strict=True)
+        scores = np.array([scores_of(self.design, value, X, y, self.score) for value, X, y in told])
+        scores = np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)  # whatever was released, and of whatever row
         steps, noise = self._score_noise
-        total = float(exact_normals(np.rint(scores * steps).sum(), noise, rng))
-        return Chosen(which, total / steps / out, value)
+        totals = exact_normals(np.rint(scores * steps).sum(axis=1), noise, rng) / steps / out
+        return [Chosen(*found) for found in zip(which.tolist(), totals.tolist(), values, strict=True)]
 
     @property
     def _score_noise(self) -> tuple[float, float]:
@@ -248,9 +254,14 @@ class BestRegression(RegressionMechanism):
         return steps, (steps + 1) / self.mu * (1 + 1e-12)
 
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
-        """Return which, the score and the mean parameters of so many searches, a row each."""
-        found = (self._value(seen, rng, 1) for _ in range(draws))
-        return np.array([np.concatenate([[one.which, one.score], np.ravel(one.mean)]) for one in found])
+        """Return which, the score and the mean parameters of so many searches, a row each; tries run side by side."""
+        rows = []
+        for done in range(0, draws, _SEARCHES):
+            counts = [drawn(self.tries, rng) for _ in range(min(_SEARCHES, draws - done))]
+            tries = iter(self._tries(seen, rng, sum(counts)))
+            found = (max(islice(tries, count), key=lambda one: one.score) for count in counts)
+            rows += [np.concatenate([[one.which, one.score], np.ravel(one.mean)]) for one in found]
+        return np.array(rows)
 
     def _parameters(self) -> dict[str, Any]:
         return {

@@ -54,7 +54,7 @@ def run_chains(
         The public bounds, and the certified numbers m, h and t.
     X, y
         The records; rows are clipped to the design's `data_norm`, slopes to its Lipschitz constant. Of several releases
-        whose rows were mapped each in its own way, X has one table each, and `centre` too.
+        whose rows are each their own, X has one table each, and `centre` too; y may.
     data_weight
         ρ, the power of the likelihood.
     centre
@@ -68,7 +68,7 @@ def run_chains(
         Called with the fraction done.
     """
     with jax.enable_x64(placement.precision == "float64"):
-        numbers = _Numbers(design, len(y), chain, data_weight, placement.dtype)
+        numbers = _Numbers(design, np.shape(y)[-1], chain, data_weight, placement.dtype)
         apart = centre.ndim == 3
         rows = place_apart(design, X, y, placement) if apart else place(design, X, y, placement, chains=len(centre))
         # The constants hold inside the ball only, so that a chain starts there too.
@@ -193,7 +193,7 @@ def _run_block(
 @partial(jax.jit, static_argnums=0)
 def _run_apart(loss: Loss, *parts: Any) -> jax.Array:
     """Take the steps of several releases as `_run_block` does, each with rows, chains and noise of its own."""
-    axes = (0, None, None, 0, 0, 1, None, None)  # of X, y, numbers, centre, W, noise, count, kicked
+    axes = (0, 0, None, 0, 0, 1, None, None)  # of X, y, numbers, centre, W, noise, count, kicked
     moved: jax.Array = jax.vmap(partial(_run_block, loss), in_axes=axes)(*parts)
     return moved
 

@@ -18,10 +18,14 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.regression.design import Design
 
-__all__ = ["Placed", "Placement", "current", "place", "place_apart", "placed"]
+__all__ = ["LOT", "Placed", "Placement", "are_few", "current", "place", "place_apart", "placed"]
 
 _FEW = 1 << 16
 """Bytes of rows that are not worth a place on a device."""
+LOT = 64
+"""How many releases run side by side, for an attack: always as many, so that one compiled program serves all."""
+_TOGETHER = 1 << 18
+"""How many numbers the rows of a lot may hold together."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +137,17 @@ def place(design: Design, X: Any, y: Any, placement: Placement, *, chains: int) 
     return Placed(jax.device_put(held, shard), jax.device_put(labels, shard), placement)
 
 
-def place_apart(design: Design, X: Floats, y: Any, placement: Placement) -> Placed:
-    """Clip few rows of several releases, a table each; they have the same labels, and stay in one chunk each."""
+def are_few(releases: int, size: int) -> bool:
+    """Say whether releases of tables of so many numbers each are run side by side here and now."""
+    return releases > 1 and LOT * size <= _TOGETHER and current()[0] == Placement()
+
+
+def place_apart(design: Design, X: Floats, y: Floats, placement: Placement) -> Placed:
+    """Clip few rows of several releases, a table each, with labels of their own or the same; one chunk each."""
     releases, n, d = X.shape
     rows = design.clip(X.reshape(-1, d), placement.dtype).astype(placement.dtype)
-    return Placed(rows.reshape(releases, 1, n, d), design.responses(y).astype(placement.dtype)[None], placement)
+    labels = np.broadcast_to(design.responses(np.ravel(y)).reshape(y.shape), (releases, n)).astype(placement.dtype)
+    return Placed(rows.reshape(releases, 1, n, d), labels[:, None], placement)
 
 
 @dataclass(frozen=True)

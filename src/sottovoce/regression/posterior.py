@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -23,7 +23,7 @@ from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.langevin import check_range, run_chains
 from sottovoce.regression.losses import Logistic, positive
 from sottovoce.regression.old_states import renewed
-from sottovoce.regression.placement import Placement, Progress, current
+from sottovoce.regression.placement import LOT, Placement, Progress, are_few, current
 from sottovoce.regression.rounding import step_error
 
 __all__ = ["ConcentratedRegression", "DiffusedRegression", "RegressionMechanism", "default_precision", "prior_of"]
@@ -187,6 +187,17 @@ class _Chains(RegressionMechanism):
         placement, progress = current()
         place = replace(placement, precision=self.precision)
         return self.draw(seen.X, seen.y, centre, rng, placement=place, progress=progress)
+
+    def each(self, tables: Sequence[Rows], rng: np.random.Generator) -> list[Any]:
+        """Return what a release of each of several tables lets out; chains of small tables run side by side."""
+        if not are_few(len(tables), self.n * self.design.dimension):
+            return super().each(tables, rng)
+        found: list[Any] = []
+        centre, place = np.zeros((LOT, self.draws, self.design.dimension)), Placement(precision=self.precision)
+        for some in (tables[done : done + LOT] for done in range(0, len(tables), LOT)):
+            X, y = (np.resize(part, (LOT, *np.shape(part[0]))) for part in ([t.X for t in some], [t.y for t in some]))
+            found += list(self.draw(X, y, centre, rng, placement=place)[: len(some)])
+        return found
 
     def draw(
         self,

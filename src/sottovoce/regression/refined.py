@@ -20,7 +20,7 @@ from sottovoce.regression.exact_sums import exact_moments
 from sottovoce.regression.localised import check_phases, phases_from, plan_phases, run_phases, total_mu
 from sottovoce.regression.losses import ComplementaryLogLog, Logistic, Poisson, positive
 from sottovoce.regression.noisy_moments import NoisyMoments
-from sottovoce.regression.placement import Placement, current
+from sottovoce.regression.placement import LOT, are_few
 from sottovoce.regression.posterior import (
     DiffusedRegression,
     RegressionMechanism,
@@ -33,8 +33,6 @@ from sottovoce.systems.naming import system_from
 __all__ = ["RefinedRegression", "mapped", "public_scales"]
 
 _FLATTEN, _STATISTICS = 0.05, 0.4
-_LOT, _FEW = 64, 1 << 18
-"""How many releases run side by side, for an attack, and how many numbers their rows may hold together."""
 _FAR_FROM_QUADRATIC = (Poisson, ComplementaryLogLog)
 """Losses that grow exponentially: their quadratic statistics lead astray."""
 
@@ -163,8 +161,8 @@ class RefinedRegression(RegressionMechanism):
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         # Samples of one release share its first looks; those of another take their own.
         rows, labels = self.design.clip(seen.X), self.design.responses(seen.y)
-        few = draws > 1 and _LOT * rows.size <= _FEW and current()[0] == Placement()
-        lots = [min(_LOT, draws - done) for done in range(0, draws, _LOT)] if few else [1] * draws
+        few = are_few(draws, rows.size)
+        lots = [min(LOT, draws - done) for done in range(0, draws, LOT)] if few else [1] * draws
         return np.concatenate([self._together(rows, labels, rng, lot) for lot in lots])
 
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
@@ -178,7 +176,7 @@ class RefinedRegression(RegressionMechanism):
         if lot == 1:
             found = run_phases(self.phases, X[0], labels, centre[0], rng)[None]
         else:  # as many as a compiled program is for; what is too many is thrown away
-            X, centre = np.resize(X, (_LOT, *X.shape[1:])), np.resize(centre, (_LOT, *centre.shape[1:]))
+            X, centre = np.resize(X, (LOT, *X.shape[1:])), np.resize(centre, (LOT, *centre.shape[1:]))
             found = run_phases(self.phases, X, labels, centre, rng)[:lot]
         return np.concatenate([_back(one, steps) for one, steps in zip(found, maps, strict=True)])
 
