@@ -350,9 +350,9 @@ def scale_down(rows: Floats, norm: float, dtype: Any = np.float64) -> Floats:
     if math.isinf(norm):
         return rows
     limit = norm * (1 - _INSIDE * float(np.finfo(dtype).eps))
-    largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
+    largest = np.max(np.abs(rows), axis=-1, keepdims=True, initial=0.0)
     shape = rows / np.where(largest > 0, largest, 1.0)
-    length = np.sqrt(np.einsum("ij,ij->i", shape, shape))[:, None]
+    length = np.sqrt(np.einsum("...j,...j->...", shape, shape))[..., None]
     scale = limit / np.where(length > 0, length, 1.0)
     return np.where((length > 0) & (largest > scale), shape * scale, rows)
 

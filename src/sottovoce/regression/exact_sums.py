@@ -30,14 +30,14 @@ def exact_moments(rows: Floats, labels: Floats, largest: float) -> tuple[Floats,
     """Return X'X, X'y and X'1 of rows of norm at most 1 and labels up to `largest`.
 
     Products are whole numbers too, and their sums stay below 2⁵³. Rows are kept as far within the ball as rounding can
-    move them, so that they stay in it.
+    move them, so that they stay in it. Of several tables with these labels there are as many of each.
 
     >>> gram, moment, ones = exact_moments(np.array([[0.6, 0.8], [0.0, 0.1]]), np.array([1.0, -1.0]), 1.0)
     >>> gram.round(6).tolist(), moment.round(6).tolist()
     ([[0.36, 0.48], [0.48, 0.65]], [0.6, 0.7])
     """
-    n, d = rows.shape
+    n, d = rows.shape[-2:]
     steps = 2.0 ** ((52 - n.bit_length()) // 2)
     inside = max(1 - math.sqrt(d) / (2 * steps) - (d + 8) * 2.0**-50, 0.0)
     x, y = np.rint(scale_down(rows, inside) * steps), np.rint(labels / largest * steps)
-    return x.T @ x / steps**2, x.T @ y / steps**2 * largest, x.sum(axis=0) / steps
+    return x.mT @ x / steps**2, x.mT @ y / steps**2 * largest, x.sum(axis=-2) / steps

@@ -68,7 +68,10 @@ def quadratic_fit(loss: Loss, reach: float) -> QuadraticFit:
 
 @dataclass(frozen=True, eq=False)
 class Perturbed:
-    """X'X and X'ỹ with Gaussian noise: `noise` on the diagonal of X'X, noise/√2 off it, noise/balance on X'ỹ."""
+    """X'X and X'ỹ with Gaussian noise: `noise` on the diagonal of X'X, noise/√2 off it, noise/balance on X'ỹ.
+
+    Or those of several tables, along axes that come first.
+    """
 
     gram: Floats
     moment: Floats
@@ -221,8 +224,10 @@ class NoisyMoments(RegressionMechanism):
     def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy X'X and X'ỹ of which releases are made, flat."""
         gram, moment, ones = self._moments(seen)
-        grams, responses = self._noised(gram, self.fit.offset * ones + self.fit.slope * moment, rng, draws)
-        return np.concatenate([grams.reshape(draws, -1), responses], axis=1)
+        response = self.fit.offset * ones + self.fit.slope * moment
+        grams, responses = (np.broadcast_to(part, (draws, *part.shape)) for part in (gram, response))
+        noisy = self._noised(grams, responses, rng)
+        return np.concatenate([noisy.gram.reshape(draws, -1), noisy.moment], axis=1)
 
     def worst_pair(self) -> tuple[Statistics, Statistics]:
         """Return one record replaced by the one that moves (X'X, αX'ỹ) farthest."""
@@ -255,33 +260,37 @@ class NoisyMoments(RegressionMechanism):
         }
 
     def perturbed(self, gram: Any, moment: Any, total: Any, rng: np.random.Generator) -> Perturbed:
-        """Return X'X and X'ỹ with exactly rounded noise; all that follows is free.
+        """Return X'X and X'ỹ with exactly rounded noise, of one table or of each of several; all that follows is free.
 
         The sums must be of rows within `data_norm` and labels in range: nothing here can check that.
         """
         d, fit = self.design.dimension, self.fit
         gram, moment = np.asarray(gram, dtype=np.float64), np.asarray(moment, dtype=np.float64)
-        total = np.zeros(d) if total is None and abs(fit.offset) < 1e-12 else np.asarray(total, dtype=np.float64)
-        if gram.shape != (d, d) or moment.shape != (d,) or total.shape != (d,):
+        bare = total is None and abs(fit.offset) < 1e-12
+        total = np.zeros(moment.shape) if bare else np.asarray(total, dtype=np.float64)
+        if gram.shape != (*moment.shape, d) or moment.shape[-1:] != (d,) or total.shape != moment.shape:
             raise InvalidData(
                 f"expected X'X, X'y and X'1 of {d} columns. Got shapes {gram.shape}, {moment.shape}, {total.shape}"
             )
         if not all(np.all(np.isfinite(part)) for part in (gram, moment, total)):
             raise InvalidData("X'X, X'y and X'1 must be finite; clip every row before they are summed")
-        grams, responses = self._noised(gram, fit.offset * total + fit.slope * moment, rng, 1)
-        return Perturbed(grams[0], responses[0], self.noise, self.balance)
+        return self._noised(gram, fit.offset * total + fit.slope * moment, rng)
 
-    def _noised(self, gram: Floats, response: Floats, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats]:
-        """Return so many noisy X'X and X'ỹ, every entry exactly rounded."""
+    def _noised(self, gram: Floats, response: Floats, rng: np.random.Generator) -> Perturbed:
+        """Return X'X and X'ỹ with noise, every entry exactly rounded."""
         noise, up, places = self.noise, 1 + 2.0**-50, np.arange(self.design.dimension)
         i, j = above_diagonal(places.size)
-        grams = np.empty((draws, *gram.shape))
-        grams[:, places, places] = exact_normals(np.tile(np.diag(gram), (draws, 1)), noise, rng)
-        grams[:, i, j] = grams[:, j, i] = exact_normals(np.tile(gram[i, j], (draws, 1)), noise / math.sqrt(2) * up, rng)
-        return grams, exact_normals(np.tile(response, (draws, 1)), noise / self.balance * up, rng)
+        noisy = np.empty(gram.shape)
+        noisy[..., places, places] = exact_normals(gram[..., places, places], noise, rng)
+        noisy[..., i, j] = noisy[..., j, i] = exact_normals(gram[..., i, j], noise / math.sqrt(2) * up, rng)
+        return Perturbed(noisy, exact_normals(response, noise / self.balance * up, rng), noise, self.balance)
 
     def posterior(self, moments: Perturbed) -> GaussianPosterior:
-        r"""Return the Gaussian posterior that knows of the noise.
+        """Return the Gaussian posterior that knows of the noise."""
+        return GaussianPosterior(*self.fitted(moments), self.no_intervals)
+
+    def fitted(self, moments: Perturbed) -> tuple[Floats, Floats]:
+        r"""Return the mean and the covariance of that posterior, or of those of several tables.
 
         Given w the noisy score b̂ = X'ỹ + noise has mean Hw with H = κ·(noisy X'X)₊ and variance H + C·I: the
         records' own, and C = σ²/α² + κ²σ²‖w‖²/2 of the noise in both statistics. Hence the precision
@@ -289,14 +298,15 @@ class NoisyMoments(RegressionMechanism):
         """
         values, vectors = np.linalg.eigh(moments.gram)
         H = np.maximum(self.fit.curvature * values, 0.0)
-        score = vectors.T @ moments.moment
-        size, square = self.design.dimension / self.prior_precision, H * H
+        score = np.einsum("...ij,...i->...j", vectors, moments.moment)
+        size, square = np.full((*H.shape[:-1], 1), self.design.dimension / self.prior_precision), H * H
         # C = fixed + grows·‖w‖²; what of the mean's denominator does not change is added up once.
         fixed, grows = (moments.noise / moments.balance) ** 2, (moments.noise * self.fit.curvature) ** 2 / 2
         pulled, still = H * score, square + (H + fixed) * self.prior_precision
         for _ in range(60):
             mean = pulled / (still + grows * self.prior_precision * size)
-            size = (size + float(mean @ mean)) / 2
+            size = (size + np.einsum("...i,...i->...", mean, mean)[..., None]) / 2
         own = H + fixed + grows * size
         precision = square / own + self.prior_precision
-        return GaussianPosterior(vectors @ mean, (vectors / precision) @ vectors.T, self.no_intervals)
+        covariance = (vectors / precision[..., None, :]) @ vectors.mT
+        return np.einsum("...ij,...j->...i", vectors, mean), covariance

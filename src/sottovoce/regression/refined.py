@@ -170,39 +170,28 @@ class RefinedRegression(RegressionMechanism):
         return self._value(seen, rng, draws).reshape(draws, -1)
 
     def _together(self, rows: Floats, labels: Floats, rng: np.random.Generator, lot: int) -> Floats:
-        """Return the samples of so many releases, whose chains run side by side."""
-        maps, tables, centres = zip(*(self._first_looks(rows, labels, rng) for _ in range(lot)), strict=True)
-        X, centre = np.stack(tables), np.repeat(np.stack(centres), self.draws, axis=1)
+        """Return the samples of so many releases, made side by side."""
+        maps, X, centre = self._first_looks(rows, labels, rng, lot)
+        centre = np.repeat(centre, self.draws, axis=1)
         if lot == 1:
             found = run_phases(self.phases, X[0], labels, centre[0], rng)[None]
         else:  # as many as a compiled program is for; what is too many is thrown away
             X, centre = np.resize(X, (LOT, *X.shape[1:])), np.resize(centre, (LOT, *centre.shape[1:]))
             found = run_phases(self.phases, X, labels, centre, rng)[:lot]
-        return np.concatenate([_back(one, steps) for one, steps in zip(found, maps, strict=True)])
+        return _back(found, maps).reshape(-1, self.design.dimension)
 
     def _first_looks(
-        self, rows: Floats, labels: Floats, rng: np.random.Generator
+        self, rows: Floats, labels: Floats, rng: np.random.Generator, lot: int
     ) -> tuple[list[RowMap], Floats, Floats]:
-        """Return the maps that are learnt, the rows they make, and where chains start."""
-        maps = [self.flattening.learn(rows, rng)]
-        rows = maps[0].rows(rows)
-        centre = np.zeros((1, self.design.dimension))
-        if self.statistics:
-            rows, centre = self._look(self.statistics, rows, labels, maps, rng)
-        return maps, rows, centre
-
-    def _look(
-        self, first: NoisyMoments, rows: Floats, labels: Floats, maps: list[RowMap], rng: np.random.Generator
-    ) -> tuple[Floats, Floats]:
-        """Take the statistics, add their map to `maps`, and return the new rows and where to start."""
+        """Return the maps that so many releases learn, the rows that each of them makes, and where chains start."""
+        flat = self.flattening.learn(rows, rng, (lot,))
+        rows, first = flat.rows(rows), self.statistics
+        if first is None:
+            return [flat], rows, np.zeros((lot, 1, self.design.dimension))
         moments = first.perturbed(*exact_moments(rows, labels, max(map(abs, self.design.loss.labels))), rng)
-        posterior = first.posterior(moments)
-        shape = shape_by(posterior, moments, self.n)
-        maps.append(shape)
-        centre = shape.inverse(posterior.mean[None, :])
-        reach = self.phases[0].design.radius
-        norm = float(np.linalg.norm(centre))
-        return shape.rows(rows), centre * (reach / norm) if norm > reach else centre
+        mean, covariance = first.fitted(moments)
+        shape = shape_by(covariance, moments.gram, self.n)
+        return [flat, shape], shape.rows(rows), shape.inverse(mean[:, None])
 
     def _parameters(self) -> dict[str, Any]:
         first = self.statistics

@@ -20,9 +20,7 @@ from sottovoce.privacy.profile import Basis
 from sottovoce.readings.rows import scale_down
 from sottovoce.regression.design import Design, check_design
 from sottovoce.regression.exact_sums import exact_sum
-from sottovoce.regression.gaussian_posterior import GaussianPosterior
 from sottovoce.regression.losses import positive
-from sottovoce.regression.noisy_moments import Perturbed
 
 __all__ = ["Flattening", "RowMap", "flat_by", "shape_by"]
 
@@ -35,22 +33,28 @@ class RowMap:
     """z = clip(T'x, limit)/limit: rows of norm at most 1; a parameter u of z is w = Tu/limit of x.
 
     It is made of public numbers and private releases only, and touches each row alone: neighbours stay neighbours.
+    Several maps lie along axes that come first; each maps a table of its own, or all the same one.
     """
 
     matrix: Floats
-    limit: float
+    limit: Floats
+
+    @property
+    def _each(self) -> Floats:
+        return self.limit[..., None, None]
 
     def rows(self, X: Floats) -> Floats:
         """Return the mapped rows."""
-        return scale_down(X @ (self.matrix / self.limit), 1.0)
+        return scale_down(X @ (self.matrix / self._each), 1.0)
 
     def parameters(self, U: Floats) -> Floats:
         """Return the parameters of the rows before the map, one row each."""
-        return np.asarray(U @ self.matrix.T / self.limit)
+        return np.asarray(U @ self.matrix.mT / self._each)
 
     def inverse(self, W: Floats) -> Floats:
         """Return the parameters of the mapped rows that do as W does, one row each."""
-        return np.asarray(np.linalg.solve(self.matrix, W.T).T * self.limit)
+        turned = np.linalg.solve(self.matrix, W.mT)
+        return np.asarray(turned.mT * self._each)
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,15 @@ class Flattening:
         rounding = math.sqrt(d + 1) * c * (n + d + 4) * 2.0**-50
         return (2 * c + rounding) / self.mu * (1 + 2.0**-50)
 
-    def learn(self, X: Any, rng: np.random.Generator) -> RowMap:
-        """Return the map for rows that will be clipped to the design's `data_norm` first."""
+    def learn(self, X: Any, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> RowMap:
+        """Return the map, or maps of this shape, for rows that will be clipped to the design's `data_norm` first."""
         rows = self.design.clip(self.design.rows(X)) / self.design.data_norm
         c, (n, d) = self.design.data_norm, rows.shape
         parts = np.column_stack([rows, np.minimum(np.sum(rows * rows, axis=1), 1.0)])
         noise = self.noise(n)
-        mean = exact_normals(exact_sum(parts) * c, noise, rng) / n
-        mean, mean_square = mean[:d], float(mean[d]) * c
-        matrix, size, _ = flat_by(mean, mean_square, d * (noise / n) ** 2, c, self.keep)
-        return RowMap(matrix, _ROOM * float(size))
+        mean = exact_normals(np.broadcast_to(exact_sum(parts) * c, (*shape, d + 1)), noise, rng) / n
+        matrix, size, _ = flat_by(mean[..., :d], mean[..., d] * c, d * (noise / n) ** 2, c, self.keep)
+        return RowMap(matrix, _ROOM * size)
 
 
 def flat_by(mean: Floats, mean_square: Any, blur: float, c: float, keep: float) -> tuple[Floats, Any, Any]:
@@ -113,14 +116,14 @@ def flat_by(mean: Floats, mean_square: Any, blur: float, c: float, keep: float) 
     return np.eye(mean.shape[-1]) - shrunk, np.sqrt(spread + shrink**2 * true_length), true_length / length
 
 
-def shape_by(posterior: GaussianPosterior, moments: Perturbed, n: int) -> RowMap:
+def shape_by(covariance: Floats, gram: Floats, n: int) -> RowMap:
     """Return the map under which N(mean, covariance) is round: wide where the statistics know little.
 
-    The norm of the mapped rows is judged from the noisy X'X, which has been paid for.
+    The norm of the mapped rows is judged from the noisy X'X, `gram`, which has been paid for.
     """
-    values, vectors = np.linalg.eigh(posterior.covariance)
-    values = np.maximum(values, 1e-12 * values[-1])
-    known = np.maximum(np.linalg.eigvalsh(moments.gram), 0.0)
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.maximum(values, 1e-12 * values[..., -1:])
+    known = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     # Both share their eigenvectors; the covariance falls as the eigenvalue of X'X rises.
-    mean_square = max(float(known @ values[::-1]) / n, 1e-9 * values[-1])
-    return RowMap(vectors * np.sqrt(values), _ROOM * math.sqrt(mean_square))
+    mean_square = np.maximum(np.sum(known * values[..., ::-1], axis=-1) / n, 1e-9 * values[..., -1])
+    return RowMap(vectors * np.sqrt(values)[..., None, :], _ROOM * np.sqrt(mean_square))

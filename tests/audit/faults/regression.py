@@ -215,7 +215,7 @@ def _diffusion_unrounded(patch: Patch) -> None:
 @fault("mapped rows added in doubles", "refined regression", ADDED)
 def _added_in_doubles(patch: Patch) -> None:
     for room in (exact_sums, refined):
-        patch.setattr(room, "exact_moments", lambda X, y, largest: (X.T @ X, X.T @ y, X.sum(axis=0)))
+        patch.setattr(room, "exact_moments", lambda X, y, largest: (X.mT @ X, X.mT @ y, X.sum(axis=-2)))
 
 
 LOOKS, LOOK_NOISE = "no record moves a look by more than one", "looks carry the noise they are charged for"
