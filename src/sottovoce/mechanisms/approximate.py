@@ -134,9 +134,11 @@ def _barker(exact: Mechanism, seen: Any, rng: np.random.Generator) -> Any:
     """Run Barker's chain with uniform proposals, every step drawn exactly."""
     assert isinstance(exact, ExponentialChoice)
     weights, size, state = exact.log_weights(seen), len(exact.system.outcomes), 0
-    base = [Fraction(weight) for weight in exact.system.base or (1.0,) * size]
+    base = None if exact.system.base is None else [Fraction(weight) for weight in exact.system.base]
     for _ in range(_STEPS):
         other = int(rng.integers(size))
         if other != state:
-            state = (state, other)[choose([weights[state], weights[other]], rng, [base[state], base[other]])]
+            two = (state, other)
+            own = None if base is None else [base[k] for k in two]
+            state = two[choose([weights[k] for k in two], rng, own)]
     return exact.system.outcomes[state]

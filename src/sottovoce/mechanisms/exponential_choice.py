@@ -71,7 +71,8 @@ def choose(log_weights: list[Fraction], source: BitSource, base: list[Fraction] 
         return known[bits]
 
     # One by one: of a few outcomes, as there mostly are, arrays would take longer to make than to add up.
-    masses = [math.exp(weight - top) if weight - top > _NOTHING else 0.0 for weight in log_weights]
+    gaps = (weight - top for weight in log_weights)
+    masses = [math.exp(gap.numerator / gap.denominator) if gap > _NOTHING else 0.0 for gap in gaps]
     if base is not None:
         most = max(base)  # no factor above one, so that what underflows is small in the end too
         masses = [mass * float(weight / most) for mass, weight in zip(masses, base, strict=True)]
