@@ -16,7 +16,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.base import Movement, Reading, Statistics
 from sottovoce.readings.columns import as_rows, check_public
-from sottovoce.readings.grid import Grid, exact_sum, noisy_grid, sum_error
+from sottovoce.readings.grid import Grid, exact_sums, noisy_grid, sum_error
 
 __all__ = ["BallSum", "ball_limit"]
 
@@ -64,7 +64,7 @@ class BallSum(Reading):
         shrink = limit / np.maximum(np.sqrt(squares), limit)
         grid = Grid.covering(mantissa)
         most = 1 << 52
-        steps = [exact_sum(grid.steps(column, -most, most)) for column in (tame * shrink[:, None]).T]
+        steps = exact_sums(grid.steps(tame * shrink[:, None], -most, most))
         scale = Fraction(2) ** exponent / grid.unit
         exact = tuple(step * scale for step in steps)
         return Statistics(len(rows), np.array([float(entry) for entry in exact]), exact=exact)

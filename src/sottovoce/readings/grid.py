@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real
 
-__all__ = ["PLACES", "Grid", "check_span", "exact_sum", "noisy_grid", "sum_error"]
+__all__ = ["PLACES", "Grid", "check_span", "exact_sum", "exact_sums", "noisy_grid", "sum_error"]
 
 PLACES = 51
 """Integers to 2⁵¹ survive a double, with room for half a step and a sign."""
@@ -87,7 +87,13 @@ def exact_sum(steps: NDArray[np.int64]) -> int:
     >>> exact_sum(np.full(5, 2**62)) == 5 * 2**62
     True
     """
-    return (int((steps >> _HALF).sum()) << _HALF) + int((steps & ((1 << _HALF) - 1)).sum())
+    return exact_sums(steps[:, None])[0]
+
+
+def exact_sums(steps: NDArray[np.int64]) -> list[int]:
+    """Return the sum of each column, as `exact_sum` does."""
+    high, low = (part.sum(axis=0).tolist() for part in (steps >> _HALF, steps & ((1 << _HALF) - 1)))
+    return [(above << _HALF) + below for above, below in zip(high, low, strict=True)]
 
 
 def check_span(low: float, high: float, what: str = "the bounds") -> float:

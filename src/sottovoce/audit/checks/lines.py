@@ -144,6 +144,7 @@ def near_chains() -> tuple[bool, str]:
         widest = max(widest, truth / bound)
         if truth > bound + 0.02:  # a cell of the grid
             problems.append(f"a chain lies {truth:.3g} from its posterior, and {bound:.3g} is claimed")
+            break
     return verdict(problems, f"four chains, at most {widest:.2f} of what is claimed")
 
 

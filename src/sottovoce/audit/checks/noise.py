@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,16 +36,29 @@ def law(kind: NoiseKind, scale: float, reach: int) -> tuple[Any, Floats]:
 @check("noise generators follow their law")
 def generators() -> tuple[bool, str]:
     """Chi-square of discrete Laplace and Gaussian noise, from the secure and from the seeded generator."""
-    problems, worst = [], 1.0
+    return _all_fit(_generated(), "two kinds and two generators")
+
+
+def _generated() -> Iterator[tuple[str, float]]:
     for kind in _KINDS:
-        k, probability = law(kind, _SCALE, 400)
-        for word, rng, count in (("secure", secure_rng(), 10_000), ("seeded", seeded_rng(5), 1500)):
+        for word, rng, count in (("seeded", seeded_rng(5), 1500), ("secure", secure_rng(), 10_000)):
             draws = IntegerNoise(kind, _SCALE).add(np.zeros(count, dtype=np.int64), rng)
-            p = min(chi_square(draws, k, probability), independence(draws[::2], draws[1::2]))
-            worst = min(worst, p)
-            if p < ALARM:
-                problems.append(f"{word} discrete {kind} noise of scale {_SCALE}: p = {p:.2g}")
-    return verdict(problems, f"two kinds and two generators, least p = {worst:.2g}")
+            yield f"{word} discrete {kind} noise of scale {_SCALE}", _fit(kind, draws, 400)
+
+
+def _fit(kind: NoiseKind, noise: Any, reach: int) -> float:
+    """Return the lesser p: that noise follows its law, and that one draw says nothing of the next."""
+    return min(chi_square(noise, *law(kind, _SCALE, reach)), independence(noise[::2], noise[1::2]))
+
+
+def _all_fit(fits: Iterator[tuple[str, float]], evidence: str) -> tuple[bool, str]:
+    """Return what a check says of tests of fit, with the p of each; the first that fails ends it."""
+    worst = 1.0
+    for what, p in fits:
+        worst = min(worst, p)
+        if p < ALARM:
+            return False, f"{what}: p = {p:.2g}"
+    return True, f"{evidence}, least p = {worst:.2g}"
 
 
 def _small() -> list[tuple[str, Any, tuple[Any, ...]]]:
@@ -99,26 +112,20 @@ class _Bare(NoisyStatistics):
 @check("noisy releases carry the noise they claim")
 def noisy_releases() -> tuple[bool, str]:
     """Chi-square of what noisy statistics let out, coordinate by coordinate, less the true statistics."""
-    problems, worst = [], 1.0
-    cells = 10_000
+    return _all_fit(_released(10_000), "10000 coordinates of each kind")
+
+
+def _released(cells: int) -> Iterator[tuple[str, float]]:
     for kind in _KINDS:
         mechanism = _Bare(DirichletCategorical(np.ones(cells)), cells, kind, _SCALE)
         noise = np.rint(mechanism.release(np.arange(cells)).value - 1.0).astype(int)
-        p = min(chi_square(noise, *law(kind, _SCALE, 300)), independence(noise[::2], noise[1::2]))
-        worst = min(worst, p)
-        if p < ALARM:
-            problems.append(f"{kind} noise on {cells} categories: p = {p:.2g}")
+        yield f"{kind} noise on {cells} categories", _fit(kind, noise, 300)
         together = _Bare(BetaBernoulli(1, 1), 1, kind, _SCALE).releases([1], cells)
         noise = np.rint([release.value[0] - 1.0 for release in together]).astype(int)
-        p = min(chi_square(noise, *law(kind, _SCALE, 300)), independence(noise[::2], noise[1::2]))
-        worst = min(worst, p)
-        if p < ALARM:
-            problems.append(f"{kind} noise of {cells} releases made together: p = {p:.2g}")
+        yield f"{kind} noise of {cells} releases made together", _fit(kind, noise, 300)
     mechanism = _Bare(NormalMean(1.0, 1.0, radius=1.0, dimension=cells), 1, "gaussian", 2.0)
-    p = kolmogorov(stats.norm.cdf(mechanism.release(np.zeros((1, cells))).value, scale=2.0))
-    if p < ALARM:
-        problems.append(f"gaussian noise on a vector: p = {p:.2g}")
-    return verdict(problems, f"{cells} coordinates of each kind, least p = {min(worst, p):.2g}")
+    value = mechanism.release(np.zeros((1, cells))).value
+    yield "gaussian noise on a vector", kolmogorov(stats.norm.cdf(value, scale=2.0))
 
 
 @check("nothing is read after the noise")
@@ -139,4 +146,6 @@ def afterwards() -> tuple[bool, str]:
             problems.append(f"{type(system).__name__}: the posterior knows more than the noisy statistic")
         if not np.array_equal(steps, np.rint(steps)):
             problems.append(f"{type(system).__name__}: the noisy statistic lies off its grid")
+        if problems:
+            break
     return verdict(problems, f"{2 * len(systems)} releases follow from their noisy statistic")

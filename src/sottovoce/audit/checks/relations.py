@@ -90,6 +90,8 @@ def moved_cells() -> tuple[bool, str]:
             if moved > cells.profile.pure() * _HAIR:
                 problems.append(f"{verb}: a record moves cells by {moved:.6g}, {cells.profile.pure():.6g} is claimed")
     for family in ("logistic", "probit", "linear", "poisson", "multinomial"):
+        if problems:
+            break
         looks = secret_looks(family)
         for look, scales in looks.path:
             sizes, paid = look.sizes.values(), looks.paid(look, scales)
