@@ -15,7 +15,7 @@ from typing import Any
 
 from scipy import special
 
-from sottovoce.mechanisms.positive_series import beta_series, expected_terms, gamma_series
+from sottovoce.mechanisms.positive_series import beta_series, common_scale, expected_terms, gamma_series
 from sottovoce.systems.laws import BetaLaw, GammaLaw, NormalLaw
 
 __all__ = ["Ball", "BallFunction", "ball", "ball_function", "precision"]
@@ -153,29 +153,40 @@ def ball_function(law: BetaLaw | GammaLaw | NormalLaw) -> BallFunction:
 def _beta(law: BetaLaw) -> BallFunction:
     a, b = float(law.alpha), float(law.beta)
     total = law.alpha + law.beta
-    norms = _Norms(lambda: (ball(total).lgamma() - ball(law.alpha).lgamma() - ball(law.beta).lgamma(),))
+    scale, whole_a, whole_b = common_scale(law.alpha, law.beta)
 
-    def tail(x: Fraction, one: Fraction, other: Fraction, bits: int) -> Ball:
-        """Return the chance of Beta(one, other) below x, for x up to about its middle."""
-        if expected_terms(float(one), float(other), float(x), bits) > _MANY:
-            return ball(x).beta_lower(ball(one), ball(other), regularized=True)
-        logs = ball(one) * ball(x).log() + ball(other) * ball(1 - x).log()
-        return (logs + norms(bits)[0]).exp() / ball(one) * _between(beta_series(one, other, x, bits))
+    def made() -> tuple[Ball, ...]:
+        alpha, beta = ball(law.alpha), ball(law.beta)
+        return ball(total).lgamma() - alpha.lgamma() - beta.lgamma(), alpha, beta
+
+    norms = _Norms(made)
+
+    def tail(x: Fraction, complement: Fraction, turned: bool, bits: int) -> Ball:
+        """Return the chance below x, of one less what is drawn where `turned`, for x up to about the middle."""
+        norm, one, other = norms(bits)
+        if turned:
+            one, other = other, one
+        if expected_terms(*((b, a) if turned else (a, b)), float(x), bits) > _MANY:
+            return ball(x).beta_lower(one, other, regularized=True)
+        logs = one * ball(x).log() + other * ball(complement).log()
+        powers = (law.beta, law.alpha) if turned else (law.alpha, law.beta)
+        return (logs + norm).exp() / one * _between(beta_series(*powers, x, bits))
 
     def low_side(x: Fraction) -> bool:
         # One of the two series has factors below one; where both do, the one in the smaller of x and 1 - x is shorter.
-        from_below, from_above = x * total <= law.alpha + 1, (1 - x) * total <= law.beta + 1
-        return from_below and (2 * x <= 1 or not from_above)
+        # That is x·(α + β) <= α + 1, or (1 - x)·(α + β) <= β + 1, in whole numbers.
+        top, bottom = x.numerator, x.denominator
+        from_below = top * (whole_a + whole_b) <= bottom * (whole_a + scale)
+        from_above = (bottom - top) * (whole_a + whole_b) <= bottom * (whole_b + scale)
+        return from_below and (2 * top <= bottom or not from_above)
 
     def lower(x: Fraction, bits: int) -> Ball:
-        if low_side(x):
-            return tail(x, law.alpha, law.beta, bits)
-        return 1 - tail(1 - x, law.beta, law.alpha, bits)
+        rest = 1 - x
+        return tail(x, rest, False, bits) if low_side(x) else 1 - tail(rest, x, True, bits)
 
     def upper(x: Fraction, bits: int) -> Ball:
-        if low_side(x):
-            return 1 - tail(x, law.alpha, law.beta, bits)
-        return tail(1 - x, law.beta, law.alpha, bits)
+        rest = 1 - x
+        return 1 - tail(x, rest, False, bits) if low_side(x) else tail(rest, x, True, bits)
 
     def inverse(u: float, complement: float) -> float:
         if u <= 0.5:

@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -174,11 +175,11 @@ class UnitCells(Cells):
     bits: int = _BITS
     least: int = _LEAST
 
-    @property
+    @cached_property
     def _half(self) -> int:
         return self._lower.index(Fraction(1, 2))
 
-    @property
+    @cached_property
     def _lower(self) -> FloatingCells:
         return FloatingCells(self.bits, self.least)
 
@@ -197,7 +198,7 @@ class UnitCells(Cells):
 
     def index(self, x: Fraction) -> int:
         """Return a cell at x."""
-        if x < Fraction(1, 2):
+        if 2 * x.numerator < x.denominator:
             return self._lower.index(x)
         return 2 * self._half - 1 - self._lower.index(max(1 - x, Fraction(0)))
 
@@ -239,7 +240,7 @@ class SignedCells(Cells):
     bits: int = 50
     least: int = _LEAST
 
-    @property
+    @cached_property
     def _upper(self) -> FloatingCells:
         return FloatingCells(self.bits, self.least)
 

@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from math import lcm
 
-__all__ = ["beta_series", "expected_terms", "gamma_series"]
+__all__ = ["beta_series", "common_scale", "expected_terms", "gamma_series"]
 
 _EXTRA = 64
 """Units below the wanted accuracy: room for the N²/2 of 2³² terms."""
@@ -29,8 +29,8 @@ def beta_series(alpha: Fraction, beta: Fraction, x: Fraction, bits: int) -> Encl
     >>> low <= 2 * 2**-exponent <= high
     True
     """
-    scale = lcm((alpha + beta).denominator, alpha.denominator)
-    above, below = int((alpha + beta) * scale), int((alpha + 1) * scale)
+    scale, a, b = common_scale(alpha, beta)
+    above, below = a + b, a + scale
     top, bottom = x.numerator, x.denominator
 
     unit = bits + _EXTRA
@@ -43,9 +43,19 @@ def beta_series(alpha: Fraction, beta: Fraction, x: Fraction, bits: int) -> Encl
             above += scale
             below += scale
         i += _EVERY
-        largest = (top, bottom) if beta < 1 else (above * top, below * bottom)  # with b < 1 factors rise towards x
+        largest = (top, bottom) if b < scale else (above * top, below * bottom)  # with b < 1 factors rise towards x
         if (rest := _rest(term, i, *largest)) is not None:
             return total, total + i * (i + 1) // 2 + rest, -unit
+
+
+def common_scale(alpha: Fraction, beta: Fraction) -> tuple[int, int, int]:
+    """Return whole numbers s, a and b with alpha = a/s and beta = b/s.
+
+    >>> common_scale(Fraction(5, 2), Fraction(1, 3))
+    (6, 15, 2)
+    """
+    scale = lcm(alpha.denominator, beta.denominator)
+    return scale, alpha.numerator * (scale // alpha.denominator), beta.numerator * (scale // beta.denominator)
 
 
 def gamma_series(shape: Fraction, x: Fraction, bits: int) -> Enclosure:
