@@ -26,6 +26,8 @@ Ball = Any
 _LOCK = threading.RLock()
 _MANY = 30_000.0
 """Terms beyond which Arb's own hypergeometric sums are faster than ours."""
+_FIRST = 104
+"""Bits with which most draws are decided: the ends of a law serve its first guess and its edges alike."""
 
 
 @cache
@@ -134,8 +136,8 @@ class BallFunction:
         """Return about where Pr[θ <= x] = u, u and 1 - u in doubles; nothing rests on it."""
         if self.plain:
             return self._inverse(u, complement)
-        with precision(64):
-            first, last = (float(end.mid()) for end in self._ends(64))
+        with precision(_FIRST):
+            first, last = (float(end.mid()) for end in self._ends(_FIRST))
         at = first + u * (last - first)
         return self._inverse(1 - at, at) if self._above else self._inverse(at, 1 - at)
 
