@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.audit.bounds import Counts, Excess, Measure, noise
@@ -56,17 +58,28 @@ class Pilot:
     second: Floats
     exact: bool = False
 
-    def thresholds(self, count: int = _CANDIDATES) -> Floats:
-        """Return thresholds over the whole range: half of them at even steps, half crowded into the tails."""
-        scores = np.sort(np.concatenate([self.first, self.second]))
-        far = np.geomspace(1, scores.size / 2, count // 4).astype(np.int64)
-        even = np.linspace(0, scores.size - 1, count // 2).astype(np.int64)
-        return np.unique(scores[np.concatenate([far - 1, scores.size - far, even])])
+    @cached_property
+    def _sides(self) -> tuple[Floats, Floats]:
+        """The scores of either data set, in order."""
+        return np.sort(self.first), np.sort(self.second)
 
     @cached_property
-    def _weighed(self) -> tuple[Floats, Floats, Floats]:
-        """All scores in order, with running sums of how much of each comes from P and from Q."""
-        scores = np.sort(np.concatenate([self.first, self.second]))
+    def _scores(self) -> Floats:
+        """All scores in order: two runs that are merged."""
+        return np.sort(np.concatenate(self._sides), kind="stable")
+
+    @cached_property
+    def _candidates(self) -> Floats:
+        return self.thresholds(_CANDIDATES)
+
+    def thresholds(self, count: int) -> Floats:
+        """Return thresholds over the whole range: half of them at even steps, half crowded into the tails."""
+        return np.unique(self._scores[_places(self._scores.size, count)])
+
+    @cached_property
+    def _weighed(self) -> tuple[Floats, Floats]:
+        """Running sums, over all scores in order, of how much of each comes from P and from Q."""
+        scores = self._scores
         shift = 0.0
         for _ in range(50):  # the constant that makes both data sets equally likely beforehand
             part = special.expit(scores + shift)
@@ -75,27 +88,34 @@ class Pilot:
             if abs(step) < 1e-9:
                 break
         part = special.expit(scores + shift)
-        return scores, *(np.append(0.0, np.cumsum(w)) / w.sum() for w in (part, 1 - part))
+        first, second = (np.append(0.0, np.cumsum(w)) / w.sum() for w in (part, 1 - part))
+        return first, second
 
     def likely(self, above: bool) -> tuple[Floats, Floats, Floats]:
         """Return thresholds with the probabilities of passing them, by the likelihood ratio where it is known."""
         if not self.exact:
             return self.shares(above)
-        t = self.thresholds()
-        scores, first, second = self._weighed
-        place = np.searchsorted(scores, t, side="right" if above else "left")
-        below = [np.clip(run[place], 1e-12, 1 - 1e-12) for run in (first, second)]
+        t = self._candidates
+        place = np.searchsorted(self._scores, t, side="right" if above else "left")
+        below = [np.clip(run[place], 1e-12, 1 - 1e-12) for run in self._weighed]
         return (t, 1 - below[0], 1 - below[1]) if above else (t, below[1], below[0])
 
     def shares(self, above: bool) -> tuple[Floats, Floats, Floats]:
         """Return thresholds, and how often each is passed under P and under Q; never quite 0 or 1."""
-        t = self.thresholds()
-        first, second = (_passed(scores, t, above) for scores in (self.first, self.second))
+        t = self._candidates
+        first, second = (_passed(ordered, t, above) for ordered in self._sides)
         return (t, first, second) if above else (t, second, first)
 
 
-def _passed(scores: Floats, thresholds: Floats, above: bool) -> Floats:
-    ordered = np.sort(scores)
+@lru_cache
+def _places(size: int, count: int) -> NDArray[np.int64]:
+    """Return which of so many scores in order are thresholds."""
+    far = np.geomspace(1, size / 2, count // 4).astype(np.int64)
+    even = np.linspace(0, size - 1, count // 2).astype(np.int64)
+    return np.concatenate([far - 1, size - far, even])
+
+
+def _passed(ordered: Floats, thresholds: Floats, above: bool) -> Floats:
     if above:
         hits = ordered.size - np.searchsorted(ordered, thresholds, side="right")
     else:
@@ -148,16 +168,16 @@ class Claimed:
         return epsilons, np.asarray(self.profile.delta(epsilons))
 
 
-def accuse(points: tuple[Floats, Floats], pilot: Pilot) -> tuple[Trial, float]:
+def accuse(points: tuple[Floats, Floats], pilot: Pilot, *, counting: bool) -> tuple[Trial, float]:
     """Return the event and the ε at which a claim of `points` looks most broken, in standard deviations, and its δ.
 
     A pilot that is `exact` takes the likelihood ratio's word for how likely events are. A likelihood ratio may be
-    part of what is wrong, so an audit accuses once more by counting.
+    part of what is wrong, so an audit accuses once more by `counting`.
     """
     epsilons, deltas = (x[:, None] for x in points)
     found = []
     for above in (True, False):
-        t, p, q = pilot.likely(above)
+        t, p, q = pilot.shares(above) if counting else pilot.likely(above)
         p_noise, q_noise = np.broadcast_arrays(*noise(Excess(epsilons), p, q, pilot.first.size))
         odds = (Excess(epsilons).value(p, q) - deltas) / np.hypot(p_noise, q_noise)
         i, k = np.unravel_index(int(np.argmax(odds)), odds.shape)
@@ -169,6 +189,6 @@ def accuse(points: tuple[Floats, Floats], pilot: Pilot) -> tuple[Trial, float]:
 
 
 def _shared(p_noise: float, q_noise: float) -> tuple[float, float]:
-    pair = np.nan_to_num([p_noise, q_noise], nan=1.0, posinf=1.0)
-    total = float(np.hypot(*pair))
-    return (float(pair[0] / total), float(pair[1] / total)) if total > 0 else (1.0, 1.0)
+    first, second = (float(x) if math.isfinite(x) else 1.0 for x in (p_noise, q_noise))
+    total = math.hypot(first, second)
+    return (first / total, second / total) if total > 0 else (1.0, 1.0)

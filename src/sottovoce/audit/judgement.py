@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,9 +32,8 @@ class Plan:
 
 def make_plan(claim: Claimed, pilot: Pilot, draws: int, delta: float, error: float) -> Plan:
     """Return the plan that a pilot suggests for `draws` more draws."""
-    accusations = [accuse(claim.points, replace(pilot, exact=False))]
-    if pilot.exact:
-        accusations.append(accuse(claim.points, pilot))
+    ways = (True, False) if pilot.exact else (True,)
+    accusations = [accuse(claim.points, pilot, counting=counting) for counting in ways]
     trials = choose(Epsilon(delta), pilot, draws, error), choose(Mu(), pilot, draws, error)
     return Plan(
         (*trials, *(trial for trial, _ in accusations)),
