@@ -36,6 +36,11 @@ def _grid_steps(low: float, high: float, *, integer: bool) -> tuple[Grid, int, i
     return grid, first, last
 
 
+def _exactly(x: float) -> Any:
+    """Return a double as the very number it is; a whole one, as most are, as an integer, which is quicker."""
+    return int(x) if float(x).is_integer() else Fraction(x)
+
+
 @dataclass(frozen=True)
 class ClippedSum(Reading):
     """S(x) = x clipped to [low, high] and put on a public grid; `integer` where records are whole (rounded down).
@@ -86,7 +91,7 @@ class ClippedSum(Reading):
         """Raise unless a double holds the sum, of whole records exactly."""
         self.grid_steps  # noqa: B018 - refuse bounds that no grid serves
         largest, most = max(abs(self.low), abs(self.high)), 2.0**53 if self.integer else sys.float_info.max
-        if Fraction(n) * Fraction(largest) > Fraction(most):
+        if n * _exactly(largest) > _exactly(most):
             raise InvalidValue(
                 f"the sum of n={n} records of size up to {largest:g} does not fit into a double; "
                 "lower the bounds or measure in another unit"
@@ -103,28 +108,28 @@ class ClippedSum(Reading):
 
     def _exact(self, statistics: Statistics, slack: float) -> Fraction:
         """Return the sum without rounding, as near as it is known."""
-        n, known, low = statistics.n, Fraction(statistics.total[0]), Fraction(self.low)
+        n, known, low = statistics.n, _exactly(statistics.total[0]), _exactly(self.low)
         if statistics.exact is not None and abs(statistics.exact[0] - known) <= slack:
             known = statistics.exact[0]
         elif statistics.above is not None and math.isfinite(statistics.above):
-            known = n * low + Fraction(statistics.above)
-        return min(max(known, n * low), n * Fraction(self.high))
+            known = n * low + _exactly(statistics.above)
+        return Fraction(min(max(known, n * low), n * _exactly(self.high)))
 
     def _above(self, statistics: Statistics) -> float:
         """Return Σ(S(x) - low), from 0 to n·(high - low), to more digits than one record moves."""
         n, total = checked_n(statistics.n), float(statistics.total[0])
-        low, high = Fraction(self.low), Fraction(self.high)
+        low, high = _exactly(self.low), _exactly(self.high)
         error, width = sum_error(n, float(max(abs(low), abs(high)))), high - low
         by_hand = statistics.above is None or not math.isfinite(statistics.above)
-        above = Fraction(total) - n * low if by_hand else Fraction(statistics.above or 0)
+        above = _exactly(total) - n * low if by_hand else _exactly(statistics.above or 0)
         if by_hand and low and error > width * _COARSE:
             raise InvalidData(
                 "with bounds so far from zero a total has too few digits left to tell one record; "
                 "give the records, or what `statistics` reads from them"
             )
-        if not -error <= above <= n * width + error or abs(n * low + above - Fraction(total)) > error:
+        if not -error <= above <= n * width + error or abs(n * low + above - _exactly(total)) > error:
             raise self._off()
-        return float(min(max(above, Fraction(0)), n * width))
+        return float(min(max(above, 0), n * width))
 
     def project(self, n: int, total: Floats) -> Floats:
         """Return the total cut to n·[low, high]."""
