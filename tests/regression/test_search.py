@@ -51,7 +51,7 @@ def test_it_is_charged_once_whatever_the_number_of_tries(people):
 def test_a_candidate_without_hope_is_seldom_chosen(people):
     X, y = people
     found = [
-        PrivateSearchCV(MODEL, GRID, epsilon=2.0, delta=1e-6, tries=20, random_state=seed).fit(X, y).best_index_
+        PrivateSearchCV(MODEL, GRID, epsilon=2.0, delta=1e-6, tries=8, random_state=seed).fit(X, y).best_index_
         for seed in range(8)
     ]
     assert np.mean(found) > 0.7

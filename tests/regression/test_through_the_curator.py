@@ -204,8 +204,9 @@ def test_a_gaussian_posterior_reads_back_and_keeps_the_protocol():
 def test_the_sensitivity_of_moments_is_the_largest_move_of_one_record(norm, labels, binary):
     """Every pair of a fine set of records in the plane, by brute force on what the reading itself says of them."""
     reading = Moments(2, norm, labels, binary=binary)
-    angle = np.linspace(0, 2 * np.pi, 49)[:-1]
-    rows = np.concatenate([r * np.stack([np.cos(angle), np.sin(angle)], axis=1) for r in (norm, norm / 2, 0.0)])
+    angle = np.linspace(0, 2 * np.pi, 25)[:-1]
+    round_ = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    rows = np.concatenate([norm * round_, norm / 2 * round_, [[0.0, 0.0]]])
     points = []
     for row in rows:
         for label in labels if binary else np.linspace(*labels, 4):

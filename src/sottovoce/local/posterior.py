@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,10 @@ def posterior_categories(
     raise InvalidData(f"the chains disagree (R-hat {r_hat:.3f}); ask for more draws or name fewer profiles")
 
 
+_Point = tuple[Floats, Floats, Floats, Floats]
+"""u, e^u, the weights, and the chances of the outputs that were seen."""
+
+
 class _Target:
     """The log density of u and its slope, for many chains at once."""
 
@@ -100,13 +105,18 @@ class _Target:
         self.counts, self.C, self.a = seen.counts[used], seen.C[:, used], concentration
         self.n, self._turned = self.counts.sum(), self.C.T.copy()
 
-    def value(self, u: Floats) -> Floats:
-        value = np.add.reduce(self.a * u - np.exp(u), axis=-1) + np.log(_softmax(u) @ self.C) @ self.counts
+    def at(self, u: Floats) -> _Point:
+        w = _softmax(u)
+        return u, np.exp(u), w, w @ self.C
+
+    def value(self, point: _Point) -> Floats:
+        u, size, _, chances = point
+        value = np.add.reduce(self.a * u - size, axis=-1) + np.log(chances) @ self.counts
         return np.where(np.isfinite(value), value, -np.inf)
 
-    def slope(self, u: Floats) -> Floats:
-        w = _softmax(u)
-        return np.asarray(self.a - np.exp(u) + w * ((self.counts / (w @ self.C)) @ self._turned - self.n))
+    def slope(self, point: _Point) -> Floats:
+        _, size, w, chances = point
+        return np.asarray(self.a - size + w * ((self.counts / chances) @ self._turned - self.n))
 
     def curvature(self, u: Floats) -> Floats:
         """Return a scale at one u: the information in the counts plus the curvature of the log-Gamma prior.
@@ -121,12 +131,12 @@ class _Target:
     def mode(self) -> Floats:
         """Climb to the mode by Fisher scoring, halving steps that lose height."""
         u = np.full(len(self.C), np.log(self.a))
-        value = self.value(u)
+        value = self.value(self.at(u))
         for _ in range(100):
-            step = np.linalg.solve(self.curvature(u), self.slope(u))
+            step = np.linalg.solve(self.curvature(u), self.slope(self.at(u)))
             step /= max(1.0, np.abs(step).max())
             while np.abs(step).max() > 1e-10:
-                higher = self.value(u + step)
+                higher = self.value(self.at(u + step))
                 if higher >= value:
                     break
                 step = step / 2
@@ -146,26 +156,28 @@ class _Chains:
         self.scale = np.linalg.inv(root)  # u = centre + z @ scale has covariance about curvature^-1
         self.z = rng.standard_normal((_CHAINS, self.centre.size))
 
-    def _value(self, z: Floats) -> Floats:
-        return self.target.value(self.centre + z @ self.scale)
+    def _at(self, z: Floats) -> _Point:
+        return self.target.at(self.centre + z @ self.scale)
 
-    def _slope(self, z: Floats) -> Floats:
-        return np.asarray(self.target.slope(self.centre + z @ self.scale) @ self.scale.T)
+    def _slope(self, point: _Point) -> Floats:
+        return np.asarray(self.target.slope(point) @ self.scale.T)
 
     def run(self, length: int, *, adapt: bool = False) -> Floats:
         """Advance every chain and return u, axes: chain, time, coordinate."""
         out = np.empty((_CHAINS, length, self.centre.size))
-        value, slope = self._value(self.z), self._slope(self.z)
+        here, stride = self._at(self.z), _median(self.step)
+        value, slope = self.target.value(here), self._slope(here)
         for t in range(length):
             momentum = self.rng.standard_normal(self.z.shape)
             reach = self.rng.uniform(0.5, 1.0) * np.pi / 2
             z, p, s = self.z, momentum + self.step / 2 * slope, slope
-            for _ in range(max(1, int(np.ceil(reach / np.median(self.step))))):
+            for _ in range(max(1, math.ceil(reach / stride))):
                 z = z + self.step * p
-                s = self._slope(z)
+                there = self._at(z)
+                s = self._slope(there)
                 p = p + self.step * s
             p = p - self.step / 2 * s  # the last is half a step
-            v = self._value(z)
+            v = self.target.value(there)
             gain = v - value + np.add.reduce(momentum**2 - p**2, axis=1) / 2
             gain = np.where(np.isnan(gain), -np.inf, gain)
             take = np.log(self.rng.random(_CHAINS)) < gain
@@ -174,10 +186,17 @@ class _Chains:
             if adapt:
                 accepted = np.exp(np.minimum(gain, 0.0))[:, None]
                 self.step = np.clip(self.step * np.exp((accepted - 0.8) / np.sqrt(1 + t)), 0.02, 1.0)
-            out[:, t] = self.centre + self.z @ self.scale
+                stride = _median(self.step)
+            out[:, t] = self.z
         if adapt:  # each its own until here: one that starts where the density is steep would stay there for ever
-            self.step = np.full_like(self.step, np.median(self.step))
-        return out
+            self.step = np.full_like(self.step, stride)
+        return np.asarray(self.centre + out @ self.scale)
+
+
+def _median(steps: Floats) -> float:
+    """Return the median of as many steps as there are chains: NumPy's own takes a quarter of a chain's time."""
+    ordered = np.sort(steps, axis=None)
+    return float(ordered[_CHAINS // 2 - 1] + ordered[_CHAINS // 2]) / 2
 
 
 def _softmax(u: Floats) -> Floats:

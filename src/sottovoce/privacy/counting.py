@@ -146,11 +146,11 @@ def coins(chance: Floats, more: float | Floats, order: float | Floats) -> Floats
     apart than the divergence allows. From the difference of the coins, not from the two: it is what the divergence is
     made of where they are close.
     """
-    orders = np.full(chance.shape, order)
     loss = np.stack([np.log1p(more / chance), np.log1p(-more / (1 - chance))], axis=-1)
-    first = np.log(np.stack([chance + more, np.maximum(1 - chance - more, 5e-324)], axis=-1))
-    second = np.log(np.stack([chance, 1 - chance], axis=-1))
-    return np.maximum(atoms_renyi(orders, loss, first), atoms_renyi(orders, -loss, second))
+    first = np.stack([chance + more, np.maximum(1 - chance - more, 5e-324)], axis=-1)
+    second = np.broadcast_to(np.stack([chance, 1 - chance], axis=-1), first.shape)
+    both = atoms_renyi(np.asarray(order), np.stack([loss, -loss]), np.log(np.stack([first, second])))
+    return np.asarray(both.max(axis=0))
 
 
 def _root_down(value: float) -> float:

@@ -32,6 +32,8 @@ _DEPTHS = (0.5, 10.0, 36.0)
 """How far out each tilt looks: minus the logarithm of the Chernoff bound at its mean."""
 _TAIL = 40.0
 """The same for what each window leaves out."""
+_NEAR, _TURNS = 0.01, 200
+"""How near to such a depth is near enough, and how often it is looked for at most."""
 _LONGEST = 2**22
 """The longest window that is transformed."""
 _COARSE = 2000
@@ -155,21 +157,24 @@ def _where_chernoff_says(
     parts = [part.coarse for part in parts]  # any φ will do, so it is sought on a few nodes
     origin, _ = _cumulant(parts, counts, step, start)
 
-    def short(size: float) -> bool:
+    def reached(size: float) -> float:
         value, slope = _cumulant(parts, counts, step, start + sign * size)
-        return value - origin - sign * size * slope > -depth
+        return origin + sign * size * slope - value
 
-    low, high, most = 0.0, 1e-3, 40.0 / step
-    while short(high) and high < most:
-        low, high = high, min(8 * high, most)
-    if low == 0.0:
-        low = high
-        while not short(low) and low > 1e-300:
-            low, high = low / 8, low
-    for _ in range(9):  # to a part in 250
-        middle = math.sqrt(low) * math.sqrt(high)
-        low, high = (middle, high) if short(middle) else (low, middle)
-    return start + sign * high
+    low, size, high, most = 0.0, 1e-3, math.inf, 40.0 / step
+    for turn in range(_TURNS):
+        found = reached(size)
+        low, high = (low, size) if found >= depth else (size, high)
+        if abs(found - depth) <= _NEAR * depth or low >= most or high <= 1e-300:
+            break
+        # Near `start` it grows as a square; where it does not, what is known is halved, or gone beyond.
+        guess = size * math.sqrt(depth / found) if found > 0 else math.inf
+        if turn % 3 == 2 or not low < guess < high:
+            guess = math.sqrt(low) * math.sqrt(high) if low > 0 and high < math.inf else 64 * low or high / 64
+        elif high == math.inf:  # not yet known to be reached at all
+            guess *= 2
+        size = min(guess, most)
+    return start + sign * size
 
 
 def _one_tilt(

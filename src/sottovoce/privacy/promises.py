@@ -208,7 +208,7 @@ class MaxAdvantage(Promise):
 
     def allowance(self, order: float) -> float:
         """Return the divergence of the two coins that just break the promise, the closest there are."""
-        chance = np.linspace(0.0, 1 - self.advantage, 4001)[1:-1]
+        chance = np.linspace(0.0, (1 - self.advantage) / 2, 2001)[1:]  # the others are these with heads for tails
         return float(np.min(coins(chance, self.advantage, order))) * (1 - 1e-5)
 
     def worst(self) -> Profile:

@@ -45,6 +45,8 @@ _ROUNDS = 7
 """Each leaves a sixth of where the best tangent may lie."""
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 43)
 """Rényi orders at which a test is held to the curve, where δ(ε) is known through the curve alone."""
+_SIXTEENTHS = np.arange(16) / 16
+"""Of where a coin may lie: four halvings for hardly more than one."""
 _LIFT = 1 + 1e-15
 """More than the rounding of the few operations that make up a chance."""
 
@@ -238,16 +240,17 @@ def _hits_by_orders(profile: Profile, alphas: Floats) -> Floats:
 
 def _heads(profile: Profile, rates: Floats, places: Floats) -> Floats:
     """Return how often a coin may show heads beside one that does at a rate, at orders 1 + e^place; rounded up."""
-    orders = 1 + np.exp(places)
+    orders = 1 + np.exp(places)[:, :, None]
     most = profile.renyi(orders.ravel()).reshape(orders.shape) * (1 + 1e-9)
-    chances = np.broadcast_to(rates, orders.shape)
-    low, high = np.zeros(orders.shape), 1 - chances
+    chances = rates[:, :, None]
+    low, high = np.zeros(orders.shape), np.broadcast_to(1 - chances, orders.shape)
     with np.errstate(all="ignore"):
-        for _ in range(52):
-            middle = (low + high) / 2
-            beyond = coins(chances, middle, orders) > most
-            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    return np.asarray(chances + high)
+        for _ in range(13):
+            edges = np.concatenate([low + (high - low) * _SIXTEENTHS, high], axis=2)
+            beyond = coins(chances, edges[:, :, 1:-1], orders) > most
+            first = np.count_nonzero(~beyond, axis=2, keepdims=True)
+            low, high = (np.take_along_axis(edges, first + side, axis=2) for side in (0, 1))
+    return np.asarray((chances + high)[:, :, 0])
 
 
 def _grid(profile: Profile, least: float) -> Floats:

@@ -96,7 +96,7 @@ def believe(
     H = guesses.information
     values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
     values = np.maximum(values, 1e-12 * values[:, -1:])
-    J = np.stack([_varies(glance, *pair, meat) for pair in zip(values, vectors, strict=True)])
+    J = _varies(glance, values, vectors, meat)
     logs, sds = prior(guesses.spread)
     roots = _roots(glance, guesses, sds)
     along: Floats = np.asarray(np.linalg.solve(T.T, roots), dtype=np.float64)
@@ -196,32 +196,37 @@ def _cut(glance: Glance) -> float:
 
 
 def _varies(glance: Glance, values: Floats, vectors: Floats, meat: Glance | None) -> Floats:
-    """Return the score's own variation: as the model has it, corrected by what was measured, as far as noise allows."""
-    family = glance.look.model
+    """Return the score's own variation: as the model has it, corrected by what was measured, as far as noise allows.
+
+    One for each guess of the information, by its eigenvalues and vectors.
+    """
+    family, turns = glance.look.model, vectors.transpose(0, 2, 1)
     model = 0.63 if family.word == "probit" else 1.0
     if meat is None or meat.meat is None:
-        return np.asarray((vectors * values) @ vectors.T * model)
-    root = np.sqrt(values)
-    ratio = (vectors.T @ meat.meat @ vectors) / np.outer(root, root)
-    noise = meat.tau_meat**2 / np.outer(values, values) * np.where(np.eye(len(values)) == 1, 1.0, 0.5)
+        return np.asarray((vectors * values[:, None]) @ turns * model)
+    root, eye = np.sqrt(values), np.eye(values.shape[1])
+    scale = root[:, :, None] * root[:, None]
+    ratio = (turns @ meat.meat @ vectors) / scale
+    noise = meat.tau_meat**2 / scale**2 * (0.5 + 0.5 * eye)
     # One factor for all directions first, the more certain ones counting more; then each, shrunk towards it.
-    factor = _factor(np.diag(ratio), np.diag(noise), None if family.word == "linear" else model)
+    ratios, noises = (np.diagonal(part, axis1=1, axis2=2) for part in (ratio, noise))
+    factor = _factor(ratios, noises, None if family.word == "linear" else model)[:, None, None]
     far = (_PLAIN * factor) ** 2
-    shrunk = factor * np.eye(len(values)) + far / (far + noise) * (ratio - factor * np.eye(len(values)))
+    shrunk = factor * eye + far / (far + noise) * (ratio - factor * eye)
     found, axes = np.linalg.eigh(shrunk)
-    shrunk = (axes * np.maximum(found, 0.05 * factor)) @ axes.T
-    return np.asarray(vectors @ (shrunk * np.outer(root, root)) @ vectors.T)
+    shrunk = (axes * np.maximum(found[:, None], 0.05 * factor)) @ axes.transpose(0, 2, 1)
+    return np.asarray(vectors @ (shrunk * scale) @ turns)
 
 
-def _factor(ratios: Floats, noises: Floats, model: float | None) -> float:
+def _factor(ratios: Floats, noises: Floats, model: float | None) -> Floats:
     """Return the score's variation beside the information; where noise hides it, what the model says if it says."""
-    middle = float((ratios / noises).sum() / (1 / noises).sum())
+    told, sd = 1 / noises, 1 / np.sqrt((1 / noises).sum(axis=1))
+    middle = (ratios * told).sum(axis=1) / told.sum(axis=1)
     for _ in range(2):  # directions differ by a part of the factor itself
-        weights = 1 / (noises + (_PLAIN * middle) ** 2)
-        middle, sd = float(weights @ ratios / weights.sum()), float(1 / np.sqrt((1 / noises).sum()))
-        middle = max(middle, sd)
+        weights = 1 / (noises + (_PLAIN * middle[:, None]) ** 2)
+        seen = (weights * ratios).sum(axis=1) / weights.sum(axis=1)
+        middle = np.maximum(seen, sd)
     if model is None:
-        return middle
-    told = 1 / (_UNSURE * model) ** 2
-    seen = float(weights @ ratios / weights.sum())
-    return max((told * model + seen / sd**2) / (told + 1 / sd**2), 0.05 * model)
+        return np.asarray(middle)
+    before = 1 / (_UNSURE * model) ** 2
+    return np.asarray(np.maximum((before * model + seen / sd**2) / (before + 1 / sd**2), 0.05 * model))

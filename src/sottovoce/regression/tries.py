@@ -8,6 +8,7 @@ with as many bits as certainty takes.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 from sottovoce.mechanisms.balls import Ball, ball, precision
 from sottovoce.mechanisms.lazy_uniform import BitSource, LazyUniform
@@ -29,6 +30,7 @@ def drawn(tries: Tries, source: BitSource) -> int:
     gamma, u = Fraction(tries.gamma), LazyUniform(source)
     v = None if tries.law == "geometric" else LazyUniform(source)
 
+    @cache  # the same for every k
     def power(bits: int) -> Ball:
         """Return γ, or γ^V."""
         if v is None:
