@@ -78,10 +78,10 @@ def run_fires(setting: Setting) -> Outcome:
 def _study(log: EventLog, name: str, setting: Setting) -> Outcome:
     size = QUICK if setting.quick else FULL
     maps, profile = _maps(log, size, setting.seed, lambda f: setting.advance(0.2 * f))
-    files = list(draw_maps(log, maps, setting.output / f"{name}-states"))
-    files += draw_profiles(log, profile, setting.output / f"{name}-profiles")
+    files = list(setting.save(draw_maps(log, maps), f"{name}-states"))
+    files += setting.save(draw_profiles(log, profile), f"{name}-profiles")
     scores = _scores(log, size, setting.seed, lambda f: setting.advance(0.2 + 0.8 * f))
-    files += draw_held_out(size.epsilons, scores, log.name, setting.output / f"{name}-held-out")
+    files += setting.save(draw_held_out(size.epsilons, scores, log.name), f"{name}-held-out")
     files.append(_table(scores, size, setting.output / f"{name}-held-out.csv"))
     findings = (
         *_map_findings(maps, log),

@@ -19,7 +19,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from sottovoce.answers.style import save
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["Experiment", "Finding", "Outcome", "Setting", "all_experiments", "experiment", "find"]
@@ -39,6 +41,10 @@ class Setting:
     jobs: int = 1
     """How many processes may work on the parts of one experiment."""
 
+    def save(self, drawing: Any, name: str) -> tuple[Path, ...]:
+        """Write a figure and return its files: a quick run, which is a trial, draws it as PNG alone."""
+        return save(drawing, self.output / name, ("png",) if self.quick else ("png", "svg"))
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -51,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment wrote (PNG, SVG, CSV) and what it found."""
+    """What an experiment wrote (PNG, of a full run SVG, CSV) and what it found."""
 
     files: tuple[Path, ...]
     findings: tuple[Finding, ...] = ()
