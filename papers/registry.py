@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sottovoce.answers.style import save
 from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["Experiment", "Finding", "Outcome", "Setting", "all_experiments", "experiment", "find"]
@@ -43,6 +42,8 @@ class Setting:
 
     def save(self, drawing: Any, name: str) -> tuple[Path, ...]:
         """Write a figure and return its files: a quick run, which is a trial, draws it as PNG alone."""
+        from sottovoce.answers.style import save  # one that waits for others draws nothing
+
         return save(drawing, self.output / name, ("png",) if self.quick else ("png", "svg"))
 
 
