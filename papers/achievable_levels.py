@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Profile
 from sottovoce.systems import BetaBernoulli
@@ -57,7 +57,7 @@ def run(setting: Setting) -> Outcome:
         if np.isfinite(epsilon)
     ]
     table = write_csv(setting.output / "achievable-levels.csv", ("weight", "value", "order", "epsilon"), rows)
-    files = save(_draw(orders, found), setting.output / "achievable-levels")
+    files = setting.save(_draw(orders, found), "achievable-levels")
     setting.advance(1.0)
     return Outcome((*files, table), (_asymptotes(orders, found), _ordered(found), _direct(), _compared(orders, found)))
 

@@ -19,7 +19,7 @@ from sottovoce.amplification.interval_kernels import TruncatedGaussianKernel
 from sottovoce.amplification.iteration import shift_mu, thesis_mu
 from sottovoce.amplification.kernels import FiniteKernel
 from sottovoce.amplification.mixing import mixing_bounds
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
 from sottovoce.privacy.numbers import Floats
@@ -93,7 +93,7 @@ def run(setting: Setting) -> Outcome:
         for x, y in zip(xs, line, strict=True)
     ]
     table = write_csv(setting.output / "amplification-curves.csv", ("panel", "curve", "x", "y"), rows)
-    files = save(_draw(panels), setting.output / "amplification-curves")
+    files = setting.save(_draw(panels), "amplification-curves")
     setting.advance(1.0)
     return Outcome(
         (*files, table), (*_bounds(epsilons, kernel.doeblin, mixing, laplace, iteration), *_figure_six(counts))

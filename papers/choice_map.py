@@ -16,7 +16,7 @@ from scipy import signal, special
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.which_mechanism import WAYS, mechanisms_for
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import parse_promise
 from sottovoce.readings import Statistics
@@ -107,7 +107,7 @@ def run(setting: Setting) -> Outcome:
         for data in MEANS
         for label, promise in PROMISES.items()
     }
-    files = save(_draw(maps, sizes, epsilons), setting.output / "choice-map")
+    files = setting.save(_draw(maps, sizes, epsilons), "choice-map")
     return Outcome((*files, table), _findings(maps, sizes, found, names))
 
 

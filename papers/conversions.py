@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.privacy import (
     BetaPairs,
     GaussianProfile,
@@ -59,7 +59,7 @@ def run(setting: Setting) -> Outcome:
     for axes, title in ((left, "Four promises"), (right, "Exact, and by the detour")):
         axes.set(yscale="log", ylim=(1e-9, 1), xlim=(0, 3), xlabel="ε", ylabel="δ(ε)", title=title)
         axes.legend(loc="lower left", frameon=False)
-    files = save(drawing, setting.output / "conversions")
+    files = setting.save(drawing, "conversions")
     table = write_csv(setting.output / "conversions.csv", ("kind", "name", "epsilon", "delta"), rows)
     setting.advance(1.0)
     posterior = ratios["one posterior sample"]

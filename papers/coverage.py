@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.mechanisms import NoisyStatistics
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -113,7 +113,7 @@ def run(setting: Setting) -> Outcome:
         rows.append({"n": n, "epsilon": epsilon, "noise_aware": aware, "plug_in": plug_in, "repeats": repeats})
         setting.advance((index + 1) / len(cells))
     table = write_csv(setting.output / "coverage.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
-    files = save(_draw(rows), setting.output / "coverage")
+    files = setting.save(_draw(rows), "coverage")
     clipped = _clipped(setting)
     others = write_csv(
         setting.output / "coverage_clipped.csv", tuple(clipped[0]), [tuple(row.values()) for row in clipped]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.metric.distinguishability import (
     answers_withstood,
     guess_error,
@@ -120,7 +120,7 @@ def run(setting: Setting) -> Outcome:
         setting.advance((index + 1) / (len(distances) + 1))
     guesses = _guesses(Duel(4), (1, 4, 16) if setting.quick else (1, 2, 4, 8, 16, 32), repeats, rng)
     table = write_csv(setting.output / "distinguishability.csv", tuple(rows[0]), [tuple(r.values()) for r in rows])
-    files = save(_draw(rows, guesses), setting.output / "distinguishability")
+    files = setting.save(_draw(rows, guesses), "distinguishability")
     setting.advance(1.0)
     return Outcome((*files, table), _findings(rows, guesses))
 

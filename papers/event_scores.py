@@ -34,7 +34,6 @@ from sottovoce.readings import Statistics
 __all__ = [
     "DELTA",
     "FLOOR",
-    "ONE_CHAIN",
     "Study",
     "converged_temperature",
     "noisy_scales",
@@ -80,10 +79,6 @@ def _draw(noise: IntegerNoise, shape: tuple[int, ...], rng: np.random.Generator)
     return np.asarray(k[np.searchsorted(steps, rng.random(shape) * steps[-1], side="right")])
 
 
-ONE_CHAIN: dict[str, Any] = {"chains": 1, "starts": 8}
-"""How the thesis samples."""
-
-
 def short_fit(model: HiddenMarkovModel, data: Any, **settings: Any) -> HiddenMarkovPosterior:
     """Return a fit of few sweeps: the figures score short chains on purpose, converged or not."""
     with warnings.catch_warnings():
@@ -105,6 +100,8 @@ class Study:
         Of the split and of everything random.
     chains
         Of the fits that know of the noise.
+    starts
+        Of the others, which have one chain, as in the thesis.
     """
 
     log: EventLog
@@ -113,6 +110,7 @@ class Study:
     tempered_sweeps: int
     seed: int
     chains: int = 4
+    starts: int = 8
 
     @property
     def held(self) -> Mask:
@@ -134,13 +132,14 @@ class Study:
         model, counts, held = self.log.model(self.states), self.log.counts(), self.held
         rng = seeded_rng(1000 + self.seed)
         settings: dict[str, Any] = {"sweeps": self.sweeps, "burn_in": self.sweeps // 2, "missing": held, "rng": rng}
+        alone = {"chains": 1, "starts": self.starts}
         if route in ("laplace", "gaussian", "aware"):
             noise = "laplace" if route == "aware" else route
             noisy = noisy_tables(self.log, self._training(), noise, epsilon, rng)
-            settings |= {"chains": self.chains} if route == "aware" else ONE_CHAIN
+            settings |= {"chains": self.chains} if route == "aware" else alone
             posterior = short_fit(model, noisy, noise_aware=route == "aware", **settings)
         elif route == "none":
-            posterior = short_fit(model, counts, **settings, **ONE_CHAIN)
+            posterior = short_fit(model, counts, **settings, **alone)
         else:
             posterior = self._tempered(route, epsilon, rng)
         return posterior.held_out_log_likelihood(counts, held) / self._events()

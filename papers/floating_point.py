@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.low_bits import lowest_bit, naive_laplace, possible
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
@@ -50,7 +50,7 @@ def run(setting: Setting) -> Outcome:
         reports.append(audit(seen, pair, claim, draws=size, test="scan", seed=seed, early_stop=False, name=name))
         setting.advance((1 + k) / (1 + len(attacks)))
     drawing = _draw(proofs, reports)
-    files = save(drawing, setting.output / "floating_point")
+    files = setting.save(drawing, "floating_point")
     rows: list[tuple[Any, ...]] = [
         ("proof", f"naive Laplace, scale {scale:g}, count {count}", share, "")
         for scale, found in proofs.items()

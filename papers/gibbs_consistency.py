@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -86,7 +86,7 @@ def run(setting: Setting) -> Outcome:
         axis.legend(frameon=False, fontsize=8)
     rows = zip(sizes, *([f"{v:.6g}" for v in line] for line in lines.values()), strict=True)
     table = write_csv(setting.output / "gibbs-consistency.csv", ("n", *lines), rows)
-    files = save(drawing, setting.output / "gibbs-consistency")
+    files = setting.save(drawing, "gibbs-consistency")
     setting.advance(1.0)
     return Outcome((*files, table), _findings(sizes, lines, limit))
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import ApproxDP
@@ -90,7 +90,7 @@ def run(setting: Setting) -> Outcome:
     right.plot([EPSILON], [0.012], "o", color="#222222", ms=4, label="0.012, Example 17")
     right.set(xscale="log", yscale="log", xlabel="ε (δ = 0.001)", ylabel="β", title="Bernoulli, logit-normal prior")
     right.legend(frameon=False, fontsize=8)
-    files = save(drawing, setting.output / "gibbs-temperature")
+    files = setting.save(drawing, "gibbs-temperature")
     setting.advance(1.0)
     return Outcome((*files, table), _findings(mean, coin))
 

@@ -20,7 +20,7 @@ import numpy as np
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
@@ -34,7 +34,7 @@ from sottovoce.regression.noisy_moments import NoisyMoments
 from sottovoce.regression.placement import Placement
 from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
 
-__all__ = ["Row", "draw", "error_table", "redraw"]
+__all__ = ["Row", "error_table", "redraw"]
 
 _NAMES = ("abalone", "mnist", "adult")
 _HEADER = ("data", "promise", "mechanism", "mean error", "sd", "releases")
@@ -116,7 +116,7 @@ def _outcome(rows: list[Row], setting: Setting) -> Outcome:
         _HEADER,
         ([r.data, r.promise, r.mechanism, f"{r.mean:.4f}", f"{r.sd:.4f}", r.releases] for r in rows),
     )
-    return Outcome((*draw(setting.output / "glm-error", rows), table), tuple(_findings(rows)))
+    return Outcome((*setting.save(_draw(rows), "glm-error"), table), tuple(_findings(rows)))
 
 
 def error_table(data: Regression, promise: Promise, *, releases: int, seed: int) -> list[Row]:
@@ -188,7 +188,7 @@ def _findings(rows: list[Row]) -> Iterator[Finding]:
             yield Finding(claim, row.mean <= best + 2 * error, evidence)
 
 
-def draw(path: Path, rows: list[Row]) -> tuple[Path, Path]:
+def _draw(rows: list[Row]) -> Any:
     """Draw the error against ε at δ = 1e-5, one panel a data set."""
     names = list(dict.fromkeys(row.data for row in rows))
     drawing, panels = figure(len(names), width=3.6, height=3.8)
@@ -211,4 +211,4 @@ def draw(path: Path, rows: list[Row]) -> tuple[Path, Path]:
     first = np.ravel(panels)[0]
     first.set_ylabel("test error")
     drawing.legend(*first.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    return save(drawing, path)
+    return drawing

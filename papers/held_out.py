@@ -17,7 +17,7 @@ import numpy as np
 
 from papers.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, ONE, THREE, TWO, Released
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -169,7 +169,7 @@ def _measure(
         for epsilon, mean, sd in zip(epsilons, means, sds, strict=True)
     ]
     table = write_csv(setting.output / f"{name}.csv", ("panel", "epsilon", "mechanism", "mean", "sd"), rows)
-    files = save(_draw(epsilons, found), setting.output / name)
+    files = setting.save(_draw(epsilons, found), name)
     setting.advance(1.0)
     return epsilons, found, (*files, table)
 

@@ -12,7 +12,6 @@ import numpy as np
 from papers.event_logs import HONG_KONG, PORTUGAL, EventLog
 from papers.event_scores import (
     FLOOR,
-    ONE_CHAIN,
     Study,
     converged_temperature,
     noisy_tables,
@@ -49,10 +48,13 @@ class Size:
     map_sweeps: int
     chains: int
     """Of the fits that know of the noise."""
+    starts: int
+    """Of the others, which have one chain, as in the thesis."""
+    map_starts: int
 
 
-FULL = Size((0.1, 0.3, 1.0, 3.0, 10.0), 10, 3, 80, 20, 160, 4)
-QUICK = Size((1.0,), 1, 1, 8, 4, 16, 1)
+FULL = Size((0.1, 0.3, 1.0, 3.0, 10.0), 10, 3, 80, 20, 160, 4, 8, 8)
+QUICK = Size((1.0,), 1, 1, 8, 4, 16, 1, 1, 4)
 
 
 @experiment(
@@ -78,10 +80,10 @@ def run_fires(setting: Setting) -> Outcome:
 def _study(log: EventLog, name: str, setting: Setting) -> Outcome:
     size = QUICK if setting.quick else FULL
     maps, profile = _maps(log, size, setting.seed, lambda f: setting.advance(0.2 * f))
-    files = list(draw_maps(log, maps, setting.output / f"{name}-states"))
-    files += draw_profiles(log, profile, setting.output / f"{name}-profiles")
+    files = list(setting.save(draw_maps(log, maps), f"{name}-states"))
+    files += setting.save(draw_profiles(log, profile), f"{name}-profiles")
     scores = _scores(log, size, setting.seed, lambda f: setting.advance(0.2 + 0.8 * f))
-    files += draw_held_out(size.epsilons, scores, log.name, setting.output / f"{name}-held-out")
+    files += setting.save(draw_held_out(size.epsilons, scores, log.name), f"{name}-held-out")
     files.append(_table(scores, size, setting.output / f"{name}-held-out.csv"))
     findings = (
         *_map_findings(maps, log),
@@ -97,7 +99,7 @@ def _maps(
     """Return the state maps of a 3-state model, and the posterior behind the noisy one."""
     model, counts, rng = log.model(3), log.counts(), seeded_rng(seed)
     plan: dict[str, Any] = {"sweeps": size.map_sweeps, "burn_in": size.map_sweeps // 2, "rng": rng}
-    plain = short_fit(model, counts, **plan, **ONE_CHAIN)
+    plain = short_fit(model, counts, chains=1, starts=size.map_starts, **plan)
     advance(0.2)
     noisy = short_fit(model, noisy_tables(log, counts, "laplace", MAP_EPSILON, rng), chains=size.chains, **plan)
     advance(0.8)
@@ -121,10 +123,10 @@ def _maps(
 def _states_in_use(log: EventLog, size: Size, seed: int) -> Finding:
     """Say how many of 10 states hold a twentieth of the cells or more, with and without noise."""
     model, counts, rng = log.model(10), log.counts(), seeded_rng(seed + 1)
-    plan: dict[str, Any] = {"sweeps": size.sweeps, "burn_in": size.sweeps // 2, "rng": rng}
+    plan: dict[str, Any] = {"sweeps": size.sweeps, "burn_in": size.sweeps // 2, "chains": 1, "starts": size.starts}
+    plan["rng"] = rng
     noisy = noisy_tables(log, counts, "laplace", MAP_EPSILON, rng)
     used = []
-    plan |= ONE_CHAIN
     for posterior in (short_fit(model, counts, **plan), short_fit(model, noisy, noise_aware=False, **plan)):
         used.append(int(np.sum(posterior.state_probabilities.mean(axis=(0, 1)) >= 0.05)))
     return Finding(
@@ -173,7 +175,7 @@ def _scores(log: EventLog, size: Size, seed: int, advance: Callable[[float], Non
     jobs = list(_jobs(size))
     found: dict[tuple[str, str], dict[tuple[int, int], float]] = {}
     for done, (model, route, i, epsilon, split) in enumerate(jobs):
-        study = Study(log, 10, size.sweeps, size.tempered_sweeps, 100 * seed + split, size.chains)
+        study = Study(log, 10, size.sweeps, size.tempered_sweeps, 100 * seed + split, size.chains, size.starts)
         score = study.naive_bayes if model == NAIVE else study.hidden_markov
         found.setdefault((model, route), {})[i, split] = score(route, epsilon)
         advance((done + 1) / len(jobs))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from papers.event_logs import EventLog
-from sottovoce.answers.style import COLOURS, figure, save
+from sottovoce.answers.style import COLOURS, figure
 from sottovoce.latent import HiddenMarkovPosterior
 
 __all__ = ["draw_held_out", "draw_maps", "draw_printed", "draw_printed_maps", "draw_profiles", "matched"]
@@ -35,7 +34,7 @@ def matched(states: Any, reference: HiddenMarkovPosterior, posterior: HiddenMark
     return names[states]
 
 
-def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path, Path]:
+def draw_maps(log: EventLog, maps: Mapping[str, Any]) -> Any:
     """Draw the state of every district and month, one panel a way of fitting."""
     from matplotlib.colors import ListedColormap
 
@@ -62,7 +61,7 @@ def draw_maps(log: EventLog, maps: Mapping[str, Any], path: Path) -> tuple[Path,
     handles = [_patch(COLOURS[s]) for s in range(states)]
     labels = [f"state {s + 1}" for s in range(states)]
     drawing.legend(handles, labels, loc="outside lower center", ncols=states, frameon=False, fontsize=9)
-    return save(drawing, path)
+    return drawing
 
 
 def _patch(colour: str) -> Any:
@@ -71,7 +70,7 @@ def _patch(colour: str) -> Any:
     return Patch(facecolor=colour)
 
 
-def draw_profiles(log: EventLog, posterior: HiddenMarkovPosterior, path: Path) -> tuple[Path, Path]:
+def draw_profiles(log: EventLog, posterior: HiddenMarkovPosterior) -> Any:
     """Draw each state's probabilities, a panel a field, with 95 % intervals."""
     columns = 3 if len(log.fields) > 4 else 2
     drawing, axes = figure(columns, -(-len(log.fields) // columns), width=3.9, height=2.6)
@@ -96,12 +95,10 @@ def draw_profiles(log: EventLog, posterior: HiddenMarkovPosterior, path: Path) -
     handles = [_patch(COLOURS[s]) for s in range(states)]
     labels = [f"state {s + 1}" for s in range(states)]
     drawing.legend(handles, labels, loc="outside lower center", ncols=states, frameon=False, fontsize=9)
-    return save(drawing, path)
+    return drawing
 
 
-def draw_held_out(
-    epsilons: Sequence[float], scores: Mapping[tuple[str, str], Any], title: str, path: Path
-) -> tuple[Path, Path]:
+def draw_held_out(epsilons: Sequence[float], scores: Mapping[tuple[str, str], Any], title: str) -> Any:
     """Draw the log-likelihood of a held-out event against ε; `scores` maps (model, route) to (ε, split).
 
     Some splits are harder than others for every model. The bands, one standard deviation over the splits, are those of
@@ -123,7 +120,7 @@ def draw_held_out(
         axis.minorticks_off()
         axis.set(title=f"{title}: {model}", xlabel="ε", ylabel="log-likelihood of a held-out event")
         axis.legend(loc="lower right", frameon=False, fontsize=8)
-    return save(drawing, path)
+    return drawing
 
 
 PRINTED = {
@@ -135,7 +132,7 @@ PRINTED = {
 }
 
 
-def draw_printed(scores: Mapping[tuple[str, str, str], Mapping[float, Sequence[float]]], path: Path) -> Any:
+def draw_printed(scores: Mapping[tuple[str, str, str], Mapping[float, Sequence[float]]]) -> Any:
     """Draw the held-out log-likelihood of every log, naive Bayes above, hidden Markov below."""
     logs = list(dict.fromkeys(key[0] for key in scores))
     drawing, axes = figure(len(logs), 2, width=3.6, height=3.0)
@@ -154,10 +151,10 @@ def draw_printed(scores: Mapping[tuple[str, str, str], Mapping[float, Sequence[f
             axis.set(title=f"{log}: {model}", xlabel="ε")
     np.ravel(axes)[-1].legend(loc="lower right", frameon=False, fontsize=7.5)
     np.ravel(axes)[0].set_ylabel("log-likelihood of a held-out event")
-    return save(drawing, path)
+    return drawing
 
 
-def draw_printed_maps(maps: Mapping[str, Mapping[str, Any]], path: Path) -> Any:
+def draw_printed_maps(maps: Mapping[str, Mapping[str, Any]]) -> Any:
     """Draw the regimes and the states found at ε = 5, a column a log."""
     from matplotlib.colors import ListedColormap
 
@@ -178,4 +175,4 @@ def draw_printed_maps(maps: Mapping[str, Mapping[str, Any]], path: Path) -> Any:
             years = range(2004, 2010) if route == routes[-1] else ()
             axis.set_xticks(np.arange(len(years)) * 12 - 0.5, years, fontsize=7)
             axis.grid(visible=False)
-    return save(drawing, path)
+    return drawing

@@ -124,8 +124,8 @@ def redraw(table: Path, setting: Setting) -> Outcome:
     }  # fmt: skip
     used = {(r["log"], r["route"]): int(float(r["value"])) for r in rows if r["model"] == "states in use"}
     files = [
-        *draw_printed(scores, setting.output / "hmm-printed"),
-        *draw_printed_maps(maps, setting.output / "hmm-printed-maps"),
+        *setting.save(draw_printed(scores), "hmm-printed"),
+        *setting.save(draw_printed_maps(maps), "hmm-printed-maps"),
     ]
     kept = setting.output / "hmm-printed.csv"
     if table.resolve() != kept.resolve():

@@ -14,7 +14,7 @@ from scipy import special
 
 from papers.beta_posteriors import GAUSSIAN, GAUSSIAN_RIGHT, THREE, TWO, Released, legendre, log_beta
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 
 __all__ = ["beta_kl", "divergences", "quadrature_kl"]
@@ -82,7 +82,7 @@ def run(setting: Setting) -> Outcome:
         for e, value in zip(epsilons, line, strict=True)
     ]
     table = write_csv(setting.output / "kl-utility.csv", ("order", "epsilon", "mechanism", "kl"), rows)
-    files = save(_draw(epsilons, found), setting.output / "kl-utility")
+    files = setting.save(_draw(epsilons, found), "kl-utility")
     return Outcome((*files, table), _findings(epsilons, found))
 
 

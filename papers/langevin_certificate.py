@@ -7,13 +7,13 @@ spends all of μ by then. Privacy never waits for convergence.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -38,7 +38,7 @@ def run(setting: Setting) -> Outcome:
     ]
     header = ("steps", "mu", "error", "sd", "error of a chain calibrated to this length", "sd")
     table = write_csv(setting.output / "langevin-certificate.csv", header, rows)
-    files = _draw(setting.output / "langevin-certificate", steps, mus, errors, tuned)
+    files = setting.save(_draw(steps, mus, errors, tuned), "langevin-certificate")
     return Outcome((*files, table), _findings(steps, mus, errors))
 
 
@@ -63,7 +63,7 @@ def trace(
     return mus, errors, tuned
 
 
-def _draw(path: Path, steps: Floats, mus: list[float], errors: list[Floats], tuned: list[Floats]) -> tuple[Path, Path]:
+def _draw(steps: Floats, mus: list[float], errors: list[Floats], tuned: list[Floats]) -> Any:
     drawing, (left, right) = figure(2)
     left.plot(steps, mus, "o-", ms=4, color=COLOURS[0], label=r"certified $\mu_t$ of this chain")
     left.axhline(_MU, color="0.4", ls="--", label="an exact posterior sample")
@@ -78,7 +78,7 @@ def _draw(path: Path, steps: Floats, mus: list[float], errors: list[Floats], tun
         right.fill_between(steps, mean - sd, mean + sd, color=colour, alpha=0.15, lw=0)
     right.set(xscale="log", xlabel="steps t", ylabel="test error (Abalone)", ylim=(0.2, 0.45))
     right.legend(frameon=False)
-    return save(drawing, path)
+    return drawing
 
 
 def _findings(steps: Floats, mus: list[float], errors: list[Floats]) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.regression.certificate import Chain, mixing_steps
 from sottovoce.regression.convergence import demanded_steps
 
@@ -52,7 +52,7 @@ def run(setting: Setting) -> Outcome:
     axis.legend(frameon=False)
     header = ("data", "gamma", "steps by Theorem 21", "steps of our chain")
     table = write_csv(setting.output / "langevin-steps.csv", header, rows)
-    files = save(drawing, setting.output / "langevin-steps")
+    files = setting.save(drawing, "langevin-steps")
     setting.advance(1.0)
     least = min(demanded, key=lambda name: demanded[name])
     n, d = DATA[least]

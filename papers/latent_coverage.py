@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.latent import ChainGrid, Field, HiddenMarkovModel, NoisyTables
 from sottovoce.latent.diagnostics import NotConverged
 from sottovoce.latent.latent_classes import LatentClasses
@@ -104,7 +104,7 @@ def run(setting: Setting) -> Outcome:
                   "warned": 0.0} for what, value in found.items()]  # fmt: skip
         setting.advance((index + 1) / len(EPSILONS))
     table = write_csv(setting.output / "latent-coverage.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
-    files = save(_draw(rows), setting.output / "latent-coverage")
+    files = setting.save(_draw(rows), "latent-coverage")
     findings = []
     for model in ("hidden Markov", "naive Bayes"):
         mine = [row for row in rows if row["model"] == model]

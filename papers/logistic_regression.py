@@ -25,7 +25,7 @@ import numpy as np
 from papers.parts import run_parts
 from papers.registry import Finding, Outcome, Setting, experiment
 from papers.regression_data import Regression, load_regression
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
@@ -103,7 +103,7 @@ def run(setting: Setting) -> Outcome:
     names = ("abalone",) if setting.quick else ("abalone", "adult", "mnist")
     orders = (1, 100) if setting.quick else (1, 10, 100)
     powers = (-4, 1) if setting.quick else tuple(range(-5, 4))
-    runs = 20 if setting.quick else 50
+    runs = 10 if setting.quick else 50
     cells = [Cell(name, EXACT, 0, 0, runs, setting.seed) for name in names]
     cells += [
         Cell(name, mechanism, order, power, runs, setting.seed)
@@ -187,8 +187,8 @@ def _outcome(points: list[Point], setting: Setting) -> Outcome:
     rows = [[_short(getattr(point, field)) for field in fields] for point in points]
     table = write_csv(setting.output / f"{NAME}.csv", fields, rows)
     files = [
-        *save(_draw(points, "error", "test error"), setting.output / NAME),
-        *save(_draw(points, "nll", "negative log-likelihood"), setting.output / f"{NAME}-likelihood"),
+        *setting.save(_draw(points, "error", "test error"), NAME),
+        *setting.save(_draw(points, "nll", "negative log-likelihood"), f"{NAME}-likelihood"),
     ]
     return Outcome((*files, table), tuple(_findings(points)))
 

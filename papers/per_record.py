@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import GaussianDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -42,7 +41,7 @@ def run(setting: Setting) -> Outcome:
     ]
     heads = ["public steps", "noise", "excess risk", "sd", "excess risk of the public records alone"]
     other = write_csv(setting.output / "public-steps.csv", heads, lines)
-    files = _draw(setting.output / "per-record-privacy", (index, ours, theirs, most), seen, tallies, full)
+    files = setting.save(_draw((index, ours, theirs, most), seen, tallies, full), "per-record-privacy")
     first, last = tallies[0].private.mean(), tallies[-1].private.mean()
     notes = f"a full solve with noise on the minimiser, at the same μ, has excess risk {full:.2g}"
     findings = (
@@ -168,12 +167,11 @@ def public_steps(steps: tuple[int, ...], *, chains: int, setting: Setting) -> tu
 
 
 def _draw(
-    path: Path,
     curves: tuple[Floats, Floats, Floats, float],
     seen: dict[int, float],
     tallies: list[Tally],
     full: float,
-) -> tuple[Path, Path]:
+) -> Any:
     index, ours, theirs, most = curves
     drawing, (left, right) = figure(2)
     left.axhline(most, color="0.45", ls="--", lw=1.2, label="its own step's noise alone")
@@ -198,4 +196,4 @@ def _draw(
     right.set_yscale("log")
     right.set(xlabel="public steps at the end", ylabel="excess risk", xlim=(-0.25, 330))
     right.set_title(rf"Error at $\mu = {_MU}$ for every record")
-    return save(drawing, path)
+    return drawing

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.mechanisms import TemperedPosterior
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import PureDP
@@ -74,7 +74,7 @@ def run_posteriors(setting: Setting) -> Outcome:
     table = write_csv(
         setting.output / "private-beta-posteriors.csv", header, ([f"{v:.5g}" for v in row] for row in rows)
     )
-    files = save(drawing, setting.output / "private-beta-posteriors")
+    files = setting.save(drawing, "private-beta-posteriors")
     setting.advance(1.0)
     widths = [_spread(theta, line) for line in noisy]
     found = (
@@ -125,7 +125,7 @@ def run_error(setting: Setting) -> Outcome:
     axis.legend(frameon=False)
     rows = zip(sizes, *([f"{v:.6g}" for v in line] for line in lines.values()), strict=True)
     table = write_csv(setting.output / "private-beta-error.csv", ("n", *lines), rows)
-    files = save(drawing, setting.output / "private-beta-error")
+    files = setting.save(drawing, "private-beta-error")
     setting.advance(1.0)
     return Outcome((*files, table), _error_findings(sizes, lines, np.array(noise), T))
 
@@ -193,7 +193,7 @@ def run_efficiency(setting: Setting) -> Outcome:
         for n, v in zip(sizes, line, strict=True)
     ]
     table = write_csv(setting.output / "asymptotic-efficiency.csv", ("estimator", "n", "measured", "theorem"), rows)
-    files = save(drawing, setting.output / "asymptotic-efficiency")
+    files = setting.save(drawing, "asymptotic-efficiency")
     setting.advance(1.0)
     slack = 5 * math.sqrt(2 / repeats)
     claims = dict.fromkeys(limits, "Theorem 5: a tempered sample has efficiency 1 + T")

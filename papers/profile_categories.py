@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.local import ProfileGraph, RandomizedResponse, SmoothCategorical
 
 __all__ = ["CHAIN", "run"]
@@ -37,9 +37,9 @@ def run(setting: Setting) -> Outcome:
     axes[0].set_ylabel("cost (7.9) of a category")
     axes[0].annotate("all four overlap", (0.8, 0.122), color="0.35")
     axes[1].legend()
-    path = setting.output / "profile-categories"
     header = ("mechanism", "epsilon", *map(str, CHAIN.categories))
-    files = (*save(drawing, path), write_csv(path.with_suffix(".csv"), header, rows))
+    table = write_csv(setting.output / "profile-categories.csv", header, rows)
+    files = (*setting.save(drawing, "profile-categories"), table)
     local, smooth = costs.values()
     overlap = float(np.ptp(local, axis=1).max())
     dearer = smooth > local + 1e-8

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.local import OneBitCluster, ProfileGraph, RandomizedResponse, SmoothOneBit
 from sottovoce.privacy.numbers import Floats
 
@@ -46,8 +45,11 @@ def _run(setting: Setting, size: int) -> Outcome:
         for name, kind in kinds.items():
             seen[name][t] = kind.calibrate(graph, float(epsilon)).output_distributions[:, 1]
         setting.advance(0.9 * (t + 1) / epsilons.size)
-    path = setting.output / f"profile-chain-{size}"
-    files = _draw(path, size, epsilons, seen)
+    name = f"profile-chain-{size}"
+    header = ("mechanism", "epsilon", *(f"profile_{i}" for i in range(size)))
+    rows = [(kind, e, *row) for kind, out in seen.items() for e, row in zip(epsilons, out, strict=True)]
+    table = write_csv(setting.output / f"{name}.csv", header, rows)
+    files = (*setting.save(_draw(size, epsilons, seen), name), table)
     spread = {name: out.max(axis=1) - out.min(axis=1) for name, out in seen.items()}
     at = int(np.flatnonzero(epsilons == 0.2)[0])
     local, cluster, smooth = (spread[name] for name in kinds)
@@ -76,7 +78,7 @@ def _run(setting: Setting, size: int) -> Outcome:
     return Outcome(files, findings)
 
 
-def _draw(path: Path, size: int, epsilons: Floats, seen: dict[str, Floats]) -> tuple[Path, ...]:
+def _draw(size: int, epsilons: Floats, seen: dict[str, Floats]) -> Any:
     import matplotlib as mpl
 
     drawing, axes = figure(3, width=3.5)
@@ -87,6 +89,4 @@ def _draw(path: Path, size: int, epsilons: Floats, seen: dict[str, Floats]) -> t
         axis.axvline(0.2, color="0.4", linewidth=0.9, linestyle=":")
         axis.set(xlabel="ε", ylim=(-0.02, 1.02), title=name[0].upper() + name[1:])
     axes[0].set_ylabel("Pr(output = 1), a line a profile")
-    header = ("mechanism", "epsilon", *(f"profile_{i}" for i in range(size)))
-    rows = [(name, e, *row) for name, out in seen.items() for e, row in zip(epsilons, out, strict=True)]
-    return (*save(drawing, path), write_csv(path.with_suffix(".csv"), header, rows))
+    return drawing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.local import ProfileGraph, TwoProfileOneBit, flip_probability
 
 __all__ = ["run"]
@@ -42,9 +42,9 @@ def run(setting: Setting) -> Outcome:
     axis.set(xlabel="difference of the two parameters", ylabel="flip probability", ylim=(0, 0.52), xlim=(0, 1))
     axis.set_title("Two profiles, one bit (dashed: randomized response)", fontsize=10)
     axis.legend(loc="lower right")
-    path = setting.output / "profile-couplet"
     header = ("epsilon", "difference", "least_flip", "centred_flip", "largest_flip")
-    files = (*save(drawing, path), write_csv(path.with_suffix(".csv"), header, rows))
+    table = write_csv(setting.output / "profile-couplet.csv", header, rows)
+    files = (*setting.save(drawing, "profile-couplet"), table)
     findings = (
         Finding(
             "the flip probability grows with the difference of the parameters",

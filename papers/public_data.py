@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.readings import Statistics
@@ -47,7 +47,7 @@ def run(setting: Setting) -> Outcome:
         ylabel="ε for the others, δ = 1e-6",
         title="A breach does not expose the others",
     )
-    files = save(drawing, setting.output / "public_data")
+    files = setting.save(drawing, "public_data")
     rows = [("public", *row) for row in zip(public, weights, strict=True)]
     rows += [("known", *row) for row in zip(known, left_over, strict=True)]
     table = write_csv(setting.output / "public_data.csv", ("kind", "records", "value"), rows)

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
@@ -39,6 +40,12 @@ class Setting:
     jobs: int = 1
     """How many processes may work on the parts of one experiment."""
 
+    def save(self, drawing: Any, name: str) -> tuple[Path, ...]:
+        """Write a figure and return its files: a quick run, which is a trial, draws it as PNG alone."""
+        from sottovoce.answers.style import save  # one that waits for others draws nothing
+
+        return save(drawing, self.output / name, ("png",) if self.quick else ("png", "svg"))
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -51,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment wrote (PNG, SVG, CSV) and what it found."""
+    """What an experiment wrote (PNG, of a full run SVG, CSV) and what it found."""
 
     files: tuple[Path, ...]
     findings: tuple[Finding, ...] = ()

@@ -33,7 +33,7 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run experiments and write their figures (PNG, SVG) and numbers (CSV).
+    """Run experiments and write their figures (PNG, and SVG unless quick) and numbers (CSV).
 
     What is done is kept under OUTPUT/.cache: a run that was stopped goes on where it stood.
     """

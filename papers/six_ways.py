@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
@@ -64,7 +64,7 @@ def run(setting: Setting) -> Outcome:
     left.set(xlabel="θ", ylabel="density", title="What is sampled or released", ylim=(0, None))
     left.legend(loc="upper right", frameon=False, fontsize=8)
     right.set(yscale="log", ylim=(1e-12, 1), xlabel="ε", ylabel="δ(ε)", title="What is promised")
-    files = save(drawing, setting.output / "six_ways")
+    files = setting.save(drawing, "six_ways")
     table = write_csv(setting.output / "six_ways.csv", ("kind", "mechanism", "x", "y"), rows)
     setting.advance(1.0)
     return Outcome(

@@ -16,7 +16,7 @@ from papers.registry import Finding, Outcome, Setting, experiment
 from papers.verb_worlds import SHARED, Cell, budget_price, question_of, world
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.noisy_cells import NoisyCells
-from sottovoce.answers.style import figure, save, write_csv
+from sottovoce.answers.style import figure, write_csv
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -129,7 +129,7 @@ def run(setting: Setting) -> Outcome:
         rows.append(row_of(cell, cover(cell, repeats, setting.seed + index), repeats))
         setting.advance((index + 1) / len(cells))
     table = write_csv(setting.output / "verb-coverage.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
-    return Outcome((*save(draw(rows), setting.output / "verb-coverage"), table), summed_up(rows).findings)
+    return Outcome((*setting.save(draw(rows), "verb-coverage"), table), summed_up(rows).findings)
 
 
 def draw(rows: list[dict[str, Any]]) -> Any:

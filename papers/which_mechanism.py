@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from papers.registry import Finding, Outcome, Setting, experiment
-from sottovoce.answers.style import COLOURS, figure, save, write_csv
+from sottovoce.answers.style import COLOURS, figure, write_csv
 from sottovoce.mechanisms import (
     ConcentratedPosterior,
     DiffusedPosterior,
@@ -86,7 +86,7 @@ def run(setting: Setting) -> Outcome:
                 )
         setting.advance((index + 1) / len(cells))
     table = write_csv(setting.output / "which_mechanism.csv", tuple(rows[0]), [tuple(row.values()) for row in rows])
-    files = save(_draw(rows), setting.output / "which_mechanism")
+    files = setting.save(_draw(rows), "which_mechanism")
     large = {_best(rows, str(target), max(SIZES), data) for target in PROMISES for data in MEANS}
     pure = {row["mechanism"] for row in rows if row["promise"] == str(PROMISES[0])}
     errors = {

@@ -116,6 +116,20 @@ def test_start_is_a_table_that_can_happen():
         np.testing.assert_array_equal(counts[0].reshape(3, -1).sum(axis=1), n)
 
 
+def test_weights_of_many_records_are_worked_out_as_those_of_few_are_listed(monkeypatch):
+    noisy, noises = (np.array([[3, -1], [0, 2]]), np.array([[1, 1, 0], [0, 2, 1]])), (IntegerNoise("laplace", 1.5),) * 2
+    found = []
+    for few in (1 << 20, 0):
+        monkeypatch.setattr("sottovoce.latent.latent_classes._LISTED", few)
+        latent, rng = LatentClasses.chains(noisy, noises, 5, 0.7, (1.0, 0.4), count=20), seeded_rng(5)
+        counts = latent.start(rng)
+        for _ in range(10):
+            counts = latent.sweep(counts, rng)
+        found.append(counts)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_rows_must_be_whole_classes():
     with pytest.raises(InvalidValue, match="multiple"):
         LatentClasses((np.zeros((5, 2), dtype=int),), (IntegerNoise("laplace", 1.0),), 2, 3, 1.0, (1.0,))

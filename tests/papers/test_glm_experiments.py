@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from papers.glm_error import Row, draw, error_table
+from papers.glm_error import error_table
 from papers.registry import Setting, find
 from papers.regression_data import load_regression
 
@@ -40,21 +40,17 @@ def test_certificate_experiment(quick_run):
     assert mus == sorted(mus)
 
 
-def test_error_table_and_its_figure(tmp_path):
+def test_error_table():
     data = load_regression("abalone")
     rows = error_table(data, GaussianDP(0.7), releases=3, seed=1)
     errors = {row.mechanism: row.mean for row in rows}
     assert errors["refined"] < 0.25 < errors["concentrated, β=1e-3 (Alg. 4)"]
-    drawn = [
-        Row("abalone", "approx:1,1e-05", "auto", 0.23, 0.01, 3),
-        Row("abalone", "none", "no privacy", 0.22, 0.0, 1),
-    ]
-    assert all(path.stat().st_size > 1000 for path in draw(tmp_path / "figure", drawn))
 
 
 def test_the_error_figure_is_drawn_again_from_its_table(tmp_path):
     outcome = find("glm-error").redraw(PUBLISHED_TABLE, Setting(tmp_path))
     assert {path.suffix for path in outcome.files} == {".png", ".svg", ".csv"}
+    assert all(path.stat().st_size > 1000 for path in outcome.files)
     assert (tmp_path / "glm-error.csv").read_text() == PUBLISHED_TABLE.read_text()
     assert len(outcome.findings) == 6
     assert all(finding.holds for finding in outcome.findings)

@@ -101,7 +101,7 @@ def table_of(folder, ops):
 
 
 def test_the_printed_study_is_drawn_again_from_its_table(tmp_path):
-    outcome = find("hmm-printed").redraw(table_of(tmp_path, ops=-9.0), Setting(tmp_path))
+    outcome = find("hmm-printed").redraw(table_of(tmp_path, ops=-9.0), Setting(tmp_path, quick=True))
     assert sorted(p.name for p in outcome.files if p.suffix == ".png") == ["hmm-printed-maps.png", "hmm-printed.png"]
     held = {finding.claim: finding.holds for finding in outcome.findings}
     assert len(held) == 14

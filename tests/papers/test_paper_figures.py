@@ -58,7 +58,7 @@ def test_what_the_papers_saw_is_seen_here(name, quick_run):
     outcome, files = quick_run(name)
     assert len(outcome.findings) >= 3
     assert [finding.claim for finding in outcome.findings if not finding.holds] == NOT_SEEN.get(name, [])
-    assert {path.suffix for path in files} == {".png", ".svg", ".csv"}
+    assert {path.suffix for path in files} == {".png", ".csv"}
     assert all(path.stat().st_size > 200 for path in files)
 
 

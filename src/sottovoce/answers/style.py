@@ -54,25 +54,29 @@ def words(text: object) -> str:
     return str(text).replace("$", r"\$")
 
 
-def save(drawing: Any, path: Path) -> tuple[Path, Path]:
-    """Write the figure as PNG and SVG and return both paths."""
+def save(drawing: Any, path: Path, kinds: Sequence[str] = ("png", "svg")) -> tuple[Path, ...]:
+    """Write the figure as each kind of file and return their paths."""
     import matplotlib as mpl  # noqa: PLC0415
+    from matplotlib.transforms import Bbox  # noqa: PLC0415
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    png, svg = path.with_suffix(".png"), path.with_suffix(".svg")
+    files = tuple(path.with_suffix(f".{kind}") for kind in kinds)
+    dated: Any = {".png": "Software", ".svg": "Date"}
     with mpl.rc_context(_RC):
         for axes in drawing.axes:
             _powers_in_text(axes.xaxis)
             _powers_in_text(axes.yaxis)
-        # Laid out once, not once a file: that is most of the work.
+        # Laid out once, not once a file: that is much of the work.
         engine = drawing.get_layout_engine()
         engine.execute(drawing)
-        area = drawing.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
         drawing.set_layout_engine(None)
-        drawing.savefig(png, dpi=130, bbox_inches=area, metadata={"Software": None})
-        drawing.savefig(svg, bbox_inches=area, metadata={"Date": None})
+        # All else was laid out within the figure; a legend of many words may be wider.
+        area = Bbox.union([drawing.bbox, *(legend.get_window_extent() for legend in drawing.legends)])
+        area = area.transformed(drawing.dpi_scale_trans.inverted())
+        for file in files:
+            drawing.savefig(file, dpi=130, bbox_inches=area, metadata={dated[file.suffix]: None})
         drawing.set_layout_engine(engine)
-    return png, svg
+    return files
 
 
 def _powers_in_text(axis: Any) -> None:

@@ -28,6 +28,8 @@ _QUIET = 1e-4
 _STEPS, _LEARN = 60, 40
 """Steps towards the mode at most, and steps of the chains that the guide is learnt from and thrown away."""
 _WIDER = 2.0
+_LAST = 1e300
+"""More than any squared distance of what was seen, by its variance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +116,14 @@ class NoisyCounts:
     def log_target(self, x: Floats, variances: Floats) -> Floats:
         """Return the log-density of each row given the noise's variance in every cell, up to a constant."""
         _, mean, covariance = self._moments(x)
-        cells = np.arange(mean.shape[1])
+        size = mean.shape[1]
+        cells = np.arange(size)
         covariance[:, cells, cells] += variances
-        root = np.linalg.cholesky(covariance)
-        away = np.linalg.solve(root, (self._seen - mean)[..., None])[..., 0]
+        # What was seen as one more row, under which the root holds it solved: one step rather than two.
+        whole = np.full((len(x), size + 1, size + 1), _LAST)
+        whole[:, :size, :size], whole[:, size, :size] = covariance, self._seen - mean
+        root = np.linalg.cholesky(whole)
+        away = root[:, size, :size]
         found = -0.5 * (away**2).sum(axis=1) - np.log(root[:, cells, cells]).sum(axis=1)
         return np.asarray(found - 0.5 * ((x / self._scales) ** 2).sum(axis=1))
 

@@ -5,8 +5,9 @@ All of this is post-processing of a release: it costs no privacy, and none rests
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +32,8 @@ _AGREE = 1.1
 """R-hat that ends the burn-in."""
 _NUMBERS = 1 << 23
 """How many numbers are kept to see whether the chains agree."""
+_LISTED = 1 << 20
+"""Records up to which the logarithms of their urns are kept in a list."""
 _SPLITS, _MOVES = 2, 2
 """Rounds of moves between categories, and between classes, in one sweep."""
 
@@ -201,37 +204,39 @@ class LatentClasses:
             parts.append(theta.reshape(len(parts[0]), -1))
         return np.concatenate(parts, axis=1)
 
-    def _cell(self, f: int, counts: Any, seen: Any) -> Floats:
-        """Return the log-weight of counts of table f given what was seen of them; -inf below zero."""
-        inside = counts >= 0
-        x = np.where(inside, counts, 0).astype(np.float64)
-        body = special.gammaln(x + self.priors[f]) - special.gammaln(x + 1) + self.noises[f].log_weight(seen - x)
-        return np.where(inside, body, -np.inf)
+    @cached_property
+    def _urns(self) -> tuple[Callable[[Integers], Floats], ...]:
+        """The log-weights of the counts in a cell, by table, and last of those in a class, before any noise."""
+        return tuple(_listed(partial(_urn, prior), self.n) for prior in (*self.priors, self.class_prior))
 
-    def _size(self, sizes: Any) -> Floats:
-        """Return the log-weight of the sizes of classes; -inf below zero."""
-        inside = sizes >= 0
-        m = np.where(inside, sizes, 0).astype(np.float64)
-        body = special.gammaln(m + self.class_prior) + (len(self.noisy) - 1) * special.gammaln(m + 1)
-        for table, prior in zip(self.noisy, self.priors, strict=True):
-            body = body - special.gammaln(m + prior * table.shape[1])
-        return np.where(inside, body, -np.inf)
+    def _cell(self, f: int, counts: Integers, seen: Integers) -> Floats:
+        """Return the log-weight of counts of table f given what was seen of them; -inf below zero."""
+        return self._urns[f](counts) + self.noises[f].log_weight(seen - counts)
+
+    @cached_property
+    def _size(self) -> Callable[[Integers], Floats]:
+        """The log-weight of the sizes of classes; -inf below zero."""
+
+        def weight(m: Floats) -> Floats:
+            body = special.gammaln(m + self.class_prior) + (len(self.noisy) - 1) * special.gammaln(m + 1)
+            for table, prior in zip(self.noisy, self.priors, strict=True):
+                body = body - special.gammaln(m + prior * table.shape[1])
+            return np.asarray(body)
+
+        return _listed(weight, self.n)
 
     def _split_pairs(self, f: int, counts: Integers, rng: np.random.Generator) -> None:
         """Move records between random pairs of categories, in place."""
         rows, size = counts.shape
         pairs = size // 2
         order = rng.permuted(np.broadcast_to(np.arange(size), (rows, size)), axis=1)
-        row = np.arange(rows)[:, None]
-        left, right = order[:, :pairs], order[:, pairs : 2 * pairs]
-        step = _steps(left.shape, np.sqrt(self.noises[f].variance), rng)
-        old = counts[row, left], counts[row, right]
-        gain = -self._cell(f, old[0], self.noisy[f][row, left]) - self._cell(f, old[1], self.noisy[f][row, right])
-        gain += self._cell(f, old[0] + step, self.noisy[f][row, left])
-        gain += self._cell(f, old[1] - step, self.noisy[f][row, right])
-        step = np.where(-rng.standard_exponential(gain.shape) <= gain, step, 0)
-        counts[row, left] = old[0] + step
-        counts[row, right] = old[1] - step
+        both = np.arange(rows)[:, None], order[:, : 2 * pairs]
+        step = _steps((rows, pairs), np.sqrt(self.noises[f].variance), rng)
+        old, seen = counts[both], self.noisy[f][both]
+        new = old + np.concatenate([step, -step], axis=1)
+        gain = self._cell(f, new, seen) - self._cell(f, old, seen)
+        kept = -rng.standard_exponential(step.shape) <= gain[:, :pairs] + gain[:, pairs:]
+        counts[both] = np.where(np.concatenate([kept, kept], axis=1), new, old)
 
     def _move_classes(self, counts: list[Integers], rng: np.random.Generator) -> None:
         """Move records between random pairs of classes, in place: the same number in every table."""
@@ -267,11 +272,8 @@ class LatentClasses:
         moved = self._how_many(chains, rng)
         able = moved <= held[0]
         moved = np.where(able, moved, 0)
-        a = self.class_prior
-        gain = special.gammaln(held[0] - moved + a) - special.gammaln(held[0] - moved + 1.0)
-        gain += special.gammaln(held[1] + moved + a) - special.gammaln(held[1] + moved + 1.0)
-        gain -= special.gammaln(held[0] + a) - special.gammaln(held[0] + 1.0)
-        gain -= special.gammaln(held[1] + a) - special.gammaln(held[1] + 1.0)
+        urn = self._urns[-1]
+        gain = urn(held[0] - moved) - urn(held[0]) + urn(held[1] + moved) - urn(held[1])
         news = []
         for f, table in enumerate(counts):
             less = table[giver] - _taken(table[giver], moved, rng)
@@ -304,14 +306,28 @@ class LatentClasses:
         return np.asarray((noise.log_weight(seen - new) - noise.log_weight(seen - old)).sum(axis=1))
 
 
+def _urn(prior: float, k: Floats) -> Floats:
+    """Return log Γ(k + prior)/k!."""
+    return np.asarray(special.gammaln(k + prior) - special.gammaln(k + 1))
+
+
+def _listed(weight: Callable[[Floats], Floats], n: int) -> Callable[[Integers], Floats]:
+    """Return log-weights of whole numbers, -inf beyond 0 to n; of few numbers they are listed once and looked up."""
+    if n > _LISTED:
+        return lambda k: np.where((k >= 0) & (k <= n), weight(np.clip(k, 0, n).astype(np.float64)), -np.inf)
+    listed = np.concatenate([[-np.inf], weight(np.arange(n + 1.0)), [-np.inf]])
+    return lambda k: listed.take(k + 1, mode="clip")
+
+
 def _taken(counts: Integers, moved: Integers, rng: np.random.Generator) -> Integers:
     """Draw which records of a row are taken out, so many without looking: a count a category."""
     out = np.zeros_like(counts)
     left, rest = moved.copy(), counts.sum(axis=1)
-    for k in range(counts.shape[1]):
+    for k in range(counts.shape[1] - 1):
         rest = rest - counts[:, k]
         out[:, k] = rng.hypergeometric(counts[:, k], rest, left)
         left = left - out[:, k]
+    out[:, -1] = left
     return out
 
 

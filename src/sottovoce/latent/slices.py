@@ -14,7 +14,8 @@ __all__ = ["Guide", "slice_step"]
 
 Integers = NDArray[np.int64]
 
-_TRIES = 100
+_TRIES, _AHEAD = 100, 4
+"""Rounds of tries at most, and tries of a chain in one round at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +88,23 @@ def slice_step(
     x, now = x.copy(), now.copy()
     waiting = np.arange(chains)
     for _ in range(_TRIES):
-        turn = angle[waiting, None]
-        tried = guide.mean + at[waiting] * np.cos(turn) + other[waiting] * np.sin(turn)
-        then = log_target(tried, waiting)
-        taken = then - guide.log_density(tried) > level[waiting]
-        x[waiting[taken]], now[waiting[taken]] = tried[taken], then[taken]
-        waiting = waiting[~taken]
-        if not waiting.size:
+        # Where a chain tries next does not depend on by how much it was refused. So the fewer wait, the more of their
+        # tries are looked at together; the first that is allowed counts.
+        ahead = min(chains // waiting.size, _AHEAD)
+        angles = np.empty((ahead, waiting.size, 1))
+        for turn in angles[..., 0]:
+            turn[:] = angle
+            below = angle < 0
+            low, high = np.where(below, angle, low), np.where(below, high, angle)
+            angle = rng.uniform(low, high)
+        tried = guide.mean + at[waiting] * np.cos(angles) + other[waiting] * np.sin(angles)
+        then = log_target(tried.reshape(-1, x.shape[1]), np.tile(waiting, ahead)).reshape(ahead, -1)
+        allowed = then - guide.log_density(tried) > level[waiting]
+        first, taken = allowed.argmax(axis=0), allowed.any(axis=0)
+        place = first[taken], np.flatnonzero(taken)
+        x[waiting[taken]], now[waiting[taken]] = tried[place], then[place]
+        if taken.all():
             break
-        below = angle[waiting] < 0
-        low[waiting] = np.where(below, angle[waiting], low[waiting])
-        high[waiting] = np.where(below, high[waiting], angle[waiting])
-        angle[waiting] = rng.uniform(low[waiting], high[waiting])
+        waiting = waiting[~taken]
+        low, high, angle = (part[~taken] for part in (low, high, angle))
     return x, now
