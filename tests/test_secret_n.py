@@ -1,5 +1,6 @@
 """A curator, a command line and a server where the number of records is a secret."""
 
+import contextlib
 import json
 import logging
 import os
@@ -189,7 +190,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_commands_take_a_secret_n(file: Path, tmp_path: Path) -> None:
+def test_the_commands_take_a_secret_n(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grids: list[float | None] = []
+
+    def at_once(grid: float | None) -> contextlib.AbstractContextManager[None]:
+        grids.append(grid)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr("sottovoce.curator.door.on_the_grid", at_once)  # a second each, which nobody waits for here
     said = run("ask", str(file), "mean of stay", "--budget", "approx:1,1e-6", "--n", "private", "--json")
     assert json.loads(said)["left"].startswith("95 %")
     ledger = str(file.with_suffix(".ledger"))
@@ -201,6 +209,7 @@ def test_the_commands_take_a_secret_n(file: Path, tmp_path: Path) -> None:
     other = str(tmp_path / "other.ledger")
     said += run("ledger", "open", other, "--data", str(file), "--budget", "pure:1 add-remove")
     assert not re.search(rf"\b{N}\b|\b{N:,}\b", said)
+    assert grids == [1.0] * 4
     assert "n a secret" in said
     assert "not been in the data at all" in " ".join(said.split())
     run("ask", str(file), "mean of stay", "--n", "public", code=1)

@@ -18,6 +18,7 @@ import typer
 from sottovoce.cli import COMMANDS
 from sottovoce.mechanisms import Release
 from sottovoce.systems.naming import SYSTEMS
+from support.nursery import told_by
 
 from .test_cli import run
 
@@ -75,6 +76,11 @@ for words in json.loads(sys.argv[1]):
         except SystemExit as end:
             told.append([end.code, out.getvalue()])
 print(json.dumps(told))
+"""
+INSTALLED = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+os.environ["COLUMNS"] = "200"
 """
 
 
@@ -191,7 +197,6 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[sottovoce.systems]\ntwo-sided share = strange:TwoSided\n")
-    here = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")]), *sys.path])
     system = ["--system", "two-sided share:alpha=2,beta=2"]
 
     data = [folder / "p.parquet", "--column", "smoker", "--ledger", folder / "l", "--budget", "renyi:2,1"]
@@ -202,16 +207,9 @@ def test_a_strangers_system_by_an_entry_point_shows_up_everywhere(folder: Path) 
         ("audit", *system, "--n", 5, "--target", "renyi:2,0.5", "--draws", 2000): "holds",
         ("ledger", "show", folder / "l"): "noisy statistics of smoker",
     }
-    ended = subprocess.run(
-        [sys.executable, "-c", EACH, json.dumps([[str(word) for word in words] for words in expected])],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=os.environ | {"PYTHONPATH": here, "COLUMNS": "200"},
-    )
-    assert ended.returncode == 0, ended.stderr
-    for (code, shown), said in zip(json.loads(ended.stdout), expected.values(), strict=True):
+    asked = json.dumps([[str(word) for word in words] for words in expected])
+    told = json.loads(told_by(INSTALLED + EACH, asked, folder))
+    for (code, shown), said in zip(told, expected.values(), strict=True):
         assert (code, said in " ".join(shown.split())) == (0, True), shown
 
 

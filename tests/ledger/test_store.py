@@ -2,10 +2,7 @@
 
 import os
 import pwd
-import resource
 import sqlite3
-import subprocess
-import sys
 import threading
 import warnings
 from fractions import Fraction
@@ -14,23 +11,26 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-import sottovoce
 from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.store import read_url
 from sottovoce.ledger.transaction import Transaction
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.promises import RenyiDP
+from support.nursery import told_by
 
 SPEND = """
-import os, sys
+import os, resource, sys
 import sqlalchemy as sa
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import SottovoceError
 from sottovoce.privacy.gaussian import GaussianProfile
-if len(sys.argv) > 3:  # become a user whom file permissions bind, once all is imported
+room, user = map(int, sys.argv[3:])
+if room:  # no file may grow past this, as when the disk is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+if user:  # become one whom file permissions bind, once all is imported
     sa.create_engine("sqlite://")
-    os.setgroups([]), os.setgid(int(sys.argv[3])), os.setuid(int(sys.argv[3]))
+    os.setgroups([]), os.setgid(user), os.setuid(user)
 try:
     with Ledger(sys.argv[1]) as ledger:
         for i in range(int(sys.argv[2])):
@@ -42,12 +42,9 @@ except SottovoceError as error:
 """
 
 
-def spend_elsewhere(url: str, times: int = 1, *more: str, **options: object) -> list[str]:
+def spend_elsewhere(path: Path, times: int, *, room: int = 0, user: int = 0) -> list[str]:
     """Spend in another process; return what it printed."""
-    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
-    command = [sys.executable, "-c", SPEND, url, str(times), *more]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, **options)
-    return run.stdout.splitlines()
+    return told_by(SPEND, path, times, room, user).splitlines()
 
 
 @pytest.fixture
@@ -227,8 +224,8 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
     for file in folder.iterdir():
         file.chmod(0o444)
     folder.chmod(0o555)
-    as_nobody = [str(pwd.getpwnam("nobody").pw_uid)] if os.geteuid() == 0 else []
-    (said,) = spend_elsewhere(str(path), 1, *as_nobody)
+    warned, said = spend_elsewhere(path, 1, user=pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else 0)
+    assert "is open to other users of this machine" in warned
     assert said.startswith("LedgerUnavailable the ledger")
     folder.chmod(0o755)
     for file in folder.iterdir():
@@ -238,12 +235,7 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
 
 
 def test_a_full_disk(path: Path) -> None:
-    size = 400_000
-
-    def fill_up() -> None:  # no file may grow past this, as when the disk is full
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    *answered, said = spend_elsewhere(str(path), 2000, preexec_fn=fill_up)
+    *answered, said = spend_elsewhere(path, 2000, room=400_000)
     assert len(answered) > 10
     assert said.startswith("LedgerUnavailable the ledger")
     with Ledger(path) as ledger:

@@ -6,10 +6,7 @@ import datetime
 import gc
 import ipaddress
 import json
-import os
-import signal
 import ssl
-import subprocess
 import sys
 import threading
 import time
@@ -21,14 +18,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-import sottovoce
 from sottovoce.ledger import Ledger
 from sottovoce.server.app import CONFIG_VARIABLE, worker_app
 from support.crowd import free_port
+from support.nursery import born
 from support.offices import SMOKERS, bearer, token_for, write_office
 
 RUN = (
-    "import sys; from sottovoce.server.config import read_config; "
+    "import sys; sys.stdin = None; "  # a process of the nursery has one that its own workers could not take over
+    "from sottovoce.server.config import read_config; "
     "from sottovoce.server.running import serve; serve(read_config(sys.argv[1]))"
 )
 
@@ -52,36 +50,34 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
     server = f'port = {port}\nworkers = 2\ntls = {{ certificate = "cert.pem", key = "key.pem" }}'
     config = write_office(tmp_path, server=server, limits="answer_grid = 1.5")
     headers, address = bearer(token_for(config)), f"https://127.0.0.1:{port}"
-    environment = os.environ | {"PYTHONPATH": str(Path(sottovoce.__file__).parents[1])}
     log = tmp_path / "log"
     outcome: list[httpx.Response] = []
     trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-    with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", RUN, config.path], stdout=out, stderr=out, env=environment)
-        try:
-            with httpx.Client(base_url=address, verify=trust, timeout=60) as client:
-                deadline = time.monotonic() + 120
-                while log.read_bytes().count(b"startup complete") < 2:
-                    assert process.poll() is None, log.read_text()
-                    assert time.monotonic() < deadline
-                    time.sleep(0.05)
-                health = client.get("/health")
-                assert health.json() == {"status": "ok"}
-                assert health.headers["Strict-Transport-Security"].startswith("max-age=")
+    process = born(RUN, config.path, out=log, parent=True)
+    try:
+        with httpx.Client(base_url=address, verify=trust, timeout=60) as client:
+            deadline = time.monotonic() + 120
+            while not log.exists() or log.read_bytes().count(b"startup complete") < 2:
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            health = client.get("/health")
+            assert health.json() == {"status": "ok"}
+            assert health.headers["Strict-Transport-Security"].startswith("max-age=")
 
-                def wait() -> None:
-                    outcome.append(client.post("/api/v1/datasets/patients/ask", headers=headers, json=SMOKERS))
+            def wait() -> None:
+                outcome.append(client.post("/api/v1/datasets/patients/ask", headers=headers, json=SMOKERS))
 
-                thread = threading.Thread(target=wait)
-                thread.start()
-                with Ledger(config.ledger) as ledger:
-                    while not ledger.pending():
-                        time.sleep(0.01)
-                process.send_signal(signal.SIGTERM)
-                thread.join()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=60)
+            thread = threading.Thread(target=wait)
+            thread.start()
+            with Ledger(config.ledger) as ledger:
+                while not ledger.pending():
+                    time.sleep(0.01)
+            process.terminate()
+            thread.join()
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
     assert outcome[0].status_code == 200
     with Ledger(config.ledger) as ledger:
         assert [str(entry.state) for entry in ledger.entries()] == ["committed"]

@@ -42,9 +42,10 @@ class Born:
         return self._process.exitcode
 
 
-def born(script: str, *arguments: object, out: Path) -> Born:
-    """Run a program in a new process, whose words of either kind go to a file."""
-    process = _NURSERY.Process(target=_live, args=(script, [str(one) for one in arguments], str(out)), daemon=True)
+def born(script: str, *arguments: object, out: Path, parent: bool = False) -> Born:
+    """Run a program in a new process, whose words of either kind go to a file; say so if it has children of its own."""
+    words = [str(one) for one in arguments]
+    process = _NURSERY.Process(target=_live, args=(script, words, str(out)), daemon=not parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", _SOURCE)  # for the nursery itself, which starts with its first child
         process.start()

@@ -111,7 +111,7 @@ def test_order_and_copies_of_names_do_not_matter(messy):
     """Rows stored in another order, and columns called as helpers are, give the same."""
     renamed = messy.rename_columns(["x", "u", "v", "p", "k", "_p", "copy", "flag", "c", "education-num"])
     expected = None
-    for seed in range(3):
+    for seed in range(2):
         rows = renamed.take(np.random.default_rng(seed).permutation(len(renamed)))
         with open_table(rows) as table:
             facts = Facts(c=Category(WORDS), x=Number(-2, 6), _p=Number(0, 9), **{"education-num": Person()})

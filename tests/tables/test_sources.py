@@ -286,23 +286,3 @@ def test_postgres_is_read_only_and_says_what_is_missing(messy_postgres: str) -> 
         assert table.count() == 1000
         with pytest.raises(Exception, match="read-only"):
             table._connection.raw_sql("DELETE FROM messy")
-
-
-def test_columns_that_only_capitals_tell_apart_are_refused(tmp_path: Path) -> None:
-    """DuckDB would call the second another name, or nothing at all."""
-    twice = pa.table({"Age": [1, 2], "age": [3, 4]})
-    pq.write_table(twice, tmp_path / "twice.parquet")
-    pyarrow.feather.write_feather(twice, tmp_path / "twice.arrow")
-    pyarrow.csv.write_csv(twice, tmp_path / "twice.csv")
-    files = (tmp_path / "twice.parquet", tmp_path / "twice.arrow", tmp_path / "twice.csv")
-    for source in (*files, twice, twice.to_pandas(), pa.table([[1], [2]], names=["a", "a"])):
-        with pytest.raises(InvalidData, match="names a column twice"):
-            open_table(source)
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_spark_does_not_tell_columns_apart_by_capitals_either(spark_session: Any) -> None:
-    frame = spark_session.range(3).selectExpr("id AS Age", "id AS age")
-    with pytest.raises(InvalidData, match="names a column twice"):
-        open_table(frame)
