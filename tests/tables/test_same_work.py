@@ -120,6 +120,21 @@ def test_even_bins_are_those_between_the_edges(low: float, high: float, bins: in
     assert rows["bin"].to_pylist() == expected
 
 
+@pytest.mark.parametrize("bits", [7, 8, 15, 16, 31, 32, 63, 64])
+@pytest.mark.parametrize("filler", [None, 2.0])
+def test_no_number_is_near_the_end_of_what_a_cast_can_hold(bits: int, filler: float | None) -> None:
+    """DuckDB checks a double before it rounds it: half a step below 2³¹ it becomes -2³¹."""
+    steps = [sign * (2.0**bits + off) for sign in (-1, 1) for off in (-1.6, -1.0, -0.6, -0.5, -0.4, 0.0, 0.4, 0.5, 0.6)]
+    moments = GroupMoments((), (), measures=((0.0, 80.0),), fillers=(filler,), squared=True)
+    cut = GroupMoments((), (), edges=tuple(np.linspace(0.0, 80.0, 65).tolist()), fillers=(filler,))
+    for reading, numbers in (
+        (moments, [40.0 + step / moments.scales[0].factor for step in steps]),
+        (cut, [step * 1.25 for step in steps]),
+    ):
+        with open_table(pa.table({"x": [*numbers, None]})) as table:
+            assert table.read(reading, ["x"]) == reading.read([[*numbers, None]])
+
+
 @pytest.mark.parametrize("where", [None, "k > 1"])
 def test_moments_of_numbers_of_every_size_are_those_of_memory(where: str | None) -> None:
     """DuckDB cuts nothing off that is tiny: it is no step of the grid, and no product of it an error."""

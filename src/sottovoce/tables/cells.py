@@ -80,11 +80,12 @@ def steps_of(engine: Engine, value: Any, scale: Scale, filler: float | None, *, 
     beyond = [(value < number(scale.low), -STEPS), (value > number(scale.high), STEPS)]
     if engine.tries and filled is not None:
         # What is missing, or too far off for a whole number, is asked what it is; the rest is cut, which fills nulls.
-        tried = steps.try_cast("int32")
+        # In 64 bits: of 32, DuckDB takes what is half a step below 2³¹ for -2³¹.
+        tried = steps.try_cast("int64")
         far = ibis.cases((value.isnan(), missing), *beyond, else_=missing)
         if filler is None:
             far = ibis.cases((value > number(scale.middle), STEPS), else_=-STEPS)
-        found = tried.coalesce(far.cast("int32"))
+        found = tried.coalesce(far.cast("int64"))
         return ibis.greatest(ibis.least(found, STEPS), -STEPS).cast("int32")
     inner = engine.integer(steps, "int32")
     ends = [(end - scale.middle) * scale.factor for end in (scale.low, scale.high)]
@@ -120,8 +121,8 @@ def _even(value: Any, inner: tuple[float, ...]) -> Any:
             break
     else:
         return None
-    tried = ((value - number(start)) * number(1 / width)).try_cast("int32")
-    far = ibis.cases((value < number(start), 1), else_=last).cast("int32")
+    tried = ((value - number(start)) * number(1 / width)).try_cast("int64")
+    far = ibis.cases((value < number(start), 1), else_=last).cast("int64")
     nearest = ibis.greatest(ibis.least(tried.coalesce(far), last), 1)
     edge = nearest.cast("float64") * number(width) + number(start)
     return nearest.cast("int64") - (value < edge).cast("int64")
