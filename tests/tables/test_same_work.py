@@ -120,6 +120,42 @@ def test_even_bins_are_those_between_the_edges(low: float, high: float, bins: in
     assert rows["bin"].to_pylist() == expected
 
 
+@pytest.mark.parametrize("bins", [64, 126, 127, 128, 300])
+@pytest.mark.parametrize("other", [-1, 2])
+@pytest.mark.parametrize("file", [True, False])
+def test_missing_numbers_are_in_their_bin_and_records_left_out_in_none(
+    tmp_path: Path, bins: int, other: int, file: bool
+) -> None:
+    """Null, NaN and the infinities, beside a record that no condition holds for: no two of them are mistaken."""
+    inner = tuple(np.linspace(-1.0, 3.0, bins + 1)[1:-1].tolist())
+    numbers = [None, float("nan"), np.inf, -np.inf, 0.0, 2.9, -1.0, 3.0, 99.0, -99.0] * 3
+    asked = [0] * 10 + [1] * 10 + [None] * 10
+    rows = pa.table({"x": pa.array(numbers, pa.float64()), "ask": pa.array(asked, pa.int32())})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    reading = CellCounts((True,), (inner,), (other,))
+    inside = reading.read([numbers[10:20]]).total[:-1]
+    with open_table(tmp_path / "rows.parquet" if file else rows) as table:
+        assert table.read(reading, ["x"]) == reading.read([numbers])
+        seen = table.read(reading, ["x"], where="ask = 1")
+    assert seen.n == 30
+    assert seen.total[:-1].tolist() == inside.tolist()
+
+
+@pytest.mark.parametrize("bits", [7, 8, 15, 16, 31, 32, 63, 64])
+@pytest.mark.parametrize("filler", [None, 2.0])
+def test_no_number_is_near_the_end_of_what_a_cast_can_hold(bits: int, filler: float | None) -> None:
+    """DuckDB checks a double before it rounds it: half a step below 2³¹ it becomes -2³¹."""
+    steps = [sign * (2.0**bits + off) for sign in (-1, 1) for off in (-1.6, -1.0, -0.6, -0.5, -0.4, 0.0, 0.4, 0.5, 0.6)]
+    moments = GroupMoments((), (), measures=((0.0, 80.0),), fillers=(filler,), squared=True)
+    cut = GroupMoments((), (), edges=tuple(np.linspace(0.0, 80.0, 65).tolist()), fillers=(filler,))
+    for reading, numbers in (
+        (moments, [40.0 + step / moments.scales[0].factor for step in steps]),
+        (cut, [step * 1.25 for step in steps]),
+    ):
+        with open_table(pa.table({"x": [*numbers, None]})) as table:
+            assert table.read(reading, ["x"]) == reading.read([[*numbers, None]])
+
+
 @pytest.mark.parametrize("where", [None, "k > 1"])
 def test_moments_of_numbers_of_every_size_are_those_of_memory(where: str | None) -> None:
     """DuckDB cuts nothing off that is tiny: it is no step of the grid, and no product of it an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.promises import ApproxDP, Promise
-from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE, Relation
 from sottovoce.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.readings.base import checked_size
 from sottovoce.readings.group_moments import STEPS
@@ -32,6 +32,22 @@ __all__ = ["NoisyCells"]
 
 _MOST = 2.0**29
 """The most noise, beside one record: sums and noise together stay far inside 64 bits."""
+
+
+@lru_cache(maxsize=256)  # public values only, and the same whenever such cells are asked for
+def _scale(
+    reading: GroupMoments | CellCounts, n: int | None, target: Promise, kind: NoiseKind, relation: Relation
+) -> float:
+    """Return the least scale of a kind of noise that keeps a promise."""
+    counted = n is not None and not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
+    counted &= bool(reading.blocks(n)[0].movement.cells)
+
+    def profile(inverse: float) -> Profile:
+        if counted:  # two counts that move by one tell no more than one that moves by two; far quicker
+            return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND, relation=relation)
+        return cell_profile(reading, kind, 1 / inverse, relation)
+
+    return 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,19 +160,7 @@ class NoisyCells(Mechanism):
         if kind not in KINDS:
             raise InvalidValue(f"noise must be 'laplace' or 'gaussian'. Got {kind!r}")
         relation = replace(REPLACE_ONE if n is not None else ADD_REMOVE, unit=target.relation.unit)
-
-        def scale_for(reading: GroupMoments | CellCounts) -> float:
-            counted = n is not None and not reading.measures and kind == "laplace" and isinstance(target, ApproxDP)
-            counted &= bool(reading.blocks(n)[0].movement.cells)
-
-            def profile(inverse: float) -> Profile:
-                if counted:  # two counts that move by one tell no more than one that moves by two; far quicker
-                    return DiscreteLaplaceProfile(1 / inverse, 2, basis=Basis.BOUND, relation=relation)
-                return cell_profile(reading, kind, 1 / inverse, relation)
-
-            return 1 / largest_keeping(profile, target, high=100.0, low=1 / _MOST, name="1/scale")
-
-        scale = scale_for(system.reading.for_size(n))
+        scale = _scale(system.reading.for_size(n), n, target, kind, relation)
         first = cls(system, n, kind, scale)
         # How the cells are cut does not change what they cost, so the noise may choose their number.
         return cls(system.with_bins(n, math.sqrt(first.variance)), n, kind, scale)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -166,7 +167,7 @@ class Question:
         """Whether a record is the average of a person's rows."""
         return self.facts.person is not None and not self.rows
 
-    @property
+    @cached_property
     def reading(self) -> GroupMoments | CellCounts:
         """What is seen of the records: the cells, and in them counts and sums."""
         if self.cells is not None:

@@ -80,11 +80,12 @@ def steps_of(engine: Engine, value: Any, scale: Scale, filler: float | None, *, 
     beyond = [(value < number(scale.low), -STEPS), (value > number(scale.high), STEPS)]
     if engine.tries and filled is not None:
         # What is missing, or too far off for a whole number, is asked what it is; the rest is cut, which fills nulls.
-        tried = steps.try_cast("int32")
+        # In 64 bits: of 32, DuckDB takes what is half a step below 2³¹ for -2³¹.
+        tried = steps.try_cast("int64")
         far = ibis.cases((value.isnan(), missing), *beyond, else_=missing)
         if filler is None:
             far = ibis.cases((value > number(scale.middle), STEPS), else_=-STEPS)
-        found = tried.coalesce(far.cast("int32"))
+        found = tried.coalesce(far.cast("int64"))
         return ibis.greatest(ibis.least(found, STEPS), -STEPS).cast("int32")
     inner = engine.integer(steps, "int32")
     ends = [(end - scale.middle) * scale.factor for end in (scale.low, scale.high)]
@@ -95,10 +96,15 @@ def steps_of(engine: Engine, value: Any, scale: Scale, filler: float | None, *, 
     return ibis.cases(*small, (inside, inner), (value.isnan(), missing), *beyond, else_=missing).cast("int32")
 
 
-def bin_of(engine: Engine, value: Any, inner: tuple[float, ...], missing: int | None) -> Any:
-    """Return the number of a bin; where the number is missing that given, or null."""
-    none = ibis.null("int64") if missing is None else ibis.literal(missing).cast("int64")
+def bin_of(engine: Engine, value: Any, inner: tuple[float, ...], missing: int | None, *, loose: bool = False) -> Any:
+    """Return the number of a bin; where the number is missing that given, or null.
+
+    Where `loose`, a missing number may be in any bin after the last, and if none is given null: that is quicker.
+    """
     bins = _even(value, inner) if engine.tries else None
+    if loose and bins is not None:
+        return bins if missing is None else bins.fill_null(len(inner) + 1)
+    none = ibis.null("int64") if missing is None else ibis.literal(missing).cast("int64")
     if bins is None:
         bins = _halved(value, inner, 0, len(inner))
     return ibis.cases((value.isnan(), none), (value.notnull(), bins), else_=none)
@@ -108,7 +114,8 @@ def _even(value: Any, inner: tuple[float, ...]) -> Any:
     """Return the bin between edges that lie evenly: the nearest edge, or the bin below it. None where they do not.
 
     Edges are added up in doubles as here, so the one comparison is with the edge itself: near the middle of a bin it
-    makes no difference which of its two edges is taken for the nearest.
+    makes no difference which of its two edges is taken for the nearest. NaN, which DuckDB takes for the largest number,
+    is in a bin after the last; null is null.
     """
     last = len(inner)
     if last < 3:
@@ -120,11 +127,12 @@ def _even(value: Any, inner: tuple[float, ...]) -> Any:
             break
     else:
         return None
-    tried = ((value - number(start)) * number(1 / width)).try_cast("int32")
-    far = ibis.cases((value < number(start), 1), else_=last).cast("int32")
-    nearest = ibis.greatest(ibis.least(tried.coalesce(far), last), 1)
+    tried = ((value - number(start)) * number(1 / width)).try_cast("int64")
+    far = ibis.cases((value < number(start), 1), else_=last).cast("int64")
+    kind = "int8" if last < 2**7 - 1 else "int64"
+    nearest = ibis.greatest(ibis.least(tried.coalesce(far), last), 1).cast(kind)
     edge = nearest.cast("float64") * number(width) + number(start)
-    return nearest.cast("int64") - (value < edge).cast("int64")
+    return nearest - (value < edge).cast(kind) + value.isnan().cast(kind)
 
 
 def _halved(value: Any, inner: tuple[float, ...], first: int, last: int) -> Any:

@@ -204,10 +204,10 @@ def _small(engine: Engine, value: Any, least: int, most: int) -> Any:
 
 def _binned(asked: Asked, name: str, inner: tuple[float, ...], missing: int | None) -> Key:
     """Return the bins between inner edges: what is missing is in none, or where it is said to be."""
-    number, bins = asked.value(name, cut=False), len(inner) + 1
+    number, bins, none = asked.value(name, cut=False), len(inner) + 1, -1 if missing is None else missing
     first, last = (math.floor(inner[0]) - 1, math.ceil(inner[-1])) if inner else (0, 0)
     if number.type().is_integer() and inner and _near(first, last):
-        none, beyond = -1 if missing is None else missing, last - first + 1
+        beyond = last - first + 1
         # How far two numbers of 8 bits are apart need not fit into 8 bits.
         there = ibis.greatest(ibis.least(number, last), first).cast("int32") - first
         value = _small(asked.engine, ibis.cases((number.notnull(), there), else_=beyond), 0, beyond)
@@ -217,5 +217,5 @@ def _binned(asked: Asked, name: str, inner: tuple[float, ...], missing: int | No
             return np.where(found < 0, -1, np.where(found < beyond, bin_, none))
 
         return Key(value, place, beyond + 1)
-    value = bin_of(asked.engine, number.cast("float64"), inner, missing)
-    return Key(_small(asked.engine, value, -1, bins), lambda found: found, bins + 1)
+    value = bin_of(asked.engine, number.cast("float64"), inner, missing, loose=True)
+    return Key(_small(asked.engine, value, -1, bins), lambda found: np.where(found < bins, found, none), bins + 1)
