@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -300,9 +302,24 @@ def test_columns_that_only_capitals_tell_apart_are_refused(tmp_path: Path) -> No
             open_table(source)
 
 
+def test_a_column_without_a_name_is_refused(tmp_path: Path) -> None:
+    """It was called v0 in a frame, and made a Parquet file damaged; in a CSV file it goes by its place."""
+    unnamed = pa.table([[1, 2], [3, 4]], names=["age", ""])
+    pq.write_table(unnamed, tmp_path / "unnamed.parquet")
+    pyarrow.feather.write_feather(unnamed, tmp_path / "unnamed.arrow")
+    with contextlib.closing(sqlite3.connect(tmp_path / "unnamed.db")) as connection:
+        connection.execute('CREATE TABLE people (age INTEGER, "" INTEGER)')
+    files = (tmp_path / "unnamed.parquet", tmp_path / "unnamed.arrow", f"sqlite://{tmp_path}/unnamed.db?table=people")
+    for source in (*files, unnamed, unnamed.to_batches()[0], unnamed.to_pandas(), ds.dataset(unnamed)):
+        with pytest.raises(InvalidData, match="no name for column 2; give it one"):
+            open_table(source)
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_spark_does_not_tell_columns_apart_by_capitals_either(spark_session: Any) -> None:
     frame = spark_session.range(3).selectExpr("id AS Age", "id AS age")
     with pytest.raises(InvalidData, match="names a column twice"):
         open_table(frame)
+    with pytest.raises(InvalidData, match="no name for column 1"):
+        open_table(spark_session.range(3).toDF(""))
