@@ -11,10 +11,10 @@ from sottovoce.cli import application
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 
 
-def refused(data: Path, word: str, *arguments: str) -> str:
+def refused(data: Path, word: str, *arguments: str, budget: str = "approx:1,1e-6") -> str:
     """Return what a command says that must refuse; whatever lies beside the data must stay as it is."""
     before = {file: file.read_bytes() for file in data.parent.iterdir() if file.is_file()}
-    command = [word, str(data), *arguments, "--budget", "approx:1,1e-6"]
+    command = [word, str(data), *arguments, "--budget", budget]
     with pytest.raises(SottovoceError) as caught:
         CliRunner().invoke(application(word), command, catch_exceptions=False)
     assert {file: file.read_bytes() for file in data.parent.iterdir() if file.is_file()} == before
@@ -35,6 +35,18 @@ def test_a_condition_that_the_table_cannot_be_asked(data: Path, word: str, where
 @pytest.mark.parametrize("spend", ["0%", "0", "-5%", "500%", "nan", "inf", "nonsense:1", "approx:0.1", ""])
 def test_a_share_that_is_none(data: Path, word: str, spend: str) -> None:
     refused(data, word, *ASKED[word], "--spend", spend)
+
+
+@pytest.mark.parametrize("word", ASKED)
+@pytest.mark.parametrize("n", [(), ("--n", "private")])
+def test_a_budget_that_could_not_pay(data: Path, word: str, n: tuple[str, ...]) -> None:
+    assert "does not cover it" in refused(data, word, *ASKED[word], "--spend", "approx:5,1e-6", *n)
+    release = (*RELEASE, str(data.with_suffix(".ledger")), "--target", "approx:5,1e-6")
+    assert "does not cover it" in refused(data, "release", *release, *n)
+
+
+def test_a_pure_budget_cannot_pay_for_normal_noise(data: Path) -> None:
+    assert "another kind of promise" in refused(data, "regress", *ASKED["regress"], budget="pure:1")
 
 
 @pytest.mark.parametrize("word", ASKED)

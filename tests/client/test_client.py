@@ -18,6 +18,7 @@ import pytest
 
 import sottovoce
 from sottovoce.answers import Answer, Regression
+from sottovoce.answers.balance import Balance
 from sottovoce.answers.verbs import Verbs
 from sottovoce.client import Client, NotAllowed, NotAuthenticated, NotFound, ServerUnreachable, TooManyRequests
 from sottovoce.client.errors import error_of, kind_of
@@ -105,7 +106,7 @@ def proxy(server: httpx.Client) -> Iterator[Proxy]:
     made.close()
 
 
-VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "ask"]
+VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "ask", "share_for"]
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -166,6 +167,15 @@ def test_what_is_left_and_what_it_means(client: Client) -> None:
     assert isinstance(client.remaining(), RenyiDP)
     assert client.share(0.1).epsilon == pytest.approx(50, rel=1e-6)
     assert "1,000 people" in str(client.explain())
+
+
+def test_the_share_that_an_accuracy_needs_is_forecast_for_free(client: Client) -> None:
+    before = client.remaining()
+    balance = Balance(client.question("mean", "age", by="ward"), client.n or 0, RenyiDP(8, 500))
+    assert 0 < client.share_for("mean of age by ward", 5.0) == balance.for_width(5.0).share < 1
+    assert client.remaining() == before
+    with pytest.raises(InvalidValue, match="part= is for a curator"):
+        client.share_for("mean of age", 5.0, part=object())  # type: ignore[arg-type]
 
 
 def test_dummy_records_try_the_same_code_for_free(client: Client, tmp_path: Path) -> None:

@@ -18,42 +18,83 @@ class Tape:
     """A source of bits that can be played again, and that keeps what it gave."""
 
     def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
+        self._rng, self.words, self.late = np.random.default_rng(seed), [], []
 
     def integers(self, low, high, size):
-        return self._rng.integers(low, high, size)
+        self.words.append(self._rng.integers(low, high, size))
+        return self.words[-1]
 
     def bytes(self, length):
-        return self._rng.bytes(length)
+        self.late.append(self._rng.bytes(length))
+        return self.late[-1]
 
 
-def by_mpmath(uniforms, place, which, mean, scale, width):
-    """The cell of mean + scale·z, z by Box and Muller from the bits on the tape and zeros after them."""
-    mpmath.mp.dps = 80
+def ideal(tape: Tape, which: int, after: str = "") -> mpmath.mpf:
+    """Normal number `which` by Box and Muller, of the bits on a tape, more of them `after` those, and then zeros.
 
-    def number(words, exponents):
-        return (1 + mpmath.mpf(int(words[place])) / 2**52) / mpmath.mpf(2) ** int(exponents[place])
+    First come 62 bits of U and of the angle, then the zeros before them; bits that come late are of the only pair.
+    """
+    heads, zeros = np.asarray(tape.words[0]), np.asarray(tape.words[1]).reshape(2, -1)
+    turn, place = divmod(which, heads.shape[1])
 
-    small = number(uniforms.words, uniforms.exponents)
-    length = mpmath.sqrt(-2 * mpmath.log(small if uniforms.low[place] else 1 - small))
-    angle = mpmath.pi / 4 * number(uniforms.angle_words, uniforms.angle_exponents)
-    octant = int(uniforms.octants[place])
-    pair = [mpmath.cos(angle), mpmath.sin(angle)]
-    if octant & 1:
-        pair.reverse()
-    sign = -1 if octant & (4 if which else 2) else 1
-    return mpmath.floor((mpmath.mpf(mean) + mpmath.mpf(scale) * sign * length * pair[which]) / mpmath.mpf(width))
+    def number(row: int, least: int) -> mpmath.mpf:
+        word, coins = int(heads[row, place]), int(zeros[row, place])
+        before = (coins & -coins).bit_length() - 1  # coins that fell on tails
+        late = "".join(f"{int.from_bytes(part, 'big'):064b}" for part in tape.late[row::2])
+        bits = f"1{word >> 10:052b}{late}{after}"
+        return mpmath.ldexp(int(bits, 2), 1 - len(bits) - before - least)
+
+    half, octant = int(heads[0, place]) & 1, int(heads[1, place]) & 7
+    small = number(0, 2)
+    length = mpmath.sqrt(-2 * (mpmath.log(small) if half else mpmath.log1p(-small)))
+    across = turn != octant & 1
+    angle = mpmath.pi / 4 * number(1, 1)
+    sign = -1 if octant & (4 if turn else 2) else 1
+    return sign * length * (mpmath.sin(angle) if across else mpmath.cos(angle))
 
 
-@pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (1 / 3, 0.02), (-7e9, 3.0), (1e6, 1e-9), (2.5e-300, 1e9)])
-def test_the_cell_is_that_of_the_real_number(mean, scale):
-    size = 60
-    out = exact_normals(np.full(size, mean), scale, Tape(5))
-    uniforms = room._Uniforms.draw(Tape(5), size // 2)
-    width = 2.0 ** noise_cells(scale).exponent
-    for k in range(size):
-        cell = by_mpmath(uniforms, k % 30, k // 30, mean, scale, width)
-        assert float((Fraction(int(cell)) + Fraction(1, 2)) * Fraction(width)) == out[k], k
+def middle(mean: float, scale: float, z: mpmath.mpf) -> float:
+    """What leaves of mean + scale·z: the double nearest to the middle of its cell, whose width is a power of two."""
+    width = Fraction(2) ** noise_cells(scale).exponent
+    around, steep = Fraction(mean) // width, Fraction(scale) / width
+    rest = mpmath.ldexp(int((Fraction(mean) / width - around) * 2**2200), -2200)
+    cell = around + int(mpmath.floor(rest + z * steep.numerator / steep.denominator))
+    return float((cell + Fraction(1, 2)) * width)
+
+
+SCALES = [1.5e-280, 1e-150, 1e-9, 0.02, 1.0, 3.0, 1e9, 1e150, 0.9e280]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_cell_is_that_of_the_real_number(scale):
+    """By the bits that were drawn, in 500 bits: means beside the noise, of next to nothing, and far from it."""
+    parts = [0.0, 1 / 3, -2.5e-8, 7.7, -7e9, 2.0**40 / 3, -(2.0**60) / 3, 5e-324 / scale, 1e300 / scale]
+    means = [mean for part in parts for mean in 4 * [part * scale] if math.isfinite(mean)]
+    tape = Tape(5)
+    out = exact_normals(means, scale, tape)
+    assert not tape.late  # where doubles do not decide, the bits they had do
+    with mpmath.workprec(500):
+        for k, mean in enumerate(means):
+            ends = [ideal(tape, k, after) for after in ("", "1" * 400)]
+            assert {middle(mean, scale, z) for z in ends} == {out[k]}, mean
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_normal_at_an_edge_is_decided_by_bits_that_are_drawn_late(scale):
+    """A mean is chosen so that the sum is at an edge, whatever the first bits were: the next of them puts it aside."""
+    width, sides = mpmath.ldexp(1, noise_cells(scale).exponent), set()
+    with mpmath.workprec(500):
+        for seed in range(12):
+            tape = Tape(seed)
+            exact_normals([0.0], scale, tape)
+            z = scale * ideal(tape, 0, "1")
+            mean = float((mpmath.floor(z / width) + 1) * width - z)
+            tape = Tape(seed)
+            (out,) = exact_normals([mean], scale, tape)
+            ends = [middle(mean, scale, ideal(tape, 0, after)) for after in ("", "1" * 400)]
+            assert tape.late and ends == [out, out]
+            sides.add(out > mean + z)
+    assert sides == {False, True}
 
 
 def test_balls_and_doubles_agree_on_every_draw(monkeypatch):
@@ -62,29 +103,6 @@ def test_balls_and_doubles_agree_on_every_draw(monkeypatch):
     quick = exact_normals(means, 0.7, Tape(8))
     monkeypatch.setattr(room, "_NORMAL", 1.0)
     assert np.array_equal(exact_normals(means, 0.7, Tape(8)), quick)
-
-
-def test_a_normal_at_an_edge_is_decided_by_bits_that_are_drawn_late(monkeypatch):
-    """An octant's first angle and a chosen mean put the number on an edge up to 2⁻⁵²: only more bits can tell."""
-    uniforms = room._Uniforms.draw(Tape(3), 1)
-    monkeypatch.setattr(room._Uniforms, "draw", classmethod(lambda cls, rng, pairs: uniforms))
-    z = by_mpmath(uniforms, 0, 0, 0.0, 2.0**60, 1.0) / mpmath.mpf(2) ** 60
-    width = mpmath.mpf(2) ** noise_cells(1.0).exponent
-    mean = float(mpmath.ceil(z / width) * width - z)  # the sum lies at an edge, as near as doubles can say
-
-    class Late:
-        def __init__(self, bit):
-            self.bit, self.asked = bit, 0
-
-        def bytes(self, length):
-            self.asked += 1
-            return self.bit * length
-
-    sides = [Late(b"\x00"), Late(b"\xff")]
-    found = [exact_normals([mean], 1.0, side)[0] for side in sides]
-    assert all(side.asked >= 2 for side in sides)
-    assert abs(found[0] - found[1]) <= float(width)
-    assert abs(found[0] - (mean + float(z))) <= float(width)
 
 
 def test_the_law_is_normal_and_its_tails_are_reached():

@@ -1,6 +1,7 @@
 """Noise on the integers, and posteriors that know of it."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -229,3 +230,13 @@ def test_secure_noise_is_the_claimed_noise(noise):
     spread = 50 * np.sqrt(2) if noise == "laplace" else 50
     assert abs(seen.mean() - 3) < 7 * spread / np.sqrt(60)
     assert 0.3 < seen.std() / spread < 3
+
+
+def test_worst_pairs_of_many_categories_take_no_square_of_them():
+    reading, system = CategoryCounts(tuple(range(10_000))), DirichletCategorical(np.ones(10_000))
+    tracemalloc.start()
+    pairs = [*reading.pairs(50), *reading.pairs(None), *system.worst_data(None)]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10e6
+    assert [np.abs(first.total - second.total).sum() for first, second in pairs] == [2.0, 1.0, 1.0]

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy import special, stats
 
 from sottovoce.privacy import (
     Basis,
@@ -60,6 +61,18 @@ def test_repeated_pure_is_the_binomial_sum(level: float, count: int) -> None:
         )
         assert (count * PureProfile(level)).delta(epsilon) == pytest.approx(truth, rel=1e-9, abs=1e-300)
     assert (count * PureProfile(level)).epsilon(0.0) == pytest.approx(level * count, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", [1e-3, 0.01, 1.0])
+def test_a_million_repetitions_are_summed_where_they_have_a_chance(level: float) -> None:
+    """By SciPy's binomial law; of a million and one terms those within 38 standard deviations are no zeros."""
+    many, p = 10**6 * PureProfile(level), special.expit(level)
+    assert len(many._binomial[0]) < 40_000
+    for delta in (1e-3, 1e-6, 1e-12):
+        epsilon = many.epsilon(delta)
+        hits = np.arange(math.ceil((epsilon / level + 10**6) / 2), 10**6)
+        gained = -np.expm1(epsilon - level * (2 * hits - 10**6))
+        assert stats.binom.pmf(hits, 10**6, p) @ gained == pytest.approx(delta, rel=1e-6)
 
 
 def test_a_hundred_mixed_releases_sit_between_the_exact_answer_and_the_renyi_one() -> None:

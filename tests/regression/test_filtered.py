@@ -78,6 +78,8 @@ def test_the_log_ratio_is_that_of_the_answers():
     mechanism = replace(FilteredRegression.example(), looks=1)
     pair = mechanism.worst_pair()
     heard = mechanism.outputs(pair[0], seeded_rng(2), 4)
+    none = mechanism.outputs(pair[0], seeded_rng(2), 0)
+    assert none.shape == (0, heard.shape[1]) and mechanism.log_ratio(pair)(none).shape == (0,)
     expected = []
     for answers in heard:
         total = 0.0

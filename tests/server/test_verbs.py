@@ -109,6 +109,8 @@ def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
         ({"verb": "mean", "column": "age", "spend": 0}, 422, "above 0 and at most 1"),
         ({"verb": "mean", "column": "age", "spend": 1.5}, 422, "above 0 and at most 1"),
         ({"verb": "mean", "column": "age", "spend": "lots"}, 422, "say a share"),
+        ({"verb": "mean", "column": "age", "spend": None}, 422, "body.spend: must be a share of your budget such as"),
+        ({"verb": "mean", "column": "age", "spend": [0.05]}, 422, "or a promise such as"),
         ({"verb": "mean", "column": "age", "spend": "pure:1e9"}, 422, "must lie between"),
         ({"verb": "mean", "column": "age", "spend": "200%"}, 422, "above 0 and at most 1"),
         ({"verb": "mean", "column": "age", "level": 1.0}, 422, "less than 1"),

@@ -327,6 +327,22 @@ def test_distributions_read_back_from_json(value):
     assert Distribution.from_dict(json.loads(value.to_json())) == value
 
 
+@pytest.mark.parametrize(
+    ("shared", "apart"),
+    [
+        (Normal([0.0, 1.0], 2.0), Normal([0.0, 1.0], [2.0, 2.0])),
+        (Beta([1.0, 2.0], 3.0), Beta([1.0, 2.0], [3.0, 3.0])),
+        (Gamma(2.0, [1.0, 3.0]), Gamma([2.0, 2.0], [1.0, 3.0])),
+    ],
+    ids=lambda d: d.word,
+)
+def test_components_may_share_a_parameter(shared, apart):
+    one, other = (Mixture(parts, [0.25, 0.75]) for parts in (shared, apart))
+    assert one.interval() == other.interval()
+    assert np.array_equal(one.sample(5, seeded_rng(1)), other.sample(5, seeded_rng(1)))
+    assert shared.take(1) == apart.take(1)
+
+
 def test_widths_of_parts_far_apart_are_those_of_each_mixture():
     parts, weights = Normal([-1e6, 0.0, 1e6], [1e-6, 1.0, 100.0]), np.array([[0.3, 0.1, 0.6], [0.05, 0.75, 0.2]])
     for level in (0.2, 0.5, 0.95):

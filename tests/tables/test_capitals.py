@@ -1,4 +1,4 @@
-"""Columns that only capitals tell apart: engines do not tell them apart, so that nobody may ask about either."""
+"""Columns that only capitals tell apart, which engines do not, or that have no name: nobody may ask about them."""
 
 from __future__ import annotations
 
@@ -36,3 +36,5 @@ def test_they_are_on_an_engine_too(engine: str, spark_session: Any) -> None:
     frame = spark_session.range(3).selectExpr("id AS Age", "id AS age")
     with pytest.raises(InvalidData, match="names a column twice"):
         open_table(frame)
+    with pytest.raises(InvalidData, match="no name for column 1"):
+        open_table(spark_session.range(3).toDF(""))

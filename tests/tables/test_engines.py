@@ -109,6 +109,18 @@ def test_categories_may_be_numbers(engine_table: Table, messy: pa.Table, categor
     assert total.tolist() == [known.count(c) for c in categories]
 
 
+@pytest.mark.parametrize("where", [None, "k > 3"])
+def test_many_categories_are_counted_as_few_are(engine_table: Table, messy: pa.Table, where: str | None) -> None:
+    """Of few each is a column of the query, of many a row."""
+    few = {"c": ("south", "o'hara", ""), "k": (3, 4, 5), "x": (3.0, 0.1, 10.0)}
+    more = {"c": [f"'{i}" for i in range(70)], "k": range(100, 170), "x": [i + 0.7 for i in range(70)]}
+    for name, categories in few.items():
+        one = engine_table.read(CategoryCounts(categories), name, where=where)
+        other = engine_table.read(CategoryCounts((*categories, *more[name])), name, where=where)
+        assert other.n == one.n == messy.num_rows
+        assert other.total.tolist() == [*one.total, *[0.0] * 70]
+
+
 @pytest.mark.parametrize("where", [None, "k > 2"])
 def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -> None:
     columns = (("north", "o'hara", "ünï", 'say "hi"'), (0, 2, 3), (False, True))

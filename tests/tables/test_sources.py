@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -286,3 +288,16 @@ def test_postgres_is_read_only_and_says_what_is_missing(messy_postgres: str) -> 
         assert table.count() == 1000
         with pytest.raises(Exception, match="read-only"):
             table._connection.raw_sql("DELETE FROM messy")
+
+
+def test_a_column_without_a_name_is_refused(tmp_path: Path) -> None:
+    """It was called v0 in a frame, and made a Parquet file damaged; in a CSV file it goes by its place."""
+    unnamed = pa.table([[1, 2], [3, 4]], names=["age", ""])
+    pq.write_table(unnamed, tmp_path / "unnamed.parquet")
+    pyarrow.feather.write_feather(unnamed, tmp_path / "unnamed.arrow")
+    with contextlib.closing(sqlite3.connect(tmp_path / "unnamed.db")) as connection:
+        connection.execute('CREATE TABLE people (age INTEGER, "" INTEGER)')
+    files = (tmp_path / "unnamed.parquet", tmp_path / "unnamed.arrow", f"sqlite://{tmp_path}/unnamed.db?table=people")
+    for source in (*files, unnamed, unnamed.to_batches()[0], unnamed.to_pandas(), ds.dataset(unnamed)):
+        with pytest.raises(InvalidData, match="no name for column 2; give it one"):
+            open_table(source)

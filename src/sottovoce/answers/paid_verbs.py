@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
-from sottovoce.answers.asking import parse_question
-from sottovoce.answers.balance import Balance
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.purse import Purse, Spend
@@ -79,23 +77,9 @@ class PaidVerbs(Verbs, Purse):
         done = self.answered(mechanism, where=formula.where, part=part, **options)
         return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
 
-    def share_for(
-        self, question: Question | str, width: float, part: Budget | None = None, *, records: int | None = None
-    ) -> float:
-        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
-
-        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
-        `sottovoce.answers.balance.Balance` to imagine others. Where n is a secret, `records` says how many to imagine.
-        """
+    def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         budget = self.budget if part is None else part
-        asked = question
-        if isinstance(asked, str):
-            words = parse_question(asked)
-            asked = self.question(words.pop("verb"), words.pop("columns"), **words)
-        n = budget.n if records is None else records
-        if n is None:
-            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, PrivacyFilter.from_dict(budget.filter)).for_width(width).share
+        return PrivacyFilter.from_dict(budget.filter), budget.n
 
     def fit(
         self,

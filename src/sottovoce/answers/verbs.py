@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
+from sottovoce.answers.balance import Balance
 from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
@@ -16,6 +17,7 @@ from sottovoce.facts import Cells, Facts
 from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.filter import PrivacyFilter
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
@@ -201,9 +203,30 @@ class Verbs(ABC):
 
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
+        return self.answer(self._parsed(text), spend=spend, part=part, **options)
+
+    def share_for(
+        self, question: Question | str, width: float, part: Budget | None = None, *, records: int | None = None
+    ) -> float:
+        """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
+
+        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
+        `sottovoce.answers.balance.Balance` to imagine others. Where n is a secret, `records` says how many to imagine.
+        """
+        asked = self._parsed(question) if isinstance(question, str) else question
+        purse, n = self._purse(part)
+        n = n if records is None else records
+        if n is None:
+            raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
+        return Balance(asked, n, purse).for_width(width).share
+
+    @abstractmethod
+    def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
+        """Return the budget that is paid from, and how many records there are; None where that is a secret."""
+
+    def _parsed(self, text: str) -> Question:
         asked = parse_question(text)
-        question = self.question(asked.pop("verb"), asked.pop("columns"), **asked)
-        return self.answer(question, spend=spend, part=part, **options)
+        return self.question(asked.pop("verb"), asked.pop("columns"), **asked)
 
     def question(self, verb: str, columns: Columns, **asked: Any) -> Question:
         """Return a question about this table, made from its facts."""

@@ -13,8 +13,12 @@ from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sottovoce.answers.paid_verbs import PaidVerbs
     from sottovoce.curator.protected import Protected
     from sottovoce.curator.records import Records
+    from sottovoce.mechanisms import Mechanism
 
 __all__ = ["ask"]
 
@@ -81,10 +85,11 @@ def ask(
             parts["cells"] = Cells.parse(known, parts["columns"], "; ".join(cut or []), missing)
         return Question(parts.pop("verb"), parts.pop("columns"), known, **parts)
 
-    def check(whom: Protected, records: Records) -> None:
+    def check(whom: Protected, records: Records) -> Callable[[PaidVerbs], Mechanism]:
         asking = asking_of(whom.facts or Facts({}))
         check_levels(asking.where, asking.facts)
         records.check(asking, asking.columns, where=asking.where, **whom.asked)
+        return lambda purse: purse.mechanism_for(asking, paid)
 
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:

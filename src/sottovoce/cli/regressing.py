@@ -12,8 +12,12 @@ from sottovoce.cli.console import AsJson, console, emit, table
 from sottovoce.cli.writing import check_places, written
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sottovoce.answers.paid_verbs import PaidVerbs
     from sottovoce.curator.protected import Protected
     from sottovoce.curator.records import Records
+    from sottovoce.mechanisms import Mechanism
 
 __all__ = ["regress"]
 
@@ -57,12 +61,13 @@ def regress(
     said = {name: value for name, value in asked.items() if value is not None}
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
 
-    def check(whom: Protected, records: Records) -> None:
+    def check(whom: Protected, records: Records) -> Callable[[PaidVerbs], Mechanism]:
         known = whom.facts or Facts({})
-        regression_room().Formula(formula, known, **said)
+        asking = regression_room().Formula(formula, known, **said)
         check_levels(where, known)
         if where is not None:
             records.check(ClippedSum(0, 1), where=where, **whom.asked)
+        return lambda purse: purse.looks_for(asking, paid)
 
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         answer = curator.regress(

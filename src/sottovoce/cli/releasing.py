@@ -70,6 +70,7 @@ def release(
 ) -> None:
     """Release a posterior from a table. The budget is charged, durably, before any record is read."""
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
+    from sottovoce.curator.protected import Protected  # noqa: PLC0415
     from sottovoce.ledger.charging import price  # noqa: PLC0415
     from sottovoce.tables import open_table  # noqa: PLC0415
 
@@ -115,6 +116,10 @@ def release(
             "missing": _number_or_text(option("missing", missing)),
         }
         records.check(built, columns, **asked)  # a question that makes no sense opens no budget
+        if limit is not None:
+            shared.check_payable(
+                source, place, said, Protected.of(known, option("protect", protect)), secret, lambda _: built, draws
+            )
         curator = opened.enter_context(
             Curator(
                 records,

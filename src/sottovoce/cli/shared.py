@@ -14,11 +14,13 @@ from sottovoce.privacy.promises import Promise, parse_promise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sottovoce.answers.paid_verbs import PaidVerbs
     from sottovoce.curator import Curator
     from sottovoce.curator.protected import Protected
     from sottovoce.curator.records import Records
+    from sottovoce.mechanisms import Mechanism
 
-__all__ = ["beside", "curator_beside", "paid", "places"]
+__all__ = ["beside", "check_payable", "curator_beside", "paid", "places"]
 
 Data = Annotated[str, typer.Argument(help="A Parquet, CSV or Arrow file, or a database address.")]
 PublicFacts = Annotated[
@@ -71,20 +73,38 @@ def paid(spend: str) -> float | Promise:
     return parse_promise(share) if isinstance(share, str) else share
 
 
+def check_payable(
+    data: str,
+    ledger: str,
+    promise: Promise,
+    whom: Protected,
+    n: str | None,
+    mechanism_for: Callable[[PaidVerbs], Mechanism],
+    draws: int = 1,
+) -> None:
+    """Raise where a budget that would be opened now, in a ledger of its own, could not pay for a mechanism."""
+    from sottovoce.curator.opening import is_new  # noqa: PLC0415 - needs the data extra
+    from sottovoce.curator.unopened import Unopened  # noqa: PLC0415
+
+    if is_new(ledger):
+        purse = Unopened(data, promise, whom, n)
+        purse.check(mechanism_for(purse), draws)
+
+
 @contextlib.contextmanager
 def curator_beside(
     data: str,
     facts: Path | None,
     ledger: str | None,
     budget: str | None,
-    check: Callable[[Protected, Records], object],
+    check: Callable[[Protected, Records], Callable[[PaidVerbs], Mechanism]],
     protect: str | None = None,
     **options: Any,
 ) -> Iterator[Curator]:
     """Give the curator of a table; its facts and its ledger lie beside it unless said otherwise.
 
-    What is to be asked is put to `check` first, with the table, of which nothing but its schema is read: a question
-    that makes no sense opens no budget.
+    What is to be asked is put to `check` first, with the table, of which nothing but its schema is read, and says which
+    mechanism a budget would pay: a question that makes no sense, or that could not be paid for, opens no budget.
     """
     from sottovoce.curator import Curator  # noqa: PLC0415 - needs the data extra
     from sottovoce.curator.protected import Protected  # noqa: PLC0415
@@ -98,5 +118,7 @@ def curator_beside(
     whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
     with contextlib.ExitStack() as opened:
         records = open_records(data, whom.facts, None, opened)
-        check(whom, records)
+        mechanism_for = check(whom, records)
+        if promise is not None:
+            check_payable(data, kept, promise, whom, options.get("n"), mechanism_for)
         yield opened.enter_context(Curator(records, kept, promise, facts=known, protect=protect, **options))

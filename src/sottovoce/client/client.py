@@ -174,7 +174,11 @@ class Client(Verbs):
 
     def share(self, fraction: float) -> Promise:
         """Return the promise that costs a share of the token's budget, in the notion it is counted in."""
-        return PrivacyFilter.from_dict(self._budget()["filter"]).share(fraction)
+        return self._purse(None)[0].share(fraction)
+
+    def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
+        _own(part, {})
+        return PrivacyFilter.from_dict(self._budget()["filter"]), self.n
 
     def explain(self) -> Explanation:
         """Say what the token's budget means, in words that a patient understands."""

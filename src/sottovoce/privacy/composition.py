@@ -191,7 +191,8 @@ class ComposedProfile(Profile):
             bounds = [tilted.log_delta(epsilon) for tilted in self._tilted]
             return np.asarray(np.min([np.zeros(epsilon.shape), *bounds], axis=0))
         losses, probabilities = self._binomial
-        flat = [float(-np.expm1(np.minimum(e - losses, 0.0)) @ probabilities) for e in epsilon.ravel().tolist()]
+        places = zip(epsilon.ravel().tolist(), np.searchsorted(losses, epsilon.ravel()).tolist(), strict=True)
+        flat = [float(-np.expm1(e - losses[k:]) @ probabilities[k:]) for e, k in places]  # lower losses add nothing
         with np.errstate(divide="ignore"):
             return np.log(np.minimum(flat, 1.0)).reshape(epsilon.shape)
 
@@ -211,8 +212,9 @@ class ComposedProfile(Profile):
             (count - hits) * special.log_expit(-level),
         ]
         rounding = 1e-15 * (1 + np.sum(np.abs(terms), axis=0))
-        losses = level * (2 * hits - count)
-        return losses + 4e-16 * np.abs(losses), np.exp(np.sum(terms, axis=0) + rounding)
+        losses, chances = level * (2 * hits - count), np.exp(np.sum(terms, axis=0) + rounding)
+        losses, chances = losses[some := chances > 0], chances[some]  # of a million a few ten thousand are no zeros
+        return losses + 4e-16 * np.abs(losses), chances
 
     @cached_property
     def _tilted(self) -> list[Tilted]:

@@ -84,13 +84,18 @@ class CategoryCounts(Reading):
 
         Where n is None, a record in the first that is there or not, beside one in the last.
         """
-        rows = np.eye(self.size)
+        first, last = self._alone(0), self._alone(-1)
         if n is None:
-            return [(Statistics(2, rows[0] + rows[-1]), Statistics(1, rows[-1]))]
+            return [(Statistics(2, first + last), Statistics(1, last))]
         if self.size < 2:
-            return [(Statistics(n, n * rows[0]), Statistics(n, n * rows[0]))]
-        rest = [rows[-1]] if self.size > 2 else [rows[0], rows[1]]
-        return [(Statistics(n, (n - 1) * r + rows[0]), Statistics(n, (n - 1) * r + rows[1])) for r in rest]
+            return [(Statistics(n, n * first), Statistics(n, n * first))]
+        second, rest = self._alone(1), [last] if self.size > 2 else [first, last]
+        return [(Statistics(n, (n - 1) * r + first), Statistics(n, (n - 1) * r + second)) for r in rest]
+
+    def _alone(self, place: int) -> Floats:
+        counts = np.zeros(self.size)
+        counts[place] = 1.0
+        return counts
 
     @classmethod
     def example(cls) -> Self:

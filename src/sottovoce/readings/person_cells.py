@@ -203,9 +203,10 @@ class PersonCells(PersonPlaces):
 
     def _taken(self, person: Any, cell: Any, names: Sequence[str]) -> Any:
         rows = np.bincount(person, minlength=len(names))
-        pairs, both = np.unique(np.stack([person, cell]), axis=1, return_counts=True)
-        shares = both * STEPS // np.maximum(rows[pairs[0]], 1)
-        return np.bincount(pairs[1], weights=shares.astype(np.float64), minlength=self.cells)
+        pairs, both = np.unique(person.astype(np.int64) * self.cells + cell, return_counts=True)
+        whose, where = np.divmod(pairs, self.cells)
+        shares = both * STEPS // np.maximum(rows[whose], 1)
+        return np.bincount(where, weights=shares.astype(np.float64), minlength=self.cells)
 
 
 @dataclass(frozen=True)

@@ -223,12 +223,12 @@ class FilteredRegression(RegressionMechanism):
 
     def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return all the noisy sums of so many releases, flat: more than a release lets out."""
-        rows, found = self._within(seen), []
-        for first in range(0, draws, self._lot):
+        rows, found, most = self._within(seen), [], max(draws, 1)  # of none, one says how many sums there are
+        for first in range(0, most, self._lot):
             heard: list[Floats] = []
-            ask(self._looked(), rows, rng, heard, min(self._lot, draws - first))
+            ask(self._looked(), rows, rng, heard, min(self._lot, most - first))
             found.append(np.concatenate(heard, axis=1))
-        return np.concatenate(found)
+        return np.concatenate(found)[:draws]
 
     @property
     def _lot(self) -> int:
@@ -248,7 +248,7 @@ class FilteredRegression(RegressionMechanism):
 
         def of_answers(outputs: Any) -> Floats:
             lots = (outputs[first : first + self._lot] for first in range(0, len(outputs), self._lot))
-            return np.concatenate([log_ratio(self._looked(), rows, np.asarray(lot)) for lot in lots])
+            return np.concatenate([np.zeros(0), *(log_ratio(self._looked(), rows, np.asarray(lot)) for lot in lots)])
 
         return of_answers
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sottovoce.answers.catalogue import CATALOGUE
 from sottovoce.mechanisms.choices import CONJUGATE
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.queries.parsing import LONGEST
 from sottovoce.server.questions import Question
 from sottovoce.server.verbs import VerbQuestion
@@ -99,6 +100,16 @@ def _verbs(schema: dict[str, Any]) -> None:
                 known |= {key: value for key, value in named.items() if key not in known}
 
 
+def _spend(given: Any) -> Any:
+    """Return what may be a share or a promise, or say what to say: null is neither."""
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        raise InvalidValue(
+            'must be a share of your budget such as 0.05 or "5%", or a promise such as "approx:0.1,1e-6"; '
+            f"leave it out for 5%. Got {'null' if given is None else f'a {type(given).__name__}'}"
+        )
+    return given
+
+
 class VerbBody(BaseModel):
     """A question by verb: the verb, what it takes, and the share of your budget that the answer may cost."""
 
@@ -106,6 +117,7 @@ class VerbBody(BaseModel):
     verb: Annotated[str, Field(max_length=100)]
     spend: Annotated[
         Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(max_length=100)],
+        BeforeValidator(_spend),
         Field(examples=[0.05, "5%", "approx:0.1,1e-6"]),
     ] = 0.05
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95

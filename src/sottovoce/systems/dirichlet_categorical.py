@@ -159,8 +159,9 @@ class DirichletCategorical(Conjugate):
         """
         if n is None:
             least = int(np.argmin(self.alpha))
-            rest = FAR * np.eye(self.alpha.size)[(least + 1) % self.alpha.size]
-            return [(Statistics(FAR + 1, rest + np.eye(self.alpha.size)[least]), Statistics(FAR, rest))]
+            rest, more = np.zeros((2, self.alpha.size))
+            rest[(least + 1) % self.alpha.size], more[least] = FAR, 1.0
+            return [(Statistics(FAR + 1, rest + more), Statistics(FAR, rest))]
         pairs = self.worst_pairs(n)[::2]
         counts = [tuple(np.rint(end.alpha - self.alpha) for end in pair) for pair in pairs]
         return [(Statistics(n, first), Statistics(n, second)) for first, second in counts]

@@ -6,18 +6,25 @@ record. What is public of a file is its schema, so that is what decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from sottovoce.privacy.errors import InvalidData
 
-__all__ = ["agreed", "distinct", "is_text"]
+__all__ = ["agreed", "distinct", "is_text", "named"]
+
+
+def named(names: Iterable[str], where: str) -> None:
+    """Raise where a column has no name: engines make one up, each another, or give up."""
+    if "" in (listed := list(names)):
+        raise InvalidData(f"{where} has no name for column {listed.index('') + 1}; give it one")
 
 
 def distinct(names: Sequence[str], where: str) -> None:
-    """Raise where two columns have one name: to DuckDB, which renames one, and Spark they do but for capitals."""
+    """Raise where a column has no name, or two have one: to DuckDB, which renames one, and Spark but for capitals."""
+    named(names, where)
     if len({name.lower() for name in names}) < len(names):
         raise InvalidData(f"{where} names a column twice (small and capital letters are the same)")
 

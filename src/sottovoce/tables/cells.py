@@ -13,7 +13,7 @@ import numpy as np
 
 from sottovoce.readings import CellCounts, GroupMoments
 from sottovoce.readings.group_moments import STEPS, Scale
-from sottovoce.tables.cross_counts import category_code
+from sottovoce.tables.categories import category_code
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.plans import Asked
 

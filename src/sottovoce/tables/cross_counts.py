@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import ibis
-import ibis.expr.datatypes as dt
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.readings import ClassMoments, CrossCounts, Statistics
 from sottovoce.readings.class_moments import STEPS
+from sottovoce.tables.categories import category_code
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.plans import Asked, Plan
-from sottovoce.tables.sums import category_literals
 
-__all__ = ["category_code", "class_moments", "cross_counts"]
+__all__ = ["class_moments", "cross_counts"]
 
 Cells = NDArray[np.int64]
 
@@ -152,29 +151,3 @@ def _decode(sizes: Sequence[int]) -> Callable[[Cells], Statistics]:
 
 def _whole(value: int) -> Any:
     return ibis.literal(value).cast("int64")
-
-
-def category_code(
-    engine: Engine, value: Any, categories: tuple[Any, ...], other: int | None, *, loose: bool = False
-) -> Any:
-    """Return the position of a value among its categories, `other` (or null) of what is none of them.
-
-    Where `loose`, what is none of them may be any number that is no position: that is quicker.
-    """
-    if len(set(categories)) < len(categories) or not categories:
-        raise InvalidValue("categories must be a list of different values")
-    value, literals = category_literals(value, categories)
-    if engine.searches and value.type().is_string():
-        place = list_position(ibis.array(list(literals)), value).cast("int64").nullif(0) - 1
-        return place if other is None else place.fill_null(other)
-    missing = ibis.null("int64") if other is None else ibis.literal(other).cast("int64")
-    if value.type().is_integer() and tuple(categories) == tuple(range(len(categories))):
-        if loose and other is None:
-            return value if value.type().is_int8() else ibis.greatest(ibis.least(value, len(categories)), -1)
-        return ibis.cases((value.between(0, len(categories) - 1), value.cast("int64")), else_=missing)
-    return ibis.cases(*((value == literal, i) for i, literal in enumerate(literals)), else_=missing)
-
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def list_position(values: dt.Array[dt.String], value: str) -> dt.Int32:
-    """Return the place of a value in a list, from 1 on; 0 or null where it is not in it."""

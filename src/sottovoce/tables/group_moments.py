@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sottovoce.readings import CellCounts, GroupMoments, Statistics
 from sottovoce.readings.group_moments import STEPS, squares
+from sottovoce.tables.categories import category_code
 from sottovoce.tables.cells import bin_of, place_or_none, steps_of
-from sottovoce.tables.cross_counts import category_code
 from sottovoce.tables.engine import Engine
 from sottovoce.tables.plans import Asked, Plan
 

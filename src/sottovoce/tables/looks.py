@@ -15,7 +15,7 @@ from sottovoce.facts.columns import Category, Flag
 from sottovoce.facts.encodings import LEAST, Scale
 from sottovoce.readings import Look, Statistics
 from sottovoce.readings.families import EDGE, FARTHEST, HART
-from sottovoce.tables.cross_counts import category_code
+from sottovoce.tables.categories import category_code
 from sottovoce.tables.engine import number
 from sottovoce.tables.plans import Asked, Plan
 from sottovoce.tables.written import Written, case, cut, double, ordered

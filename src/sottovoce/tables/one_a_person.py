@@ -15,9 +15,9 @@ from sottovoce.facts.columns import Column
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.readings import CategoryCounts, ClippedSum, Reading, Statistics
 from sottovoce.readings.group_moments import STEPS, Scale
+from sottovoce.tables.categories import category_code
 from sottovoce.tables.cells import measured
 from sottovoce.tables.columns import field
-from sottovoce.tables.cross_counts import category_code
 from sottovoce.tables.engine import number
 from sottovoce.tables.persons import check_moments, first_rows, person_of
 from sottovoce.tables.plans import PLANS, Asked, Plan

@@ -29,8 +29,8 @@ from sottovoce.tables.written import case, double
 __all__ = ["check_moments", "first_rows", "person_cells", "person_look", "person_moments", "person_of", "person_rows"]
 
 
-_FEW = 64
-"""Of so many cells each is counted in a column of its own, in one pass."""
+_FEW = 8
+"""Of so many cells each is counted in a column of its own, in one pass; of more, that takes persons times cells."""
 
 
 @ibis.udf.scalar.builtin(name="md5", signature=(("string",), "string"))

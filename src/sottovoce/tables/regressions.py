@@ -14,10 +14,10 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import ClippedRows, Moments, Rows, Statistics
 from sottovoce.readings.rows import TINY, RowReading, default_place, span
 from sottovoce.tables.ball import Ball, isfinite
+from sottovoce.tables.categories import category_literals
 from sottovoce.tables.engine import number
 from sottovoce.tables.grid import Grid
 from sottovoce.tables.plans import Asked, Plan
-from sottovoce.tables.sums import category_literals
 
 __all__ = ["clipped_rows", "floats", "moments", "raw"]
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.tables.agreeing import agreed, distinct, is_text
+from sottovoce.tables.agreeing import agreed, distinct, is_text, named
 from sottovoce.tables.engine import guarded
 from sottovoce.tables.origin import database_origin, file_origin, named_files
 from sottovoce.tables.table import Table
@@ -120,6 +120,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
         opened = _spark(source)
     else:
         opened = _frame(source)
+    _or_close(opened.close, lambda: named(opened.schema, opened.name), f"{opened.name} does not say what it holds")
     if types:
         opened.close()
         raise InvalidData("types= is for CSV files; every other source has types of its own")

@@ -7,23 +7,26 @@ all accounting, that such a record exists.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import ibis
 import numpy as np
+from numpy.typing import NDArray
 
-from sottovoce.facts.conditions import checked_text
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, Statistics
 from sottovoce.tables.ball import Ball
+from sottovoce.tables.categories import category_code, category_literals
 from sottovoce.tables.engine import Engine, number
 from sottovoce.tables.grid import Grid
 from sottovoce.tables.plans import Asked, Plan
 
-__all__ = ["ball_sum", "category_counts", "category_literals", "clipped", "clipped_sum"]
+__all__ = ["ball_sum", "category_counts", "clipped", "clipped_sum"]
+
+_FEW = 64
+"""So many categories are counted side by side: each is a column of the query, and compared with every value."""
 
 
 def clipped_sum(asked: Asked, reading: ClippedSum) -> Plan:
@@ -119,7 +122,7 @@ def category_counts(asked: Asked, reading: CategoryCounts) -> Plan:
     """Plan the number of records of each category; one that fits none counts as `missing`.
 
     The engine groups by the raw value first, so a record is hashed once however many categories there are;
-    only the listed categories and n leave it.
+    only the listed categories and n leave it. A few categories leave in one row; of many each has a row of its own.
     """
     engine, table, missing, categories = asked.engine, asked.records, asked.missing, reading.categories
     if len(set(categories)) < len(categories) or not categories:
@@ -129,8 +132,14 @@ def category_counts(asked: Asked, reading: CategoryCounts) -> Plan:
     if missing is not None and missing not in categories:
         raise InvalidValue(f"a missing value must count as one of the categories. Got missing={missing!r}")
     default = categories.index(missing) if missing is not None else 0
-    column, literals = category_literals(asked.one(categories), categories)
-    groups = table.select(value=column).group_by("value").aggregate(records=lambda t: t.count())
+    column = asked.one(categories)
+    if len(categories) > _FEW:
+        groups = _by_value(table, column)
+        rows = groups.select(code=category_code(engine, groups.value, categories, default), records=groups.records)
+        query = rows.group_by("code").aggregate(records=engine.total(rows.records))
+        return Plan(query, lambda rows: _tallied(rows, len(categories)), many=True)
+    column, literals = category_literals(column, categories)
+    groups = _by_value(table, column)
     counts = {
         f"c{i}": engine.total(ibis.cases((groups.value == literal, groups.records), else_=0))
         for i, literal in enumerate(literals)
@@ -143,6 +152,16 @@ def category_counts(asked: Asked, reading: CategoryCounts) -> Plan:
         return Statistics(n, counts.astype(np.float64))
 
     return Plan(query, decode)
+
+
+def _by_value(table: Any, column: Any) -> Any:
+    return table.select(value=column).group_by("value").aggregate(records=lambda t: t.count())
+
+
+def _tallied(rows: NDArray[np.int64], size: int) -> Statistics:
+    counts = np.zeros(size)
+    counts[rows[:, 0]] = rows[:, 1]
+    return Statistics(int(rows[:, 1].sum()), counts)
 
 
 def _condition_count(asked: Asked, reading: ClippedSum | CategoryCounts) -> Plan:
@@ -166,27 +185,6 @@ def _condition_count(asked: Asked, reading: ClippedSum | CategoryCounts) -> Plan
         return Statistics(n, np.array([float(total)]), float(total - n * Fraction(reading.low)), (total,))
 
     return Plan(query, decode)
-
-
-def category_literals(column: Any, categories: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Return a column without NaN, and its categories as literals of the column's kind."""
-    literals = [_category(column, category) for category in categories]
-    if column.type().is_floating():  # NaN apart, for the reason given above
-        column = ibis.cases((column.isnan(), ibis.null("float64")), else_=column)
-    return column, literals
-
-
-def _category(column: Any, category: Any) -> Any:
-    if isinstance(category, str) and column.type().is_string():
-        return ibis.literal(checked_text(category))
-    if isinstance(category, bool | int | float | np.number | np.bool_) and not column.type().is_string():
-        exact = float(category)
-        if exact.is_integer() and abs(exact) < 2**53:
-            return ibis.literal(int(exact))
-        if math.isfinite(exact):
-            return number(exact)
-    kind = "text" if column.type().is_string() else "numbers"
-    raise InvalidData(f"the column holds {kind}, so a category {category!r} cannot be found in it")
 
 
 def ball_sum(asked: Asked, reading: BallSum) -> Plan:

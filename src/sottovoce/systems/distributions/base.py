@@ -113,13 +113,6 @@ class Distribution(ABC):
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Return the equal-tailed interval that holds `level` of the mass, coordinate by coordinate."""
 
-    def take(self, index: Any) -> Self:
-        """Return those of several distributions side by side that `index` picks: their fields, not checked anew."""
-        made = object.__new__(type(self))  # what is picked was checked when these were made
-        for f in fields(self):
-            object.__setattr__(made, f.name, frozen(np.asarray(getattr(self, f.name))[index]))
-        return made
-
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(
             _same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
@@ -166,6 +159,17 @@ class ScalarDistribution(Distribution):
     @abstractmethod
     def cdf(self, x: ArrayLike) -> Any:
         """Return Pr[θ <= x]."""
+
+    def take(self, index: Any) -> Self:
+        """Return those of several distributions side by side that `index` picks: their fields, not checked anew.
+
+        A number that all of them share is each one's own.
+        """
+        made = object.__new__(type(self))  # what is picked was checked when these were made
+        names = [f.name for f in fields(self)]
+        for name, value in zip(names, np.broadcast_arrays(*(getattr(self, name) for name in names)), strict=True):
+            object.__setattr__(made, name, frozen(value[index]))
+        return made
 
     @abstractmethod
     def sf(self, x: ArrayLike) -> Any:

@@ -1,0 +1,73 @@
+"""Quantiles of whole numbers cover where some are missing and a condition leaves records out, wherever they lie."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from scipy import special
+
+from sottovoce.answers import NoisyCells, Question
+from sottovoce.facts import Count, Facts, Flag, Number
+from sottovoce.privacy.promises import PureDP
+from sottovoce.privacy.randomness import seeded_rng
+from sottovoce.tables import open_table
+
+AT, HIGH = np.array([0.25, 0.5, 0.9]), 2000
+
+
+def csv(table: pa.Table, folder: Path) -> Any:
+    pyarrow.csv.write_csv(table, folder / "records.csv")
+    return folder / "records.csv"
+
+
+def parquet(table: pa.Table, folder: Path) -> Any:
+    pyarrow.parquet.write_table(table, folder / "records.parquet")
+    return folder / "records.parquet"
+
+
+def database(table: pa.Table, folder: Path) -> Any:
+    with duckdb.connect(folder / "records.duckdb") as connection:
+        connection.register("records", table)
+        connection.execute("CREATE OR REPLACE TABLE people AS FROM records")
+    return f"duckdb://{folder}/records.duckdb?table=people"
+
+
+@pytest.mark.parametrize("missing", [None, 700])
+def test_quantiles_of_whole_numbers_cover(missing: int | None, tmp_path: Path) -> None:
+    """Ten tables, half of their records asked about and a fifth missing: 60 intervals, told to ±5 points.
+
+    Records that the condition leaves out have another law. A whole number stands for all up to the next.
+    """
+    rng, hits = seeded_rng(3), []
+    sources: list[Callable[[pa.Table, Path], Any]] = [lambda table, _: table, csv, parquet, database]
+    for turn in range(10):
+        n = (200, 2000)[turn % 2]
+        facts = Facts(x=(Number(0, HIGH, missing), Count(HIGH, missing))[turn // 2 % 2], kept=Flag())
+        question = Question("quantiles", ("x",), facts, where="kept", at=tuple(AT.tolist()))
+        centre, spread = rng.uniform(300, 1700, 2), rng.uniform(40, 400, 2)
+        kept, gone = rng.random(n) < 0.5, rng.random(n) < 0.2
+        other = (~kept).astype(int)
+        x = np.clip(np.floor(rng.normal(centre[other], spread[other])), 0, HIGH).astype(int)
+        records = pa.table({"x": pa.array(x, pa.int32(), mask=gone), "kept": kept})
+        heights = AT if missing is None else _below(AT, missing, centre[0], spread[0])
+        truth = np.where(np.isnan(heights), missing or 0, centre[0] + spread[0] * special.ndtri(heights))
+        truth = np.floor(np.clip(truth, 0, HIGH))
+        with open_table(sources[turn % 4](records, tmp_path), facts=facts) as table:
+            for epsilon in (0.5, 2.0):
+                mechanism = NoisyCells.calibrate(question, n, PureDP(epsilon))
+                seen = table.read(mechanism.reading, mechanism.columns, where="kept")
+                low, high = mechanism.release(seen, rng).value.interval().T
+                hits.append((low <= truth + 1) & (truth <= high))
+    assert np.mean(hits) >= 0.85
+
+
+def _below(at: Any, missing: int, centre: float, spread: float) -> Any:
+    """Return where quantiles lie in the law of what is there, once a fifth lies at one point; NaN is at that point."""
+    below = 0.8 * special.ndtr((missing - centre) / spread)
+    return np.where(at < below, at / 0.8, np.where(at < below + 0.2, np.nan, (at - 0.2) / 0.8))
