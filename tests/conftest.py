@@ -1,5 +1,6 @@
 """Fixtures and rules for every room."""
 
+import contextlib
 import gc
 import hashlib
 import os
@@ -45,6 +46,13 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("fixed")
+if not os.environ.get("SOTTOVOCE_REAL_NOISE"):
+    # Numbers in our sources would be tried too, those of whatever is imported by then: never quite the same, and every
+    # worker would read five hundred files for them.
+    with contextlib.suppress(ImportError):  # an older Hypothesis does not look for them
+        from hypothesis.internal.conjecture import providers
+
+        providers._get_local_constants = lambda: providers._local_constants
 
 # Rooms whose subject is the operating system's entropy or OpenDP's noise: nothing is fixed there.
 _REAL = ("tests/audit/", "tests/mechanisms/", "tests/privacy/", "src/sottovoce/audit/")
