@@ -31,7 +31,7 @@ from sottovoce.privacy import (
     ZeroConcentratedDP,
     ZeroConcentratedProfile,
 )
-from sottovoce.privacy.convert import renyi_log_delta
+from sottovoce.privacy.convert import renyi_epsilon, renyi_log_delta
 
 from . import oracle
 
@@ -486,6 +486,29 @@ def test_renyi_to_delta_is_never_below_the_exact_curve() -> None:
             through = renyi_log_delta(profile._renyi, epsilon, profile.pole)
             below += int(np.sum(through < profile.log_delta(epsilon) - 1e-9))
     assert below == 0
+
+
+@pytest.mark.parametrize("q", [0.9, 0.3, 1e-2, 1e-4, 1e-6, 1e-8])
+def test_conversions_of_a_point_beside_a_coin_are_never_below_the_truth(q: float) -> None:
+    """P is a point and Q meets it with probability q, so R(λ) = log 1/q at every order and δ(ε) = 1 - e^ε q.
+
+    No pair of laws comes closer to the bound by √(1 - e^-R) where they lie far apart: e^-R is q, and 1 - δ² is 2q - q².
+    """
+
+    def curve(order: np.ndarray) -> np.ndarray:
+        return np.full(order.shape, -math.log(q))
+
+    epsilon = -math.log(q) * np.array([0.0, 1e-3, 0.1, 0.5, 0.9])
+    truth = np.log(-np.expm1(epsilon + math.log(q)))
+    assert np.all(renyi_log_delta(curve, epsilon) >= truth - 1e-13)
+    assert np.all(renyi_epsilon(curve, truth) >= epsilon * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("mu", [1e-4, 1e-2, 0.3, 2.0])
+def test_no_conversion_takes_a_pair_for_nearer_than_it_is(mu: float) -> None:
+    profile = GaussianProfile(mu)
+    delta = profile.delta(0.0) * np.array([0.999, 0.9, 0.1])
+    assert np.all(renyi_epsilon(profile._renyi, np.log(delta)) >= profile.epsilon(delta) * (1 - 1e-9))
 
 
 @settings(max_examples=200, deadline=None)
