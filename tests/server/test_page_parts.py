@@ -23,7 +23,7 @@ from sottovoce.server.page.answered import answer_view
 from sottovoce.server.page.charts import Axis, Chart, bars, dots, number, rail
 from sottovoce.server.page.forms import likely_system, prior_values, purse_of, question_of, read_form, share_target
 from sottovoce.server.page.planner import meter
-from sottovoce.server.page.rendering import Rendering
+from sottovoce.server.page.rendering import Rendering, unbroken
 from sottovoce.server.page.sessions import Sessions
 from sottovoce.systems import BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
 from sottovoce.systems.naming import SYSTEMS, column_systems
@@ -279,3 +279,9 @@ def test_a_form_is_read_into_a_question():
         question_of(form | {"draws": "6"}, None, 5)
     with pytest.raises(InvalidValue, match="cannot be read"):
         read_form(b"&".join(b"a%d=1" % k for k in range(200)))
+
+
+def test_every_number_stays_on_one_line_with_its_sign() -> None:
+    told = str(unbroken("asks for 9.5 % of <b>, and 90 % is left"))
+    assert re.findall(r'<span class="unbroken">([^<]*)</span>', told) == ["9.5 %", "90 %"]
+    assert "&lt;b&gt;" in told

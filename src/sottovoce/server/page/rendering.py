@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from importlib import resources
 from typing import Any
 
@@ -26,6 +27,7 @@ _STATIC = {
     "theme.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
+_PERCENT = re.compile(r"[\d.]+ %")
 _REFUSALS: tuple[tuple[type[SottovoceError], int, str], ...] = (
     (NotFound, 404, "Nothing here"),
     (NotAllowed, 403, "Not allowed"),
@@ -37,13 +39,16 @@ _REFUSALS: tuple[tuple[type[SottovoceError], int, str], ...] = (
 
 
 def unbroken(text: str) -> Markup:
-    """Return words whose first number stays on one line with its sign.
+    """Return words of which every number stays on one line with its sign, however narrow the screen is.
 
     >>> str(unbroken("69.9 % left: about 2 more"))
     '<span class="unbroken">69.9 %</span> left: about 2 more'
     """
-    number, sign, rest = text.partition(" % ")
-    return Markup('<span class="unbroken">{} %</span> {}').format(number, rest) if sign else escape(text)
+    return Markup(_PERCENT.sub(r'<span class="unbroken">\g<0></span>', str(escape(text))))
+
+
+def _share(share: float) -> Markup:
+    return unbroken(percent(share))
 
 
 @functools.cache
@@ -56,7 +61,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"percent": percent, "count": count, "unbroken": unbroken}
+    found.filters |= {"percent": _share, "count": count, "unbroken": unbroken}
     found.globals["inf"] = math.inf
     return found
 
