@@ -91,7 +91,7 @@ class ClippedSum(Reading):
         """Raise unless a double holds the sum, of whole records exactly."""
         self.grid_steps  # noqa: B018 - refuse bounds that no grid serves
         largest, most = max(abs(self.low), abs(self.high)), 2.0**53 if self.integer else sys.float_info.max
-        if n * _exactly(largest) > _exactly(most):
+        if int(n) * _exactly(largest) > _exactly(most):  # numpy's whole numbers would wrap round
             raise InvalidValue(
                 f"the sum of n={n} records of size up to {largest:g} does not fit into a double; "
                 "lower the bounds or measure in another unit"
@@ -108,7 +108,7 @@ class ClippedSum(Reading):
 
     def _exact(self, statistics: Statistics, slack: float) -> Fraction:
         """Return the sum without rounding, as near as it is known."""
-        n, known, low = statistics.n, _exactly(statistics.total[0]), _exactly(self.low)
+        n, known, low = int(statistics.n), _exactly(statistics.total[0]), _exactly(self.low)
         if statistics.exact is not None and abs(statistics.exact[0] - known) <= slack:
             known = statistics.exact[0]
         elif statistics.above is not None and math.isfinite(statistics.above):
