@@ -108,8 +108,11 @@ def release(
 
         def priced(purse: PaidVerbs, count: int | None) -> Mechanism:
             # A share is of the budget as it is counted, and so is the price of the noise.
-            target = purse.share(str(share) if share is not None else parse_promise(promise))
-            return made_for(target, count, lambda profile: price(purse.budget, purse.claimed(profile)))
+            return made_for(
+                purse.share(str(share) if share is not None else parse_promise(promise)),
+                count,
+                lambda profile: price(purse.budget, purse.claimed(profile)),
+            )
 
         first = _first_look(str(share), limit) if share is not None else parse_promise(promise)
         said = first if limit is None else parse_promise(limit)
@@ -126,8 +129,15 @@ def release(
         records.check(built, columns, **asked)  # a question that makes no sense opens no budget
         if limit is not None:
             whom = Protected.of(known, option("protect", protect))
-            shown = None if hidden else records.count(whom.person)
-            shared.check_payable(source, place, said, whom, secret, lambda purse: priced(purse, shown), draws)
+            shared.check_payable(
+                source,
+                place,
+                said,
+                whom,
+                secret,
+                lambda purse: priced(purse, None if hidden else records.count(whom.person)),
+                draws,
+            )
         curator = opened.enter_context(
             Curator(
                 records,
@@ -152,8 +162,11 @@ def release(
             accept_unproven=accept_unproven,
         )
         left, share_left, protects = curator.remaining(), curator.left(), curator.whom
-    answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
-    answer |= {"protects": protects or "a record"}
+    answer = (
+        made.to_dict()
+        | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
+        | {"protects": protects or "a record"}
+    )
     with written((output, lambda file: file.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"))):
         if as_json:
             emit(answer)
