@@ -45,6 +45,13 @@ def test_a_budget_that_could_not_pay(data: Path, word: str, n: tuple[str, ...]) 
     assert "does not cover it" in refused(data, "release", *release, *n)
 
 
+def test_a_release_is_priced_as_its_budget_counts(data: Path) -> None:
+    ledger = str(data.with_suffix(".ledger"))  # of the noises that keep the promise, one fits this budget, one does not
+    command = ("release", str(data), *RELEASE, ledger, "--target", "approx:1,1e-7", "--budget", "gaussian:1")
+    made = CliRunner().invoke(application("release"), [*command, "--draws", "3"], catch_exceptions=False)
+    assert made.exit_code == 0
+
+
 def test_a_pure_budget_cannot_pay_for_normal_noise(data: Path) -> None:
     assert "another kind of promise" in refused(data, "regress", *ASKED["regress"], budget="pure:1")
 

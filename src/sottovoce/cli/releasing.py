@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,9 @@ from sottovoce.privacy.numbers import whole
 from sottovoce.privacy.promises import ApproxDP, Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.systems.naming import SYSTEMS
+
+if TYPE_CHECKING:
+    from sottovoce.answers.paid_verbs import PaidVerbs
 
 __all__ = ["release"]
 
@@ -103,6 +106,14 @@ def release(
             shown = target.under(replace(target.relation, unit="record"))  # of a person too, it is shown one record
             return releasing_mechanism(option("mechanism", mechanism), model, count, shown, price)
 
+        def priced(purse: PaidVerbs, count: int | None) -> Mechanism:
+            # A share is of the budget as it is counted, and so is the price of the noise.
+            return made_for(
+                purse.share(str(share) if share is not None else parse_promise(promise)),
+                count,
+                lambda profile: price(purse.budget, purse.claimed(profile)),
+            )
+
         first = _first_look(str(share), limit) if share is not None else parse_promise(promise)
         said = first if limit is None else parse_promise(limit)
         secret = None if isinstance(told := option("n", n), int) else told  # a plan's file may say how many to plan for
@@ -117,8 +128,15 @@ def release(
         }
         records.check(built, columns, **asked)  # a question that makes no sense opens no budget
         if limit is not None:
+            whom = Protected.of(known, option("protect", protect))
             shared.check_payable(
-                source, place, said, Protected.of(known, option("protect", protect)), secret, lambda _: built, draws
+                source,
+                place,
+                said,
+                whom,
+                secret,
+                lambda purse: priced(purse, None if hidden else records.count(whom.person)),
+                draws,
             )
         curator = opened.enter_context(
             Curator(
@@ -133,9 +151,7 @@ def release(
                 anchor=option("anchor", anchor),
             )
         )
-        # A share is of the budget as it is counted, and so is the price of the noise; it may have been opened long ago.
-        target_now = curator.share(str(share) if share is not None else parse_promise(promise))
-        built = made_for(target_now, curator.budget.n, lambda profile: price(curator.budget, curator.claimed(profile)))
+        built = priced(curator, curator.budget.n)  # its budget may have been opened long ago
         made = curator.release(
             built,
             columns,
@@ -145,14 +161,17 @@ def release(
             purpose=option("purpose", purpose),
             accept_unproven=accept_unproven,
         )
-        left, share_left, whom = curator.remaining(), curator.left(), curator.whom
-    answer = made.to_dict() | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
-    answer |= {"protects": whom or "a record"}
+        left, share_left, protects = curator.remaining(), curator.left(), curator.whom
+    answer = (
+        made.to_dict()
+        | {"dataset": curator.dataset, "remaining": left.to_dict(), "left": share_left}
+        | {"protects": protects or "a record"}
+    )
     with written((output, lambda file: file.write_text(made.to_json(indent=2) + "\n", encoding="utf-8"))):
         if as_json:
             emit(answer)
         else:
-            _print(made, built.describe(), share_left if whom is None else f"{share_left}. {whom}")
+            _print(made, built.describe(), share_left if protects is None else f"{share_left}. {protects}")
 
 
 def _first_look(text: str, budget: str | None) -> Promise:
