@@ -103,7 +103,7 @@ def run(setting: Setting) -> Outcome:
     names = ("abalone",) if setting.quick else ("abalone", "adult", "mnist")
     orders = (1, 100) if setting.quick else (1, 10, 100)
     powers = (-4, 1) if setting.quick else tuple(range(-5, 4))
-    runs = 10 if setting.quick else 50
+    runs = 20 if setting.quick else 50
     cells = [Cell(name, EXACT, 0, 0, runs, setting.seed) for name in names]
     cells += [
         Cell(name, mechanism, order, power, runs, setting.seed)
