@@ -233,3 +233,9 @@ def test_near_records_of_any_family_by_brute_force(family, normalizer, low, high
     assert profile_within(family, n, 2 * (high - low)).renyi(order) == pytest.approx(family.profile(n).renyi(order))
     if family.natural is not None:
         assert claim.pure() == pytest.approx(family.profile(n).pure() / 3)
+
+
+def test_a_number_of_records_of_64_bits_does_not_wrap_round_in_a_sum():
+    whole = ClippedSum(0, 2**40, integer=True)
+    with pytest.raises(InvalidValue, match="does not fit into a double"):
+        whole.check_sums(np.int64(2**30))
