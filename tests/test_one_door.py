@@ -86,11 +86,9 @@ def mechanism_of(name: str, facts: Path) -> Mechanism:
     return build_mechanism(short, system, N, parse_promise(TARGET))
 
 
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory, postgres_server: Any) -> dict[str, str]:
+@pytest.fixture(scope="module", params=["duckdb", "postgres"])
+def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same records in a file that DuckDB reads, and on a PostgreSQL server."""
-    import psycopg
-
     rng = np.random.default_rng(5)
     ill = rng.random(N) < 0.4
     columns = {
@@ -100,20 +98,20 @@ def sources(tmp_path_factory: pytest.TempPathFactory, postgres_server: Any) -> d
         "kind": np.where(rng.random(N) < 0.3 + 0.4 * ill, "a", rng.choice(["b", "c"], N)).tolist(),
         "age": (40 + 15 * ill + rng.normal(0, 8, N)).tolist(),
     }
-    path = tmp_path_factory.mktemp("door") / "patients.parquet"
-    pq.write_table(pa.table(columns), path)
-    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    if request.param == "duckdb":
+        path = tmp_path_factory.mktemp("door") / "patients.parquet"
+        pq.write_table(pa.table(columns), path)
+        return str(path)
+    server = request.getfixturevalue("postgres_server")
+    import psycopg
+
+    url = server.url(server.create_database(), scheme="postgresql")
     with psycopg.connect(url) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE patients (ward text, month int, ill boolean, kind text, age double precision)")
         with cursor.copy("COPY patients FROM STDIN") as copy:
             for row in zip(*columns.values(), strict=True):
                 copy.write_row(row)
-    return {"duckdb": str(path), "postgres": f"{url}?table=patients"}
-
-
-@pytest.fixture(scope="module", params=["duckdb", "postgres"])
-def source(request: pytest.FixtureRequest, sources: dict[str, str]) -> str:
-    return sources[request.param]
+    return f"{url}?table=patients"
 
 
 DIE = """
@@ -157,19 +155,17 @@ def elsewhere(code: str, *arguments: str) -> str:
 
 
 def test_a_process_killed_with_its_answers_in_hand_has_spent_and_told_nothing(
-    sources: dict[str, str], facts: Path, tmp_path: Path
+    source: str, facts: Path, tmp_path: Path
 ) -> None:
-    """One process, which has asked each of every source and is about to record all that it was answered."""
-    asked = [
-        (source, name, tmp_path / f"{engine} {name}") for engine, source in sources.items() for name in asked_of(source)
-    ]
+    """One process, which has asked each and is about to record all that it was answered."""
+    asked = [(name, tmp_path / name) for name in asked_of(source)]
     words: list[object] = []
-    for source, name, place in asked:
+    for name, place in asked:
         Curator(source, place, BUDGET).close()
         words += [source, place, json.dumps(mechanism_of(name, facts).to_dict())]
     said = tmp_path / "said"
     assert born(DIE, *words, out=said).wait() == -signal.SIGKILL, said.read_text()
-    for source, name, place in asked:
+    for name, place in asked:
         mechanism = mechanism_of(name, facts)
         with Curator(source, place) as curator:
             (entry,) = curator.pending()
