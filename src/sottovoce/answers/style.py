@@ -72,7 +72,7 @@ def save(drawing: Any, path: Path, kinds: Sequence[str] = ("png", "svg")) -> tup
         drawing.set_layout_engine(None)
         # All else was laid out within the figure; a legend of many words may be wider.
         area = Bbox.union([drawing.bbox, *(legend.get_window_extent() for legend in drawing.legends)])
-        area = area.transformed(drawing.dpi_scale_trans.inverted())
+        area = area.transformed(drawing.dpi_scale_trans.inverted()).padded(mpl.rcParams["savefig.pad_inches"])
         for file in files:
             drawing.savefig(file, dpi=130, bbox_inches=area, metadata={dated[file.suffix]: None})
         drawing.set_layout_engine(engine)
