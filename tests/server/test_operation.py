@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from sottovoce.server.logs import JsonLines
 from sottovoce.server.pacing import Grid
 from sottovoce.server.questions import Question
 from sottovoce.server.service import Service
-from support.offices import BETA, SMOKERS, ask, bearer, served, token_for, write_office
+from support.offices import BETA, SMOKERS, ask, bearer, served, token_for, under_way, write_office
 
 QUESTION = Question(system=BETA, target="renyi:8,0.05", column="smoker")
 
@@ -244,21 +243,11 @@ class TestTiming:
 
 def test_an_answer_under_way_is_finished_before_the_server_ends(tmp_path: Path) -> None:
     config = write_office(tmp_path, limits="answer_grid = 1.0")
-    outcome: list[httpx.Response] = []
     with served(config) as client:
-        headers, address = bearer(token_for(config)), client.base_url
-
-        def wait() -> None:
-            outcome.append(httpx.post(f"{address}/api/v1/datasets/patients/ask", headers=headers, json=SMOKERS))
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        with Ledger(config.ledger) as ledger:
-            while not ledger.pending():
-                time.sleep(0.01)
+        headers, asked = bearer(token_for(config)), f"{client.base_url}/api/v1/datasets/patients/ask"
+        answer = under_way(config, lambda: httpx.post(asked, headers=headers, json=SMOKERS))
     # The block ends by asking the server to stop, while the answer waits for its tick.
-    thread.join()
-    assert outcome[0].status_code == 200
+    assert answer().status_code == 200
     with Ledger(config.ledger) as ledger:
         assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
 

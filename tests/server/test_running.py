@@ -8,7 +8,6 @@ import ipaddress
 import json
 import ssl
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from sottovoce.ledger import Ledger
 from sottovoce.server.app import CONFIG_VARIABLE, worker_app
 from support.crowd import free_port
 from support.nursery import born
-from support.offices import SMOKERS, bearer, token_for, write_office
+from support.offices import SMOKERS, bearer, token_for, under_way, write_office
 
 RUN = (
     "import sys; sys.stdin = None; "  # a process of the nursery has one that its own workers could not take over
@@ -51,7 +50,6 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
     config = write_office(tmp_path, server=server, limits="answer_grid = 1.5")
     headers, address = bearer(token_for(config)), f"https://127.0.0.1:{port}"
     log = tmp_path / "log"
-    outcome: list[httpx.Response] = []
     trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
     process = born(RUN, config.path, out=log, parent=True)
     try:
@@ -64,21 +62,13 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
             health = client.get("/health")
             assert health.json() == {"status": "ok"}
             assert health.headers["Strict-Transport-Security"].startswith("max-age=")
-
-            def wait() -> None:
-                outcome.append(client.post("/api/v1/datasets/patients/ask", headers=headers, json=SMOKERS))
-
-            thread = threading.Thread(target=wait)
-            thread.start()
-            with Ledger(config.ledger) as ledger:
-                while not ledger.pending():
-                    time.sleep(0.01)
+            asked = "/api/v1/datasets/patients/ask"
+            answer = under_way(config, lambda: client.post(asked, headers=headers, json=SMOKERS))
             process.terminate()
-            thread.join()
+            assert answer().status_code == 200
     finally:
         process.terminate()
         process.wait(timeout=60)
-    assert outcome[0].status_code == 200
     with Ledger(config.ledger) as ledger:
         assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
     lines = [json.loads(line) for line in log.read_text().splitlines()]

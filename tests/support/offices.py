@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import uvicorn
 
+from sottovoce.ledger import Ledger
 from sottovoce.server.app import create_app
 from sottovoce.server.config import Config, read_config
 from sottovoce.server.tokens import SCOPES, Tokens
 
-__all__ = ["BETA", "SMOKERS", "N", "ask", "bearer", "patients", "served", "token_for", "write_office"]
+__all__ = ["BETA", "SMOKERS", "N", "ask", "bearer", "patients", "served", "token_for", "under_way", "write_office"]
 
 N = 400
 BETA = {"kind": "beta-bernoulli", "alpha": 6, "beta": 12}
@@ -146,3 +147,19 @@ def bearer(token: str) -> dict[str, str]:
 
 def ask(client: httpx.Client, headers: dict[str, str], **changes: Any) -> httpx.Response:
     return client.post("/api/v1/datasets/patients/ask", headers=headers, json=SMOKERS | changes)
+
+
+def under_way(config: Config, asking: Callable[[], httpx.Response]) -> Callable[[], httpx.Response]:
+    """Ask in a thread and return once the ledger has the question; what is returned waits for the answer."""
+    outcome: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: outcome.append(asking()))
+    thread.start()
+    with Ledger(config.ledger) as ledger:
+        while not ledger.pending():
+            time.sleep(0.01)
+
+    def answer() -> httpx.Response:
+        thread.join()
+        return outcome[0]
+
+    return answer
