@@ -20,7 +20,8 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.relation import REPLACE_ONE, Relation
 from sottovoce.readings.base import Statistics
 from sottovoce.readings.held_records import HeldRecords, as_columns, held
-from sottovoce.readings.look import CHUNK, SLACK, Look
+from sottovoce.readings.look import CHUNK, Look
+from sottovoce.readings.look_moves import SLACK
 from sottovoce.readings.persons import averages, split_person, whose
 
 __all__ = ["PersonLook"]
