@@ -58,7 +58,7 @@ def category_code(
         raise InvalidValue("categories must be a list of different values")
     if engine.searches and value.type().is_string():
         texts = ibis.literal([_text(category) for category in categories], "array<string>")  # one node, not thousands
-        place = list_position(texts, value).cast("int64").nullif(0) - 1
+        place = array_position(texts, value).cast("int64").nullif(0) - 1
         return place if other is None else place.fill_null(other)
     if engine.opens and value.type().is_string() and len(categories) > _LONG:
         keys = json.dumps({_text(category): place for place, category in enumerate(categories)}, ensure_ascii=False)
@@ -74,7 +74,7 @@ def category_code(
 
 
 @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def list_position(values: dt.Array[dt.String], value: str) -> dt.Int32:
+def array_position(values: dt.Array[dt.String], value: str) -> dt.Int32:
     """Return the place of a value in a list, from 1 on; 0 or null where it is not in it."""
 
 

@@ -115,7 +115,7 @@ ENGINES = {
         lists=True,
     ),
     "postgres": Engine(rounds=True, widens=True, unnests=True, opens=True),
-    "pyspark": Engine(copies=True),
+    "pyspark": Engine(searches=True, copies=True),
 }
 
 
