@@ -14,7 +14,7 @@ import pytest
 from sottovoce.facts.columns import Category, Column, Count, Flag, Number
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.readings import BallSum, CategoryCounts, ClassMoments, ClippedRows, ClippedSum, CrossCounts, Moments
-from sottovoce.tables import Table
+from sottovoce.tables import Table, open_table
 
 from .conftest import SPARK
 
@@ -139,6 +139,16 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
     statistics = engine_table.read(reading, names, where=where)
     assert statistics.n == messy.num_rows
     assert statistics.total.tolist() == np.concatenate([table.ravel() for table in expected]).tolist()
+
+
+@pytest.mark.parametrize("engine", [SPARK])
+def test_a_text_is_itself_to_spark(engine: str, spark_session: Any) -> None:
+    """Its queries take some of these for other signs, unless they are told not to."""
+    texts = ["a\\b", "\\u0041", "a\nb", "100%", "$1", ":x", "😀", "'", "A", "a", None]
+    frame = spark_session.createDataFrame([(text, i) for i, text in enumerate(texts)], "c string, k int")
+    reading = CrossCounts((tuple(texts[:8]), tuple(range(len(texts)))), ((0, 1),), (-1, -1))
+    with open_table(frame) as table:
+        assert table.read(reading, ["c", "k"]) == reading.read([texts, list(range(len(texts)))])
 
 
 @pytest.mark.parametrize("engine", [SPARK])

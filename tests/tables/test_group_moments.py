@@ -70,6 +70,31 @@ def test_no_whole_number_is_too_far_from_any_bounds(low: float, bits: int) -> No
         assert table.read(cells, ["k"]) == cells.read([numbers])
 
 
+@pytest.mark.parametrize("categories", [4, 9, 10])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_no_whole_number_is_too_large_for_the_kind_it_is_grouped_as(bits: int, categories: int) -> None:
+    """Numbers from one end of their bits to the other, in one, two and three groups, counted and with sums."""
+    rng, ends = seeded_rng(bits), [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1]
+    some = [*range(-12, 13), -100, 100, *ends, None]
+    ward, age = ([some[i] for i in rng.integers(0, len(some), 999)] for _ in range(2))
+    flag, x = [[None, False, True][i] for i in rng.integers(0, 3, 999)], rng.normal(0, 3, 999).tolist()
+    lists: dict[str, list[object]] = {"ward": ward, "age": age, "flag": flag, "x": x}
+    kinds = [pa.int64() if bits == 64 else pa.type_for_alias(f"int{bits}")] * 2 + [pa.bool_(), pa.float64()]
+    data = {name: pa.array(lists[name], kind) for name, kind in zip(lists, kinds, strict=True)}
+    whole, flags = tuple(range(categories)), (False, True)
+    readings: list[tuple[GroupMoments, list[str]]] = [
+        (GroupMoments((whole, flags), (-1, -1)), ["ward", "flag"]),
+        (GroupMoments((whole, whole, flags), (-1, 2, 1)), ["ward", "age", "flag"]),
+        (GroupMoments((whole,), (-1,), measures=((-9.0, 9.0),), fillers=(None,), squared=True), ["ward", "age"]),
+        (GroupMoments((whole, flags), (-1, -1), measures=((0.0, 90.0),), fillers=(0.0,)), ["ward", "flag", "age"]),
+        (GroupMoments((whole, flags), (-1, -1), measures=((-1.0, 1.0),), fillers=(None,)), ["ward", "flag", "x"]),
+        (GroupMoments((whole,), (-1,), edges=(-1.5, 0.5, 4.0, 7.0), fillers=(None,)), ["ward", "age"]),
+    ]
+    with open_table(pa.table(data)) as table:
+        for reading, columns in readings:
+            assert table.read(reading, columns) == reading.read([lists[name] for name in columns])
+
+
 FACTS = Facts(
     c=Category(["north", "south", "o'hara", ""]),
     flag=Flag(),

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import CategoryCounts, ClippedSum, CrossCounts
+from sottovoce.readings import CategoryCounts, ClippedSum, CrossCounts, GroupMoments
 from sottovoce.tables import open_table, text_files
 from sottovoce.tables.engine import fetch_row, guarded
 
@@ -131,3 +131,40 @@ def test_control_c_while_lines_are_read(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(text_files, "line_batches", interrupted)
         with pytest.raises(KeyboardInterrupt):
             table.count()
+
+
+@pytest.mark.parametrize("kind", ["text", "varchar(40)", "char(12)"])
+def test_a_long_list_of_texts_holds_what_it_holds(postgres_server: Any, kind: str) -> None:
+    """Quotes, braces, what a query or JSON has a meaning for, no letter at all: a text is itself, or in no list."""
+    psycopg = pytest.importorskip("psycopg")
+    odd = [
+        "",
+        "o'hara",
+        'say "no"',
+        "a\\b",
+        "\\u0041",
+        "{}",
+        "[0]",
+        "100%",
+        "%s",
+        ":x",
+        "$1",
+        "ü",
+        "😀",
+        "a\nb",
+        "0",
+        "-1",
+    ]
+    listed, strangers = (*odd, *(f"w{i}" for i in range(20))), ["A", "1", "{0}", "O'HARA", "null", "w", "w20"]
+    texts = [*listed, *strangers, *odd, None]
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    with psycopg.connect(url) as connection:
+        connection.execute(f"CREATE TABLE records (c {kind}, k integer)")
+        connection.cursor().executemany(
+            "INSERT INTO records VALUES (%s, %s)", [(text, i % 7) for i, text in enumerate(texts)]
+        )
+    with open_table(f"{url}?table=records") as table:
+        for size in (3, len(listed)):  # compared with one after the other, and found as a key
+            groups = GroupMoments((listed[:size],), (-1,), measures=((0.0, 6.0),), fillers=(None,))
+            seen = table.read(groups, ["c", "k"])
+            assert seen == groups.read([texts, [i % 7 for i in range(len(texts))]])

@@ -39,18 +39,26 @@ def test_the_plan_is_the_same_whatever_the_records_hold(tmp_path: Path, where: s
 
 
 def test_pairs_are_counted_in_an_array_and_summed_in_a_table_of_those_there_are() -> None:
-    """An array has room for all pairs of 8 bits: little for counts, too much for sums, and for persons of 16 bits."""
+    """An array has room for all pairs of 8 bits: little for counts, too much for sums, and for persons of 16 bits.
+
+    Of digits it has little for sums too, and for counts of three.
+    """
     rows = pa.table({"ward": [0, 1, None], "age": [3, 300, None], "x": [1.0, None, 2.0], "whose": [1, 2, 2]})
     rows = rows.set_column(3, "whose", rows["whose"].cast(pa.int16()))
     groups = {"groups": ((0, 1),), "others": (-1,)}
     few = GroupMoments(**groups, measures=((0.0, 90.0),), fillers=(None,), squared=True)
     bins = CellCounts((False, True), ((0, 1), (0.5, 1.5)), (-1, -1))
-    sums = GroupMoments(((0, 1), (0, 1)), (-1, -1), measures=((0.0, 90.0),), fillers=(None,), squared=True)
+    digits, tens = tuple(range(9)), tuple(range(10))
+    measured = {"measures": ((0.0, 90.0),), "fillers": (None,), "squared": True}
     with open_table(rows) as table:
         for reading, columns, array in (
             (few, ["ward", "age"], True),
             (bins, ["ward", "x"], True),
-            (sums, ["ward", "age", "x"], False),
+            (GroupMoments((tens, tens), (-1, -1)), ["ward", "age"], True),
+            (GroupMoments((tens, tens), (-1, -1), **measured), ["ward", "age", "x"], False),
+            (GroupMoments((digits, tens), (-1, -1), **measured), ["ward", "age", "x"], True),
+            (GroupMoments((digits, digits, digits), (-1, -1, -1)), ["ward", "age", "whose"], True),
+            (GroupMoments((digits, tens, digits), (-1, -1, -1)), ["ward", "age", "whose"], False),
         ):
             assert ("PERFECT_HASH_GROUP_BY" in plan_of(table, reading, columns, None)) is array
         whose = person_of(table._records, "whose")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,9 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.tables.engine import Engine, number
 
 __all__ = ["category_code", "category_literals"]
+
+_LONG = 20
+"""So many texts are compared with one after the other as soon as one is found as a key."""
 
 
 def category_literals(column: Any, categories: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -54,7 +58,11 @@ def category_code(
         raise InvalidValue("categories must be a list of different values")
     if engine.searches and value.type().is_string():
         texts = ibis.literal([_text(category) for category in categories], "array<string>")  # one node, not thousands
-        place = list_position(texts, value).cast("int64").nullif(0) - 1
+        place = array_position(texts, value).cast("int64").nullif(0) - 1
+        return place if other is None else place.fill_null(other)
+    if engine.opens and value.type().is_string() and len(categories) > _LONG:
+        keys = json.dumps({_text(category): place for place, category in enumerate(categories)}, ensure_ascii=False)
+        place = jsonb_extract_path_text(keys, value).cast("int64")
         return place if other is None else place.fill_null(other)
     value, literals = category_literals(value, categories)
     missing = ibis.null("int64") if other is None else ibis.literal(other).cast("int64")
@@ -66,5 +74,10 @@ def category_code(
 
 
 @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def list_position(values: dt.Array[dt.String], value: str) -> dt.Int32:
+def array_position(values: dt.Array[dt.String], value: str) -> dt.Int32:
     """Return the place of a value in a list, from 1 on; 0 or null where it is not in it."""
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def jsonb_extract_path_text(keys: str, value: str) -> dt.String:
+    """Return what stands under a key of an object; null where there is no such key."""

@@ -44,6 +44,8 @@ class Engine:
         query stops.
     searches
         Finding a text in a list is far quicker than comparing it with one after the other.
+    opens
+        So is finding it as a key of JSON, where the list is long.
     underflows
         A product too small for a double is an error.
     adds
@@ -69,6 +71,7 @@ class Engine:
     widens: bool = False
     unnests: bool = False
     searches: bool = False
+    opens: bool = False
     underflows: bool = True
     adds: bool = False
     skips: bool = False
@@ -111,8 +114,8 @@ ENGINES = {
         tries=True,
         lists=True,
     ),
-    "postgres": Engine(rounds=True, widens=True, unnests=True),
-    "pyspark": Engine(copies=True),
+    "postgres": Engine(rounds=True, widens=True, unnests=True, opens=True),
+    "pyspark": Engine(searches=True, copies=True),
 }
 
 
