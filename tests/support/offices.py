@@ -179,12 +179,12 @@ def ask(client: httpx.Client, headers: dict[str, str], **changes: Any) -> httpx.
 
 
 def under_way(config: Config, asking: Callable[[], httpx.Response]) -> Callable[[], httpx.Response]:
-    """Ask in a thread and return once the ledger has the question; what is returned waits for the answer."""
+    """Ask in a thread and return once the ledger has the question, on whose answer the returned function waits."""
     outcome: list[httpx.Response] = []
     thread = threading.Thread(target=lambda: outcome.append(asking()))
     thread.start()
     with Ledger(config.ledger) as ledger:
-        while not ledger.pending():
+        while thread.is_alive() and not ledger.pending():
             time.sleep(0.01)
 
     def answer() -> httpx.Response:
