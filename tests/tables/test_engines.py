@@ -38,7 +38,7 @@ BOUNDS = [(0.0, 10.0), (-3.0, 3.0), (0.1, 0.7), (-1e6, 1e15), (2.5, 2.5), (-1e-9
 def test_float_sums_are_the_same_bits_everywhere(engine_table: Table, messy: pa.Table) -> None:
     """Equal to sums of integers in Python, bit for bit, and within 1e-12 of the sums of fractions."""
     values = messy["x"].to_pylist()
-    for low, high in BOUNDS if engine_table._connection.name != "pyspark" else BOUNDS[2:5]:  # which plans for long
+    for low, high in BOUNDS if engine_table._connection.name != "pyspark" else BOUNDS[2:4]:  # which plans for long
         size = max(abs(low), abs(high))
         unit = 2 ** (51 - math.ceil(math.log2(size)))
         first, last = math.ceil(Fraction(low) * unit), math.floor(Fraction(high) * unit)
@@ -55,13 +55,12 @@ def test_float_sums_are_the_same_bits_everywhere(engine_table: Table, messy: pa.
 
 
 def test_missing_counts_as_told(engine_table: Table, messy: pa.Table) -> None:
-    lost = sum(map(is_missing, messy["x"].to_pylist()))
-    base, left, given = (
-        engine_table.read(ClippedSum(0.0, 1.0), "x", missing=missing).total[0] for missing in (0.0, None, 0.25)
-    )
-    assert lost > 0
-    assert left == base
-    assert given == pytest.approx(base + 0.25 * lost, abs=1e-10)
+    values = messy["x"].to_pylist()
+    assert any(map(is_missing, values))
+    for missing in (None, 0.25):
+        expected = exact_sum(values, 0.0, 1.0, missing or 0.0)
+        seen = engine_table.read(ClippedSum(0.0, 1.0), "x", missing=missing)
+        assert seen.total[0] == pytest.approx(float(expected), abs=1e-10)
 
 
 @on_engines(
@@ -329,10 +328,9 @@ def test_a_condition_turns_other_records_into_missing_ones(engine_table: Table, 
     counts = engine_table.read(CategoryCounts(("south", "north")), "c", where="k > 3", missing="south")
     norths = sum(1 for r in rows if r["c"] == "north" and r["k"] is not None and r["k"] > 3)
     assert counts.total.tolist() == [len(rows) - norths, norths]
-    inside = engine_table.read(BallSum(1, 1.0), ["u"], where="flag")
-    rest = engine_table.read(BallSum(1, 1.0), ["u"], where="not flag")
-    whole = engine_table.read(BallSum(1, 1.0), ["u"])
-    assert inside.total + rest.total == pytest.approx(whole.total, abs=1e-9)
+    inside = [min(max(r["u"], -1.0), 1.0) for r in rows if r["flag"] and not is_missing(r["u"])]
+    seen = engine_table.read(BallSum(1, 1.0), ["u"], where="flag")
+    assert (seen.n, seen.total[0]) == (len(rows), pytest.approx(math.fsum(inside), abs=1e-9))
 
 
 def test_schema_and_count(engine_table: Table, messy: pa.Table) -> None:

@@ -33,7 +33,7 @@ def reading(family: str, **rest: object) -> Look:
     return Look(encoding, CASES[family][0], family, centre, rows, 1.9, 11, **rest)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("family", "extra"), [*((family, 0.0) for family in CASES), ("poisson", 0.6)])
+@pytest.mark.parametrize(("family", "extra"), [(family, 0.6 * (family == "poisson")) for family in CASES])
 def test_a_look_is_the_same_everywhere_to_within_a_step_a_record(
     engine_table: Table, messy: pa.Table, family: str, extra: float
 ) -> None:
