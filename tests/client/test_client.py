@@ -207,15 +207,16 @@ def test_a_server_that_dies_while_it_answers_has_charged_once(tmp_path: Path, mo
     config, end = write_office(tmp_path), threading.Event()
 
     def never(self: Curator, paid: Any) -> Any:
-        proxy.target = others[0]  # who asks again asks another
+        proxy.target = others[0]  # who asks again asks another, and may wait for it
+        client._wire._timeout = 60
         end.wait()
         raise OSError
 
     others: list[int] = []
     with served(config) as first:
         proxy = Proxy(first.base_url.port or 0)
-        client = Client(proxy.url, token_for(config), "patients", timeout=1.5, tries=4)
-        client._wire._sleep = lambda _: None
+        client = Client(proxy.url, token_for(config), "patients", tries=12)
+        client._wire._sleep, client._wire._timeout = lambda _: None, 0.5
         monkeypatch.setattr(Curator, "make", never)
         try:
             with served(config) as second, Ledger(config.ledger) as ledger:

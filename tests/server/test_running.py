@@ -47,7 +47,7 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
     write_certificate(tmp_path)
     port = free_port()
     server = f'port = {port}\nworkers = 2\ntls = {{ certificate = "cert.pem", key = "key.pem" }}'
-    config = write_office(tmp_path, server=server, limits="answer_grid = 1.5")
+    config = write_office(tmp_path, server=server, limits="answer_grid = 0.5")
     headers, address = bearer(token_for(config)), f"https://127.0.0.1:{port}"
     log = tmp_path / "log"
     trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))

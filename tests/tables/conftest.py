@@ -8,7 +8,7 @@ import gc
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,20 @@ def engine_table(request: pytest.FixtureRequest, opened: Callable[[str], Table])
     yield opened(request.param)
     if request.param == "spark":
         gc.collect()  # while the marks above still hold
+
+
+def on_engines(names: str, cases: Sequence[tuple[object, ...]], spark: Sequence[int]) -> pytest.MarkDecorator:
+    """Every case on every engine; on Spark, which plans each query for long, those alone that tell it something new."""
+    places = {"duckdb": range(len(cases)), "postgres": range(len(cases)), "spark": spark}
+    return pytest.mark.parametrize(
+        f"engine_table, {names}",
+        [
+            pytest.param(engine, *cases[place], marks=SPARK.marks if engine == "spark" else ())
+            for engine, chosen in places.items()
+            for place in chosen
+        ],
+        indirect=["engine_table"],
+    )
 
 
 def _spark(request: pytest.FixtureRequest) -> Any:

@@ -36,16 +36,18 @@ def agreed(data: Any) -> bool:
         there = fragment.physical_schema
         distinct(there.names, "a file of the table")
         capitals = {name.lower() for name in {*there.names} - {*data.schema.names}}
+        differing = []
         for field in data.schema:
             if field.name not in there.names:
                 complete = False
                 if field.name.lower() in capitals:  # to DuckDB that is the same name, and to Arrow another
                     raise InvalidData(f"column {field.name!r} has other capital letters in some file; write it alike")
             elif not _takes(field.type, kind := there.field(field.name).type):
-                raise InvalidData(
-                    f"the files do not hold the same in column {field.name!r}: {field.type} in one, {kind} in another; "
-                    "write them all with one type"
-                )
+                differing.append(f"in column {field.name!r}: {field.type} in one, {kind} in another")
+        if differing:
+            raise InvalidData(
+                f"the files do not hold the same {', nor '.join(differing)}; write them all with one type"
+            )
     return complete
 
 
