@@ -101,11 +101,11 @@ def test_profiles_carry_their_relation_and_keep_their_numbers(profile: Profile) 
         back = Profile.from_json(one.to_json())
         assert back == one
         assert back.relation == relation
-        assert one.delta(0.3) == delta
         assert one.about(REPLACE_ONE) == profile
         with pytest.raises(IncompatibleNotions, match=r"replace-one|add-remove"):
             one.satisfies(PureDP(5.0))
         assert isinstance(one.satisfies(ApproxDP(5.0, 0.1).under(relation)), bool)
+    assert one.delta(0.3) == delta
 
 
 def test_what_is_about_different_neighbours_does_not_mix() -> None:

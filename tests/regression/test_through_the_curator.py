@@ -174,7 +174,6 @@ def test_every_mechanism_reads_back_to_the_same_profile(word):
     assert again.profile == made.profile
     assert "\n" not in made.describe()
     first, second = made.worst_pair()
-    made.outputs(first, seeded_rng(1), 2)
     assert first.n == second.n == 50
 
 
