@@ -115,7 +115,7 @@ def _no_temperature(patch: pytest.MonkeyPatch) -> None:
         (PHASES, _half_the_noise, 20_000),
         ("refined posterior", _half_the_noise, 1000),
         ("tempered regression, if converged", _no_temperature, 20_000),
-        ("tempered hidden Markov chain", _no_temperature, 16_000),
+        ("tempered hidden Markov chain", _no_temperature, 6000),
     ],
 )
 def test_a_posterior_with_a_planted_fault_is_flagged(
