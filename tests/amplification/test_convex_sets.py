@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
@@ -140,17 +141,12 @@ def test_a_run_on_a_simplex_reads_back_and_stays_there():
 W = np.linspace(-6.0, 6.0, 361)
 
 
-def _law(slopes, sgd, edges):
+def _law(records, step, start, edges):
     """The law of the last iterate on a line, from its start, through steps onto [edges]: exact but for the grid."""
     low, high = edges
     law = None
-    for slope in slopes:
-        moved = (W if law is not None else np.array([sgd.start[0]])) * (1 - sgd.step * sgd.regularisation)
-        at = W if law is not None else np.array([sgd.start[0]])
-        moved = moved - sgd.step * slope(at)
-        kernel = np.exp(-(((W - moved[:, None]) / (sgd.step * sgd.noise)) ** 2) / 2)
-        kernel /= kernel.sum(axis=1, keepdims=True)
-        law = kernel[0] if law is None else law @ kernel
+    for x in records:
+        law = step(x, start)[0] if law is None else law @ step(x, None)
         # All that lies beyond an edge is put on it.
         inner = law * ((low <= W) & (high >= W))
         inner[np.searchsorted(W, low)] += law[low > W].sum()
@@ -165,8 +161,13 @@ def test_no_law_on_a_set_of_one_s_own_is_farther_apart_than_is_claimed(edges):
     own = OwnSet(lambda w: jnp.clip(w, edges[0], edges[1]), dimension=1, longest=max(map(abs, edges)))
     sgd = NoisyProjectedSGD(Design(ROBUST, 1, 1.0), 5, noise=1.0, regularisation=0.2, within=own, start=(0.3,))
 
-    def slope(x):
-        return lambda w: (w - x) / np.sqrt(1 + (w - x) ** 2)
+    @functools.cache
+    def step(x, start):
+        """Return where a step of one record leads, a row for each place it may start from."""
+        at = W if start is None else np.array([start])
+        moved = at * (1 - sgd.step * sgd.regularisation) - sgd.step * (at - x) / np.sqrt(1 + (at - x) ** 2)
+        kernel = np.exp(-(((W - moved[:, None]) / (sgd.step * sgd.noise)) ** 2) / 2)
+        return kernel / kernel.sum(axis=1, keepdims=True)
 
     for index in range(1, 6):
         for rest in ((0.0,) * 5, (1.0,) * 5, (0.4, -1.0, 1.0, -0.3, 0.8)):
@@ -174,7 +175,7 @@ def test_no_law_on_a_set_of_one_s_own_is_farther_apart_than_is_claimed(edges):
             for x in (1.0, -1.0):
                 records = list(rest)
                 records[index - 1] = x
-                pair.append(_law([slope(r) for r in records], sgd, edges))
+                pair.append(_law(records, step, sgd.start[0], edges))
             claim = sgd.profile_at(index)
             for epsilon in (0.0, 0.3, 1.0):
                 truth = np.maximum(pair[0] - math.exp(epsilon) * pair[1], 0).sum()

@@ -96,7 +96,7 @@ def test_every_bound_holds_for_thousands_of_mechanisms_and_kernels():
 def test_the_amplified_profile_holds_in_every_notion():
     rng = seeded_rng(2)
     strict = 0
-    for _ in range(300):
+    for _ in range(150):
         k = int(rng.integers(2, 5))
         p, q, K = random_rows(rng, k), random_rows(rng, k), random_rows(rng, k, k)
         before = PairProfile(tuple(p), tuple(q))
@@ -110,7 +110,7 @@ def test_the_amplified_profile_holds_in_every_notion():
         assert np.all(after.renyi(orders) <= before.renyi(orders) * (1 + 1e-9))
         assert after.pure() >= truth.pure() * (1 - 1e-12)
         strict += after.pure() < 0.9 * before.pure()
-    assert strict > 100
+    assert strict > 50
 
 
 def test_tight_for_randomized_response_on_randomized_response():
@@ -132,7 +132,7 @@ def test_dobrushin_is_tight_where_inputs_are_sure():
 
 def test_chains_multiply_coefficients_and_products_are_tighter():
     rng = seeded_rng(5)
-    for _ in range(100):
+    for _ in range(50):
         a, b = FiniteKernel(random_rows(rng, 3, 4)), FiniteKernel(random_rows(rng, 4, 3))
         both = KernelChain([a, b])
         grid = np.linspace(0, 3, 7)

@@ -115,7 +115,7 @@ def _no_temperature(patch: pytest.MonkeyPatch) -> None:
         (PHASES, _half_the_noise, 20_000),
         ("refined posterior", _half_the_noise, 1000),
         ("tempered regression, if converged", _no_temperature, 20_000),
-        ("tempered hidden Markov chain", _no_temperature, 16_000),
+        ("tempered hidden Markov chain", _no_temperature, 6000),
     ],
 )
 def test_a_posterior_with_a_planted_fault_is_flagged(
@@ -147,7 +147,7 @@ def test_a_ball_shorter_than_a_step_breaks_what_only_an_exact_sample_keeps() -> 
 
 
 def test_a_survey_keeps_the_order_and_gives_slow_cases_a_tenth() -> None:
-    names = ["noisy quadratic statistics", "local: smooth one bit", "direct, beta-bernoulli"]
+    names = ["noisy quadratic statistics", "direct, gamma-poisson", "direct, beta-bernoulli"]
     fractions: list[float] = []
     found = survey(names, draws=10_000, progress=fractions.append)
     assert [c.name for c, _ in found] == names

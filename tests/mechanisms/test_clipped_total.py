@@ -100,7 +100,7 @@ def test_a_bound_that_clips_nothing_gives_the_conjugate_posterior():
     np.testing.assert_allclose(normal.interval(), Normal(30.0 * spread, spread).interval(), rtol=1e-3)
 
 
-@pytest.mark.parametrize("noisy", [-1e9, 0.0, 1e9])
+@pytest.mark.parametrize("noisy", [-1e9, 1e9])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize(
     "system",

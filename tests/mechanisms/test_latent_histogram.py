@@ -52,7 +52,7 @@ def spread_out(known, n):
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("scale", [1e-3, 0.5, 3.0, 100.0])
-@pytest.mark.parametrize("least", [1e-6, 0.1, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("least", [1e-6, 1.0, 1e4])
 def test_the_law_of_every_count_is_the_sum_over_all_histograms(kind, scale, least):
     rng = np.random.default_rng(3)
     for size, n in ((1, 9), (2, 40), (7, 60), (39, 10), (39, 700)):

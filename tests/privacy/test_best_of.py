@@ -20,12 +20,12 @@ LAWS = sorted(TRIES)
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize(("mean", "sigma"), [(1.5, 0.5), (10.0, 7.0), (50.0, 20.0), (1e4, 300.0)])
+@pytest.mark.parametrize(("mean", "sigma"), [(1.5, 0.5), (50.0, 20.0), (1e4, 300.0)])
 def test_no_worse_than_repeat_and_select_and_equal_to_it_on_its_own_orders(law, mean, sigma):
     event = dp_accounting.dp_event.RepeatAndSelectDpEvent(
         dp_accounting.GaussianDpEvent(sigma), mean=mean, shape=TRIES[law]
     )
-    orders = list(1 + np.exp(np.linspace(-5, 12, 600)))
+    orders = list(1 + np.exp(np.linspace(-5, 9.3, 500)))
     accountant = rdp.RdpAccountant(orders)
     accountant.compose(event)
     profile = BestOfProfile(GaussianProfile(1 / sigma), Tries(mean, law))
@@ -33,7 +33,7 @@ def test_no_worse_than_repeat_and_select_and_equal_to_it_on_its_own_orders(law, 
     assert np.all(ours <= theirs * (1 + 1e-4))
     assert profile.epsilon(1e-5) <= accountant.get_epsilon(1e-5) * (1 + 1e-4)
     # They do not look for a later order that says more: the curves agree where there is none.
-    late = (orders > 1 + 2 * sigma * math.sqrt(2 * math.log(mean))) & (orders < 1e4)
+    late = orders > 1 + 2 * sigma * math.sqrt(2 * math.log(mean))
     assert ours[late] == pytest.approx(theirs[late], rel=0.01)
 
 

@@ -51,7 +51,7 @@ def window(order: float, eta: float) -> mp.mpf:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("eta", [1e-9, 1e-3, 0.3, 1.0, 9.19, 80.0, 800.0])
+@pytest.mark.parametrize("eta", [1e-9, 1e-3, 0.3, 9.19, 800.0])
 def test_bounded_range_at_every_order(order: float, eta: float) -> None:
     with mp.workdps(700 if order > 1e20 else 400):
         truth = window(order, eta)

@@ -70,11 +70,9 @@ def test_divergences_and_total_variation_are_those_of_the_densities(family, join
             truth = renyi(log_p, log_q, order, inside)
             assert family.divergence(first, second, order) == pytest.approx(float(truth), rel=2e-7)
     grid = [points[0] + (points[-1] - points[0]) * mp.mpf(i) / 300 for i in range(1, 300)]
-    (crossing,) = (
-        mp.findroot(lambda t: p(t) - q(t), (a, b), solver="anderson")
-        for a, b in itertools.pairwise(grid)
-        if (p(a) > q(a)) != (p(b) > q(b))
-    )
+    above = [p(t) > q(t) for t in grid]
+    (k,) = (k for k, (one, other) in enumerate(itertools.pairwise(above)) if one != other)
+    crossing = mp.findroot(lambda t: p(t) - q(t), (grid[k], grid[k + 1]), solver="anderson")
     below = [t for t in points if t < crossing] + [crossing]
     truth = abs(mp.quad(lambda t: mp.exp(p(t)) - mp.exp(q(t)), below))
     assert family.total_variation(x, y) == pytest.approx(float(truth), rel=1e-6)

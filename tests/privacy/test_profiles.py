@@ -1,5 +1,6 @@
 """Each kind of profile against quadrature of its dominating pair, or against the definition."""
 
+import itertools
 import math
 
 import mpmath as mp
@@ -474,15 +475,14 @@ def _exact_case(draw_kind: int, x: float, y: float, z: float) -> Profile:
 
 
 def test_renyi_to_delta_is_never_below_the_exact_curve() -> None:
-    """2,800 random cases: 7 kinds × 50 draws × 8 ε each."""
+    """7 kinds at the corners and at 40 random places between them, × 12 ε each."""
     rng = np.random.default_rng(20240611)
     below = 0
-    for _ in range(50):
-        x, y, z = rng.random(3)
+    for x, y, z in [*itertools.product((0.0, 1.0), repeat=3), *rng.random((40, 3))]:
         for kind in range(7):
             profile = _exact_case(kind, x, y, z)
             scale = profile.renyi((1 + min(profile.pole, 3)) / 2)
-            epsilon = np.append(0.0, (scale + math.sqrt(scale)) * rng.random(7) * 4)
+            epsilon = np.append([0.0, 1e-9, 0.1, 1.0, 8.0], (scale + math.sqrt(scale)) * rng.random(7) * 4)
             through = renyi_log_delta(profile._renyi, epsilon, profile.pole)
             below += int(np.sum(through < profile.log_delta(epsilon) - 1e-9))
     assert below == 0
@@ -509,14 +509,6 @@ def test_no_conversion_takes_a_pair_for_nearer_than_it_is(mu: float) -> None:
     profile = GaussianProfile(mu)
     delta = profile.delta(0.0) * np.array([0.999, 0.9, 0.1])
     assert np.all(renyi_epsilon(profile._renyi, np.log(delta)) >= profile.epsilon(delta) * (1 - 1e-9))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 6), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 8))
-def test_renyi_to_delta_property(kind: int, x: float, y: float, z: float, epsilon: float) -> None:
-    profile = _exact_case(kind, x, y, z)
-    through = renyi_log_delta(profile._renyi, np.array([epsilon]), profile.pole)[0]
-    assert through >= profile.log_delta(epsilon) - 1e-9
 
 
 def test_the_conversion_of_a_gaussian_matches_the_known_optimum() -> None:

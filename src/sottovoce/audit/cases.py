@@ -77,6 +77,13 @@ def case(name: str, *, tight: bool = False, slow: bool = False, one_in: int | No
 
 def all_cases() -> dict[str, Case]:
     """Return every case by name, in the order of their modules."""
+    for _ in _load():
+        pass
+    return _of_mechanisms() | _REGISTER
+
+
+def _load() -> Iterator[None]:
+    """Import the modules of cases, and stop after each: who has found a case needs no more of them."""
     package = importlib.import_module("sottovoce.audit")
     for module in pkgutil.iter_modules(package.__path__):
         if module.name.startswith("cases_"):
@@ -86,8 +93,11 @@ def all_cases() -> dict[str, Case]:
                 raise InvalidValue(
                     f"auditing everything needs more ({error}): pip install 'sottovoce[data,regression]'"
                 ) from None
-    examples = {one.name: one for word in MECHANISMS.kinds for one in _examples(word)}
-    return examples | _REGISTER
+            yield
+
+
+def _of_mechanisms() -> dict[str, Case]:
+    return {one.name: one for word in MECHANISMS.kinds for one in _examples(word)}
 
 
 ODD = {
@@ -115,6 +125,9 @@ def _example(word: str, odd: str | None) -> Subject:
 
 def find_case(name: str) -> Case:
     """Return the case called `name`, or say which there are."""
+    for _ in _load():
+        if name in _REGISTER:
+            return _REGISTER[name]
     known = all_cases()
     if name not in known:
         raise InvalidValue(f"no audited case is called {name!r}; known: {'; '.join(known)}")

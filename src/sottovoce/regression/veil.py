@@ -113,8 +113,8 @@ class Veil:
         change = self._change(column, self.covariances[:, column], square)
         least, most = (np.log(end) - np.log(square)[:, None] / 2 for end in (NARROWEST, 1.0))
         near = np.log(np.maximum(1 + change.near(1.0), 1e-300))
-        grid = np.concatenate([least + (most - least) * np.linspace(0.0, 1.0, _FINE), near], axis=1)
-        logs = np.sort(np.clip(grid, least, most), axis=1)
+        logs = _within(np.concatenate([least + (most - least) * _EVENLY, near], axis=1), least, most)
+        logs.sort(axis=1)
         a = np.exp(_drawn(places, logs, POWER * logs + change.fits(np.expm1(logs))))
         self._apply(change, a - 1)
         kept = 0.0 if self.constant is None else np.eye(len(self.shape))[self.constant] * self.means[:, column, None]
@@ -125,7 +125,7 @@ class Veil:
     def _move(self, column: int, places: Floats) -> None:
         """Draw where the mean of a column lies."""
         change = self._change(column, self.means, np.ones(len(self.means)))
-        grid = np.clip(change.near(), *(side - self.means[:, column, None] for side in (-1.0, 1.0)))
+        grid = _within(change.near(), *(side - self.means[:, column, None] for side in (-1.0, 1.0)))
         b = _drawn(places, grid, change.fits(grid))
         self._apply(change, b)
         self.rows[:, column, self.constant] += b
@@ -139,7 +139,8 @@ class Veil:
         best, wide, most = -both / size, np.sqrt(left / size / p), np.sqrt(1 / size)
         change = self._change(column, self.covariances[:, other], size)
         grid = np.concatenate([best[:, None] + wide[:, None] * _TAILS, change.near(wide)], axis=1)
-        grid = np.sort(np.clip(grid, -most[:, None], most[:, None]), axis=1)
+        grid = _within(grid, -most[:, None], most[:, None])
+        grid.sort(axis=1)
         squares = left[:, None] + size[:, None] * (grid - best[:, None]) ** 2
         logs = (POWER - 1 - p) / 2 * np.log(squares / own[:, None]) - 1e3 * np.maximum(squares - 1, 0.0)
         b = _drawn(places, grid, logs + change.fits(grid))
@@ -219,19 +220,29 @@ class _Change:
         return self.g @ self.g, self.lean @ self.g, np.add.reduce(self.lean**2, axis=1), seen
 
 
+_EVENLY = np.linspace(0.0, 1.0, _FINE)
 _LINE = np.linspace(-_SIDES, _SIDES, _COARSE)
 _TAILS = np.sinh(np.linspace(-10, 10, 2 * _COARSE))
 """Steps about the middle of a law with tails like a power's: wide ones far off."""
 
 
+def _within(grid: Floats, low: Floats, high: Floats) -> Floats:
+    """Move what lies beyond either end to it, in place."""
+    return np.minimum(np.maximum(grid, low, out=grid), high, out=grid)
+
+
 def _drawn(places: Floats, grid: Floats, logs: Floats) -> Floats:
     """Return each number at a place of its law, given on a grid by the logarithm of its density."""
-    weights = np.exp(logs - np.maximum.reduce(logs, axis=1, keepdims=True))
+    logs -= np.maximum.reduce(logs, axis=1, keepdims=True)
+    weights = np.exp(logs, out=logs)
     sums = np.zeros(grid.shape)
-    np.cumsum((weights[:, 1:] + weights[:, :-1]) * (grid[:, 1:] - grid[:, :-1]), axis=1, out=sums[:, 1:])
+    parts = grid[:, 1:] - grid[:, :-1]
+    parts *= weights[:, 1:] + weights[:, :-1]
+    np.add.accumulate(parts, axis=1, out=sums[:, 1:])
     wanted = places * sums[:, -1]
-    after = np.clip(np.count_nonzero(sums < wanted[:, None], axis=1), 1, grid.shape[1] - 1)
+    after = np.minimum(np.maximum(np.add.reduce(sums < wanted[:, None], axis=1), 1), grid.shape[1] - 1)
     rows = np.arange(len(grid))
     low, high = sums[rows, after - 1], sums[rows, after]
-    part = np.clip((wanted - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
-    return np.asarray(grid[rows, after - 1] + part * (grid[rows, after] - grid[rows, after - 1]))
+    part = np.minimum((wanted - low) / np.maximum(high - low, 1e-300), 1.0)
+    start = grid[rows, after - 1]
+    return np.asarray(start + np.maximum(part, 0.0) * (grid[rows, after] - start))

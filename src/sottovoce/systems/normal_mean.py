@@ -311,8 +311,10 @@ def clipped_normal_characteristic(mean: Floats, spread: Any, bounds: tuple[float
     mean, spread = np.asarray(mean)[:, None], np.broadcast_to(spread, np.shape(mean))[:, None]
     s = spread * t
     a, b = ((end - mean) / spread for end in bounds)
-    ends = np.exp(1j * s * a) * special.ndtr(a) + np.exp(1j * s * b) * special.ndtr(-b)
-    return np.exp(1j * mean * t) * (ends + _tail(a, s) - _tail(b, s))
+    low, high = (np.exp(1j * end * t) for end in bounds)
+    # Where the mean lies within, the two tails leave the whole of the normal law between them.
+    whole = np.where((a < 0) & (b >= 0), np.exp(1j * mean * t - s * s / 2), 0.0)
+    return low * (special.ndtr(a) + _tail(a, s)) + high * (special.ndtr(-b) - _tail(b, s)) + whole
 
 
 def _bell(z: Floats) -> Floats:
@@ -320,7 +322,10 @@ def _bell(z: Floats) -> Floats:
 
 
 def _tail(x: Floats, s: Floats) -> Any:
-    """Return the integral of e^(isz) over a standard normal z > x, by Faddeeva's function."""
+    """Return e^(-isx) times the integral of e^(isz) over a standard normal z > x, less the whole of it where x < 0.
+
+    By Faddeeva's function.
+    """
     far = np.abs(x)
-    upper = np.exp(-far * far / 2 + 1j * s * far) * special.wofz((s + 1j * far) / np.sqrt(2)) / 2
-    return np.where(x >= 0, upper, np.exp(-s * s / 2) - np.conj(upper))
+    upper = np.exp(-far * far / 2) / 2 * special.wofz((s + 1j * far) / np.sqrt(2))
+    return np.where(x >= 0, upper, -np.conj(upper))
