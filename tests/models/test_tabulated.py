@@ -36,10 +36,9 @@ def convolved(pi: np.ndarray, noisy: np.ndarray, n: int, scale: float) -> float:
 
 CASES = {
     "many cells": (1500, 20.0, np.random.default_rng(1).dirichlet(np.full(25, 2.0))),
-    "two cells": (900, 8.0, np.array([0.1, 0.9])),
     "cells that hold nobody": (800, 40.0, np.array([0.5, 0.4995, 1e-4, 2e-4, 1e-4, 1e-4, 3e-12])),
     "noise beyond all counts": (30, 400.0, np.full(12, 1 / 12)),
-    "a hundred records": (101, 20.0, np.array([0.3, 0.3, 0.4])),
+    "a hundred records in two cells": (101, 20.0, np.array([0.1, 0.9])),
 }
 
 
@@ -72,8 +71,8 @@ def test_a_table_holds_the_sum_over_all_counts_and_its_slope(name: str) -> None:
 def test_the_table_and_the_sums_made_anew_agree_where_convolution_is_long() -> None:
     noise, n = IntegerNoise("laplace", 20.0), 20_000
     rng = np.random.default_rng(4)
-    pi = rng.dirichlet(np.full(12, 2.0))
-    noisy = rng.multinomial(n, pi) + noise.add(np.zeros(12, dtype=np.int64), rng)
+    pi = rng.dirichlet(np.full(4, 2.0))
+    noisy = rng.multinomial(n, pi) + noise.add(np.zeros(4, dtype=np.int64), rng)
     plan = plan_for(noisy, n, noise)
     assert plan.pieces
     table = table_for(noisy, noise, plan)
