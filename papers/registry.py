@@ -12,7 +12,7 @@ numbers come from a larger machine also says how to draw its figure again from i
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import pkgutil
 import sys
@@ -108,9 +108,10 @@ def all_experiments() -> dict[str, Experiment]:
 
 def find(name: str) -> Experiment:
     """Return the experiment called `name`, or say which there are."""
-    module = name.replace("-", "_")
-    if module.isidentifier() and importlib.util.find_spec(f"papers.{module}"):  # most have a module of their own
-        importlib.import_module(f"papers.{module}")
+    for path in sorted(Path(__file__).parent.glob("*.py")):  # so that one does not wait until all are imported
+        source = path.read_text(encoding="utf-8")
+        if "@experiment(" in source and f'"{name}"' in source:
+            importlib.import_module(f"papers.{path.stem}")
     known = _REGISTER if name in _REGISTER else all_experiments()
     if name not in known:
         raise InvalidValue(f"no experiment is called {name!r}; known: {', '.join(known)}")

@@ -70,7 +70,7 @@ def drawn(seed: int, n: int, cells: int, noise: IntegerNoise) -> tuple[np.ndarra
 
 @pytest.mark.parametrize(
     ("kind", "scale", "n", "cells"),
-    [("laplace", 0.3, 3, 3), ("gaussian", 0.3, 3, 3), ("gaussian", 20.0, 8, 4), ("laplace", 2.0, 1, 2)],
+    [("laplace", 0.3, 3, 3), ("gaussian", 0.3, 3, 3), ("gaussian", 20.0, 8, 4)],
 )
 def test_the_exact_form_is_the_sum_over_all_counts(kind: str, scale: float, n: int, cells: int) -> None:
     noise = IntegerNoise(kind, scale)  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def test_extremes_stay_finite_and_no_record_at_all_leaves_the_noise() -> None:
     for n, pairs in (
         (1000, [([1e-300, 1.0], [500, 500]), ([0.5, 0.5], [-400, 5000])]),
         (0, [([0.4, 0.6], [3, -2])]),
-        (1, [([0.5, 0.5], [1, 0])]),
+        (1, [([0.5, 0.5], [1, 0]), ([0.2, 0.8], [0, 3])]),
         (1_000_000, [([0.2, 0.8], [200_000, 800_000])]),
     ):
         plan = reduce(Plan.wider, (plan_for(noisy, n, noise) for _, noisy in pairs))
@@ -127,9 +127,8 @@ def test_extremes_stay_finite_and_no_record_at_all_leaves_the_noise() -> None:
         values, found = compiled(each(lambda pair: slopes(pair[0], pair[1])))(rows)
         assert np.all(np.isfinite(values))
         assert np.all(np.isfinite(found))
-        if n == 0:
-            expected = float(noise.log_weight([3, -2]).sum() - 2 * log_normaliser(noise))
-            assert float(values[0]) == pytest.approx(expected)
+        if n < 2:
+            assert values.tolist() == pytest.approx([brute(*map(np.array, pair), n, noise) for pair in pairs], abs=1e-6)
 
 
 def test_the_normal_form_is_the_multivariate_normal() -> None:

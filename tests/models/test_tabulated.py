@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,10 +36,9 @@ def convolved(pi: np.ndarray, noisy: np.ndarray, n: int, scale: float) -> float:
 
 CASES = {
     "many cells": (1500, 20.0, np.random.default_rng(1).dirichlet(np.full(25, 2.0))),
-    "two cells": (900, 8.0, np.array([0.1, 0.9])),
     "cells that hold nobody": (800, 40.0, np.array([0.5, 0.4995, 1e-4, 2e-4, 1e-4, 1e-4, 3e-12])),
     "noise beyond all counts": (30, 400.0, np.full(12, 1 / 12)),
-    "a hundred records": (101, 20.0, np.array([0.3, 0.3, 0.4])),
+    "a hundred records in two cells": (101, 20.0, np.array([0.1, 0.9])),
 }
 
 
@@ -78,8 +77,13 @@ def test_the_table_and_the_sums_made_anew_agree_where_convolution_is_long() -> N
     assert plan.pieces
     table = table_for(noisy, noise, plan)
     near = rng.dirichlet(n * pi / 4, 8)
-    both = partial(jax.lax.map, lambda p: (tabulated(p, table, n, noise, plan), exact(p, noisy, n, noise, plan)))
-    both = jax.jit(both, compiler_options=compiler_options(seldom=True))(near)
+
+    def each(rows: Any, table: Table) -> Any:
+        return jax.lax.map(
+            lambda p: (tabulated(p, table, n, noise, plan), exact(p, table.counts, n, noise, plan)), rows
+        )
+
+    both = jax.jit(each, compiler_options=compiler_options(seldom=True))(near, table)
     assert np.allclose(both[0], both[1], rtol=0, atol=1e-7)
 
 

@@ -173,7 +173,8 @@ def test_parts_run_in_processes_of_their_own(tmp_path):
 
 def test_several_run_side_by_side_and_one_that_fails_fails_alone(tmp_path):
     heard: list[tuple[str, float]] = []
-    (tmp_path / "profile-categories.csv").mkdir()  # where it would write its table
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache/profile-categories").touch()  # where it would keep its record
     results = run_experiments(
         ["profile-couplet", "profile-categories"],
         Request(tmp_path, quick=True, jobs=2),
@@ -183,7 +184,7 @@ def test_several_run_side_by_side_and_one_that_fails_fails_alone(tmp_path):
     assert ("profile-couplet", 1.0) in heard
     failure = results["profile-categories"]
     assert isinstance(failure, Failure)
-    assert "profile-categories.csv" in failure.error
+    assert ".cache/profile-categories" in failure.error
 
 
 def test_only_some_experiments_are_drawn_from_tables(tmp_path):

@@ -132,7 +132,7 @@ def test_a_family_of_one_s_own_is_released_and_checked_like_ours(family, monkeyp
 
 def test_calibration_keeps_the_promise_by_brute_force():
     class Quick(NegativeBinomialProportion):
-        approach = (0.1, 0.3)
+        orders, approach = (1.5,), (0.1, 0.3)
 
     mech = DiffusedPosterior.calibrate(Quick(chi=9.0, nu=2.0, size=2.5, high=3), 10, RenyiDP(1.5, 0.1))
     truth = _brute(_beta_normalizer, COUNTS, 0.0, 3.0, 10, 1.5, mech.data_weight)
@@ -143,7 +143,7 @@ def test_calibration_keeps_the_promise_by_brute_force():
 def test_public_and_known_records_move_into_the_prior():
     more = COUNTS.with_public([1, 2, 3])
     assert (more.chi, more.nu) == (15.0, 5.0)
-    assert more.profile(5).renyi(1.5) < COUNTS.profile(5).renyi(1.5)
+    assert more.worst(5, 1.5).bound < COUNTS.worst(5, 1.5).attained
     assert COUNTS.with_known_records([3, 3], 0.5, 2.0).chi == 9.0 + 6 * 0.25
 
 

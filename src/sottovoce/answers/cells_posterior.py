@@ -182,9 +182,12 @@ class CellsPosterior:
         bins, at = edges.size - 1, np.asarray(self.question.at)
         counts = self._binned(draws, rng).reshape(draws, -1, bins)
         sizes = counts.sum(axis=2)
-        parts = rng.standard_gamma(counts + self.question.prior / 2 / bins) + 1e-300
-        heights = np.cumsum(parts, axis=2)
-        heights = np.concatenate([np.zeros((*heights.shape[:2], 1)), heights / heights[:, :, -1:]], axis=2)
+        counts += self.question.prior / 2 / bins
+        parts = rng.standard_gamma(counts)
+        parts += 1e-300
+        heights = np.zeros((*parts.shape[:2], bins + 1))
+        np.cumsum(parts, axis=2, out=heights[:, :, 1:])
+        heights /= heights[:, :, -1:].copy()
         found = np.empty((draws, heights.shape[1], at.size))
         density = np.empty((heights.shape[1], at.size))
         for place, p in enumerate(at):
@@ -211,16 +214,20 @@ class CellsPosterior:
         noise, bins = self.noises[0], len(self.reading.edges) - 1
         noisy = self.reading.split(self.cells)[0].astype(np.float64)
         deviation = np.sqrt(noise.variance)
-        shape = (draws, noisy.size)
-        drawn = rng.normal(size=shape) if noise.kind == "gaussian" else rng.laplace(size=shape) / np.sqrt(2)
-        free = noisy - deviation * drawn
+        # In place from here on: every array of this size that is made anew costs as much as what is done with it.
+        gaussian, shape = noise.kind == "gaussian", (draws, noisy.size)
+        free = rng.normal(size=shape) if gaussian else rng.laplace(size=shape)
+        free /= 1.0 if gaussian else np.sqrt(2)
+        free *= -deviation
+        free += noisy
         if self.n is not None:
             free += (self.n - free.sum(axis=1, keepdims=True)) / noisy.size
         curves = np.cumsum(free[:, :-1].reshape(draws, -1, bins), axis=2)
         total = np.clip(curves[:, :, -1:], 0.0, np.inf if self.n is None else self.n)
-        above = np.maximum.accumulate(curves, axis=2)
-        below = np.minimum.accumulate(curves[:, :, ::-1], axis=2)[:, :, ::-1]
-        rising = np.clip((above + below) / 2, 0.0, total)
+        rising = np.maximum.accumulate(curves, axis=2)
+        rising += np.minimum.accumulate(curves[:, :, ::-1], axis=2)[:, :, ::-1]
+        rising /= 2
+        np.clip(rising, 0.0, total, out=rising)
         rising[:, :, -1:] = total
         return np.diff(rising, axis=2, prepend=0.0)
 

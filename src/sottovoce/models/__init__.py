@@ -38,6 +38,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     try:
+        if name in __all__:
+            importlib.import_module("numpyro")  # first: where it is missing, nobody waits for JAX
         return importlib.import_module(f"{__name__}.numpyro") if name == "numpyro" else lazily(__name__)(name)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -46,9 +46,8 @@ def compare_models(fits: Mapping[str, ModelFit]) -> Any:
     logs = np.array([fit.evidence.log for fit in fits.values()])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ warns of Pareto tails; `pareto_k` says the same
-        data = {name: fit.to_arviz() for name, fit in fits.items()}
-        table = arviz.compare(data, ic="loo", method="stacking", var_name="noisy counts")
-        loos = {name: _loo(part, pointwise=True, var_name="noisy counts") for name, part in data.items()}
+        loos = {name: _loo(fit.to_arviz(), pointwise=True, var_name="noisy counts") for name, fit in fits.items()}
+        table = arviz.compare(loos, method="stacking")
     rows = [
         {
             "model": name,

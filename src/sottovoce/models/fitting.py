@@ -61,7 +61,7 @@ def fit_model(
     >>> import numpyro.distributions as dist
     >>> from sottovoce.models import Observed
     >>> seen = Observed([70, 134], n=200, noise="laplace", scale=4.0)
-    >>> fit = fit_model(lambda p: [p, 1 - p], seen, prior={"p": dist.Beta(1, 1)}, chains=2, warmup=200, draws=500)
+    >>> fit = fit_model(lambda p: [p, 1 - p], seen, prior={"p": dist.Beta(20, 20)}, chains=2, warmup=200, draws=500)
     >>> low, high = fit.interval("p")
     >>> bool(low < 0.35 < high), fit.form
     (True, 'exact')

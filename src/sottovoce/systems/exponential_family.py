@@ -23,7 +23,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,7 +37,7 @@ from sottovoce.privacy.pure import BoundedRangeProfile
 from sottovoce.readings import Statistics
 from sottovoce.systems.conjugate import Conjugate, check_weights
 from sottovoce.systems.distributions import Distribution
-from sottovoce.systems.verified import Ball, ball, ends, interval, supremum
+from sottovoce.systems.verified import Ball, ball, ends, interval, precision, supremum
 
 __all__ = ["ExponentialFamily", "Worst"]
 
@@ -167,9 +167,10 @@ class ExponentialFamily(Conjugate):
         low, high = Fraction(self.reading.low), Fraction(self.reading.high)  # type: ignore[attr-defined]
         w = Fraction(data_weight)
         base, nu = self._natural_of(Fraction(0), n, data_weight, prior_weight)
+        # Both ways round and at every order the search comes to the same places: what it saw there is kept.
         return _Search(
-            lambda chi: self.normalizer(chi, ball(nu)),
-            lambda chi: self.curvature(chi, ball(nu)),
+            cache(lambda chi: self.normalizer(ball(chi), ball(nu))),
+            cache(lambda low, high: self.curvature(interval(low, high), ball(nu))),
             self.domain(nu),
             base + w * (n - 1) * low,
             base + w * (n - 1) * high,
@@ -184,16 +185,8 @@ class ExponentialFamily(Conjugate):
     def worst(self, n: int, order: float, data_weight: float = 1.0, prior_weight: float = 1.0) -> Worst:
         """Return what the search finds at one order, n ≥ 1."""
         search = self._search(n, *check_weights(data_weight, prior_weight))
-        return self._found(search, [real("order", order, above=1.0)])[0]
-
-    def _found(self, search: _Search, orders: list[float]) -> list[Worst]:
-        from flint import ctx  # noqa: PLC0415 - only a search needs it
-
-        before, ctx.prec = ctx.prec, self.bits
-        try:
-            return [search.worst(order) for order in orders]
-        finally:
-            ctx.prec = before
+        with precision(self.bits):
+            return search.worst(real("order", order, above=1.0))
 
     def _near_profile(self, n: int, step: float, data_weight: float, prior_weight: float) -> Profile:
         # The differing record may lie anywhere: what was fixed at an end of its range joins the search.
@@ -208,15 +201,15 @@ class ExponentialFamily(Conjugate):
         return self._claimed(self._search(n, data_weight, prior_weight))
 
     def _claimed(self, search: _Search) -> Profile:
-        if search.bent():
-            raise InvalidValue(f"the normalizer of {self.word} is not convex, so it is none; check its formula")
         if math.isfinite(search.pole):
             near = [1 + (search.pole - 1) * share for share in self.approach]
             orders = sorted({*(o for o in self.orders if o < near[0]), *near})
         else:
             orders = list(self.orders)
-        found = self._found(search, orders)
-        kept = [one for one in found if math.isfinite(one.bound)]
+        with precision(self.bits):
+            if search.bent():
+                raise InvalidValue(f"the normalizer of {self.word} is not convex, so it is none; check its formula")
+            kept = [one for one in map(search.worst, orders) if math.isfinite(one.bound)]
         claims: list[Profile] = []
         if kept:
             # A Rényi curve never falls: what holds at a later order holds before it.
@@ -271,8 +264,8 @@ class ExponentialFamily(Conjugate):
 class _Search:
     """C of one coordinate, where the other records can put it, and the two ends of a record."""
 
-    normalizer: Callable[[Ball], Ball]
-    curvature: Callable[[Ball], Ball | None]
+    at: Callable[[Fraction], Ball]
+    curvature: Callable[[Fraction, Fraction], Ball | None]
     domain: tuple[Any, Any]
     low: Fraction
     high: Fraction
@@ -296,7 +289,7 @@ class _Search:
         if not width:
             return False
         points = [start + width * Fraction(k, 16) for k in range(17)]
-        values = [self._at(point) for point in points]
+        values = [self.at(point) for point in points]
         return any(bool(a + c - 2 * b < 0) for a, b, c in zip(values, values[1:], values[2:], strict=False))
 
     def worst(self, order: float) -> Worst:
@@ -316,7 +309,7 @@ class _Search:
         lam, middle = Fraction(order), (a + b) / 2
         mixed = lam * p + (1 - lam) * q
         gap = ball(lam - 1)
-        value = (self._at(middle + mixed) - ball(lam) * self._at(middle + p)) / gap + self._at(middle + q)
+        value = (self.at(middle + mixed) - ball(lam) * self.at(middle + p)) / gap + self.at(middle + q)
         below, above = ends(value)
         if a == b:
             return max(below, 0.0), above
@@ -330,20 +323,17 @@ class _Search:
         It is (P − Q) times the mean curvature between P and the mixture less that between Q and P: two numbers of one
         size, where curvatures are known; else a sum of slopes of C, in which they cancel.
         """
-        far, near = (self.curvature(interval(a + min(x, p), b + max(x, p))) for x in (mixed, q))
+        far, near = (self.curvature(a + min(x, p), b + max(x, p)) for x in (mixed, q))
         if far is not None and near is not None:
             return ball(p - q) * (far - near)
         slopes = [self._secants(a + x, b + x) for x in (mixed, p, q)]
         return (slopes[0] - ball(lam) * slopes[1]) * ball(1 / (lam - 1)) + slopes[2]
 
-    def _at(self, chi: Fraction) -> Ball:
-        return self.normalizer(ball(chi))
-
     def _secants(self, a: Fraction, b: Fraction) -> Ball:
         """Return a ball of C' between a and b: a convex function's slope lies between its secants."""
         step = self._step(a, b)
-        left = (self._at(a) - self._at(a - step)) / ball(step)
-        right = (self._at(b + step) - self._at(b)) / ball(step)
+        left = (self.at(a) - self.at(a - step)) / ball(step)
+        right = (self.at(b + step) - self.at(b)) / ball(step)
         return left.union(right)
 
     def _step(self, a: Fraction, b: Fraction) -> Fraction:

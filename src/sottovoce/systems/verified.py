@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["Ball", "ball", "ends", "interval", "monotone", "supremum", "supremum_of"]
+__all__ = ["Ball", "ball", "ends", "interval", "monotone", "precision", "supremum", "supremum_of"]
 
 Ball = Any
 """An `arb` of python-flint."""
@@ -28,6 +29,17 @@ def _flint() -> Any:
     import flint  # noqa: PLC0415 - only a search needs it
 
     return flint
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Compute with so many bits inside."""
+    ctx = _flint().ctx
+    before, ctx.prec = ctx.prec, bits
+    try:
+        yield
+    finally:
+        ctx.prec = before
 
 
 def ball(x: Fraction | int) -> Ball:

@@ -42,7 +42,7 @@ def check(name: str) -> Callable[[Callable[[], tuple[bool, str]]], Callable[[], 
     Examples
     --------
     >>> from sottovoce.audit.checks import run_check
-    >>> run_check("forked processes share no stream").passed
+    >>> run_check("Rényi curves never fall, at any order").passed
     True
     """
 
