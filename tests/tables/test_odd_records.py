@@ -131,3 +131,13 @@ def test_control_c_while_lines_are_read(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(text_files, "line_batches", interrupted)
         with pytest.raises(KeyboardInterrupt):
             table.count()
+
+
+def test_a_sum_that_is_no_whole_number_is_not_quoted() -> None:
+    engine = ibis.duckdb.connect()
+    query = engine.sql("SELECT '2' AS n, '67.0' AS total")
+    for asked in (query, engine.compile(query)):
+        with pytest.raises(InvalidData, match="could not be read") as failed:
+            fetch_row(engine, asked, "the table")
+        assert "67" not in str(failed.value)
+        assert failed.value.__context__ is None

@@ -121,6 +121,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     else:
         opened = _frame(source)
     _or_close(opened.close, lambda: named(opened.schema, opened.name), f"{opened.name} does not say what it holds")
+    _or_close(opened.close, opened.check_engine, f"{opened.name} cannot be asked")
     if types:
         opened.close()
         raise InvalidData("types= is for CSV files; every other source has types of its own")
