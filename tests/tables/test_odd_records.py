@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -131,6 +132,14 @@ def test_control_c_while_lines_are_read(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(text_files, "line_batches", interrupted)
         with pytest.raises(KeyboardInterrupt):
             table.count()
+
+
+def test_half_a_character_is_no_category() -> None:
+    """It had been read as a question mark, which many tables write for what is unknown."""
+    for cells in (["\ud800", "?"], ["\ud800", "?", 7]):
+        with open_table(pd.DataFrame({"work": pd.Series(cells, dtype=object)})) as table:
+            found = table.read(CategoryCounts(("none", "?")), "work").total.tolist()
+        assert found == [len(cells) - 1, 1]
 
 
 def test_a_sum_that_is_no_whole_number_is_not_quoted() -> None:
