@@ -93,6 +93,20 @@ def test_postgres_numbers_beyond_every_double(postgres_server: Any) -> None:
         assert "sottovoce@" not in table.origin.identity
 
 
+@pytest.mark.parametrize("kind", ["numeric(1000, 0)", "numeric(900, 450)", "numeric(600, 400)"])
+def test_a_declared_number_of_places_saves_no_double(kind: str, postgres_server: Any) -> None:
+    """One record that no double holds had ended every question of such a column."""
+    psycopg = pytest.importorskip("psycopg")
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    places = int(kind.partition("(")[2].partition(",")[0]) - int(kind.partition(", ")[2].rstrip(")"))
+    with psycopg.connect(url) as connection:
+        values = f"('1e{places - 1}'), ('-1e{places - 1}'), ('1e-400'), ('NaN'), ('2'), (NULL)"
+        connection.execute(f"CREATE TABLE t AS SELECT x::{kind} FROM (VALUES {values}) v(x)")
+    with open_table(f"{url}?table=t") as table:
+        assert table.read(ClippedSum(-3, 4), "x", missing=1).total.tolist() == [4 - 3 + 0 + 1 + 2 + 1]
+        assert table.read(ClippedSum(0, 1), where="x > 1").total.tolist() == [2.0]
+
+
 @pytest.mark.parametrize("message", ["Query interrupted", "KeyboardInterrupt: <EMPTY MESSAGE>"])
 def test_an_interruption_by_any_name_stays_one(message: str) -> None:
     def fail() -> None:
