@@ -97,6 +97,22 @@ def test_a_mechanism_without_noise_is_flagged() -> None:
     assert report.verdict is Verdict.VIOLATED
 
 
+@pytest.mark.parametrize("seed", [0, None])
+def test_noise_that_comes_again_with_every_call_is_refused(seed: int | None) -> None:
+    """A seed left in: the draws of one call are spread as they should be, and each call tells the sum."""
+
+    def seeded_sum(data, rng, draws):  # type: ignore[no-untyped-def]
+        return np.rint(sum(data) + np.random.default_rng(7).laplace(size=draws))
+
+    with pytest.raises(InvalidData, match="the same draws whenever it is called"):
+        audit(seeded_sum, PAIR, sv.PureDP(1.0), draws=2000, seed=seed)
+
+    def seldom(data, rng, draws):  # type: ignore[no-untyped-def]
+        return (np.arange(draws) % 64 == 0).astype(float)  # no noise at all, and nothing of the data
+
+    assert audit(seldom, PAIR, sv.PureDP(1.0), draws=2000, seed=seed).verdict is Verdict.HOLDS
+
+
 def test_a_leak_in_rare_outputs_is_found_by_every_kind_of_test() -> None:
     """One output in fifty names the data set: (0, 0.02)-private at best, far from the pure promise."""
 

@@ -93,6 +93,18 @@ def test_a_name_that_is_no_text_any_more_is_found(sound: Path, tmp_path: Path, n
         contents(damaged(sound, tmp_path, spoilt))
 
 
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_a_name_that_became_bytes_is_found(sound: Path, tmp_path: Path, column: int) -> None:
+    """One bit in the record of a trigger says whether its type, its own name and its table's are text."""
+    flipped = bytearray(sound.read_bytes())
+    record = flipped.index(b"triggersottovoce_no_update")
+    kind = record - 6 + column  # before the values: three kinds of one byte each, and those of two values more
+    assert flipped[kind] == 13 + 2 * len(("trigger", "sottovoce_no_update", "sottovoce_events")[column])
+    flipped[kind] ^= 1
+    with pytest.raises(LedgerCorrupt):
+        contents(damaged(sound, tmp_path, bytes(flipped)))
+
+
 def test_another_file_is_no_ledger(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 1000)

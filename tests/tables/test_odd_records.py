@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -92,6 +93,20 @@ def test_postgres_numbers_beyond_every_double(postgres_server: Any) -> None:
         assert "sottovoce@" not in table.origin.identity
 
 
+@pytest.mark.parametrize("kind", ["numeric(1000, 0)", "numeric(900, 450)", "numeric(600, 400)"])
+def test_a_declared_number_of_places_saves_no_double(kind: str, postgres_server: Any) -> None:
+    """One record that no double holds had ended every question of such a column."""
+    psycopg = pytest.importorskip("psycopg")
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    places = int(kind.partition("(")[2].partition(",")[0]) - int(kind.partition(", ")[2].rstrip(")"))
+    with psycopg.connect(url) as connection:
+        values = f"('1e{places - 1}'), ('-1e{places - 1}'), ('1e-400'), ('NaN'), ('2'), (NULL)"
+        connection.execute(f"CREATE TABLE t AS SELECT x::{kind} FROM (VALUES {values}) v(x)")
+    with open_table(f"{url}?table=t") as table:
+        assert table.read(ClippedSum(-3, 4), "x", missing=1).total.tolist() == [4 - 3 + 0 + 1 + 2 + 1]
+        assert table.read(ClippedSum(0, 1), where="x > 1").total.tolist() == [2.0]
+
+
 @pytest.mark.parametrize("message", ["Query interrupted", "KeyboardInterrupt: <EMPTY MESSAGE>"])
 def test_an_interruption_by_any_name_stays_one(message: str) -> None:
     def fail() -> None:
@@ -168,3 +183,21 @@ def test_a_long_list_of_texts_holds_what_it_holds(postgres_server: Any, kind: st
             groups = GroupMoments((listed[:size],), (-1,), measures=((0.0, 6.0),), fillers=(None,))
             seen = table.read(groups, ["c", "k"])
             assert seen == groups.read([texts, [i % 7 for i in range(len(texts))]])
+
+
+def test_half_a_character_is_no_category() -> None:
+    """It had been read as a question mark, which many tables write for what is unknown."""
+    for cells in (["\ud800", "?"], ["\ud800", "?", 7]):
+        with open_table(pd.DataFrame({"work": pd.Series(cells, dtype=object)})) as table:
+            found = table.read(CategoryCounts(("none", "?")), "work").total.tolist()
+        assert found == [len(cells) - 1, 1]
+
+
+def test_a_sum_that_is_no_whole_number_is_not_quoted() -> None:
+    engine = ibis.duckdb.connect()
+    query = engine.sql("SELECT '2' AS n, '67.0' AS total")
+    for asked in (query, engine.compile(query)):
+        with pytest.raises(InvalidData, match="could not be read") as failed:
+            fetch_row(engine, asked, "the table")
+        assert "67" not in str(failed.value)
+        assert failed.value.__context__ is None

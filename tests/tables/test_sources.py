@@ -301,3 +301,11 @@ def test_a_column_without_a_name_is_refused(tmp_path: Path) -> None:
     for source in (*files, unnamed, unnamed.to_batches()[0], unnamed.to_pandas(), ds.dataset(unnamed)):
         with pytest.raises(InvalidData, match="no name for column 2; give it one"):
             open_table(source)
+
+
+def test_an_engine_that_adds_no_exact_sums_is_refused(tmp_path: Path) -> None:
+    """SQLite adds decimals as doubles: a question had been charged, and its complaint had quoted the exact sum."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "clinic.db")) as connection:
+        connection.execute("CREATE TABLE people (smoker BOOLEAN)")
+    with pytest.raises(InvalidData, match="cannot add whole numbers exactly; write it as Parquet"):
+        open_table(f"sqlite://{tmp_path}/clinic.db?table=people")

@@ -17,6 +17,11 @@ from sottovoce.privacy.randomness import secure_rng
 
 __all__ = ["Source"]
 
+_FRESH = 128
+"""So many draws, of which a quarter differ from the one before, are not the same again by chance."""
+_APART = 1 << 31
+"""The number of a block that no audit reaches."""
+
 
 class Source:
     """Outputs of a subject, as many as are asked for.
@@ -46,6 +51,17 @@ class Source:
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+    def check_fresh(self) -> None:
+        """Raise where a function makes the same draws again, with a seed of its own: together they look like noise."""
+        if not self._subject.strange:
+            return
+        first, again = (_block((self._subject.draw, 0, _FRESH, self._seed, _APART + k)) for k in (0, 1))
+        changes = np.count_nonzero(np.any((first[1:] != first[:-1]).reshape(_FRESH - 1, -1), axis=1))
+        if changes >= _FRESH // 4 and np.array_equal(first, again):
+            raise InvalidData(
+                "the function makes the same draws whenever it is called; take its noise from the generator it is given"
+            )
 
     def blocks(self, count: int) -> Iterator[tuple[Floats, Floats]]:
         """Yield outputs of both data sets, `count` of each in all."""

@@ -104,6 +104,7 @@ def audit(
         raise InvalidValue("no likelihood ratio is known of this mechanism; use test='learned' or 'scan'")
     request = _Request(subject, test, int(draws), delta, 1 - confidence, seed, early_stop, progress)
     with Source(subject, seed, jobs) as source:
+        source.check_fresh()
         result = _first_look(request, source)
         if result is None or not result.alarm:
             result = _attack(request, source, None if result is None else result.outputs)

@@ -41,6 +41,8 @@ class Subject:
         None.
     block
         How many draws are made at a time.
+    strange
+        Whether a function of someone's own makes many draws in one call.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Subject:
     claim: Profile
     log_ratio: Callable[[Any], Any] | None = field(default=None, repr=False)
     block: int = 1 << 16
+    strange: bool = False
 
     @cached_property
     def claimed(self) -> Claimed:
@@ -129,7 +132,7 @@ def subject_of(
     batch = _takes_draws(mechanism)
     word = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     draws_of = CallableDraws(mechanism, check_pair(None, pair), batch)
-    return Subject(word, draws_of, claim_of(claim), block=1 << 16 if batch else 1 << 11)
+    return Subject(word, draws_of, claim_of(claim), block=1 << 16 if batch else 1 << 11, strange=batch)
 
 
 def _worst_pair(mechanism: Mechanism) -> tuple[Any, Any]:

@@ -124,7 +124,8 @@ def layout(transaction: Transaction) -> str | None:
     if not transaction.sqlite:
         return None
     rows = transaction.run("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name").fetchall()
-    return digest(canonical([list(row) for row in rows]))
+    # In a damaged file a name may be bytes, which are no plain value, and no name either.
+    return digest(canonical([[repr(cell) if isinstance(cell, bytes) else cell for cell in row] for row in rows]))
 
 
 def now() -> str:

@@ -12,6 +12,9 @@ from sottovoce.tables.engine import Engine, number
 
 __all__ = ["field", "is_text", "numeric"]
 
+_PLACES = 300
+"""Decimals of so many places before and after the point are doubles, none too large and none too small."""
+
 
 def field(table: Any, name: str) -> Any:
     """Return a column, or raise `InvalidData` that names the columns there are."""
@@ -69,8 +72,9 @@ def _signed(column: Any) -> Any:
 
 
 def _double(column: Any) -> Any:
-    """Return decimals as doubles; those without a limit (PostgreSQL's) cut off where the cast would fail."""
-    if column.type().precision is not None:
+    """Return decimals as doubles; those that a double may not hold (PostgreSQL's) cut off where the cast would fail."""
+    kind = column.type()
+    if kind.precision is not None and kind.precision - kind.scale <= _PLACES and kind.scale <= _PLACES:
         return column.cast("float64")
     huge, tiny = (ibis.literal(text).cast("decimal") for text in ("1e300", "1e-300"))
     size = column.abs()

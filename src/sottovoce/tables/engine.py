@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError("reading tables needs Ibis: pip install 'sottovoce[data]'", name="ibis") from missing
 
-__all__ = ["Engine", "engine_of", "fetch_batches", "fetch_row", "fetch_rows", "guarded", "number"]
+__all__ = ["Engine", "check_exact", "engine_of", "fetch_batches", "fetch_row", "fetch_rows", "guarded", "number"]
 
 T = TypeVar("T")
 
@@ -124,6 +125,23 @@ def engine_of(connection: Any, untyped: frozenset[str] = frozenset()) -> Engine:
     return dataclasses.replace(ENGINES.get(connection.name, Engine()), untyped=untyped)
 
 
+def check_exact(connection: Any, name: str) -> None:
+    """Raise `InvalidData` where an engine that we do not know adds other sums than ours, by numbers that are public.
+
+    SQLite, for one, adds decimals as doubles and ends a query whose sum has more than 64 bits.
+    """
+    if connection.name in ENGINES:
+        return
+    engine, numbers = engine_of(connection), (2**62, 2**62, 2**62, 1, -(2**40))
+    rows = ibis.union(*(ibis.literal(each, "int64").name("whole").as_table() for each in numbers))
+    near = ibis.cases((rows.whole.cast("float64").isnan(), number(0.0)), else_=number(2.5))
+    query = rows.aggregate(total=engine.total(rows.whole), even=engine.total(engine.integer(near)))
+    with contextlib.suppress(InvalidData):
+        if fetch_row(connection, query, name) == (sum(numbers), 2 * len(numbers)):
+            return
+    raise InvalidData(f"{name} cannot be asked: its engine cannot add whole numbers exactly; write it as Parquet")
+
+
 def number(value: float) -> Any:
     """Return a double literal with every bit intact.
 
@@ -163,7 +181,7 @@ def _interrupts(failure: BaseException) -> bool:
 def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:
     """Run an aggregate, an expression or the engine's own words, and return its one row; a sum of no records is 0."""
 
-    def run() -> list[Any]:
+    def row() -> list[Any]:
         if connection.name == "pyspark":  # straight from the driver: Ibis would go through pandas
             text = query if isinstance(query, str) else connection.compile(query)
             return list(connection.raw_sql(text).collect()[0])
@@ -171,8 +189,8 @@ def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:
             return _told(connection, query, lambda found: list(found.fetchone()))
         return list(connection.to_pyarrow_batches(query).read_all().to_pylist()[0].values())
 
-    row = guarded(run, _COMPLAINT.format(name))
-    return tuple(0 if cell is None else int(cell) for cell in row)
+    # What is no whole number stays in here too: a complaint of it would quote a sum that no noise has met.
+    return guarded(lambda: tuple(0 if cell is None else int(cell) for cell in row()), _COMPLAINT.format(name))
 
 
 def _told(connection: Any, text: str, fetch: Callable[[Any], T]) -> T:

@@ -121,6 +121,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     else:
         opened = _frame(source)
     _or_close(opened.close, lambda: named(opened.schema, opened.name), f"{opened.name} does not say what it holds")
+    _or_close(opened.close, opened.check_engine, f"{opened.name} cannot be asked")
     if types:
         opened.close()
         raise InvalidData("types= is for CSV files; every other source has types of its own")
@@ -342,12 +343,15 @@ def _text(values: Any) -> pa.Array:
 def _word(value: Any) -> str | None:
     """Return a cell as text, and what Arrow takes for text as Arrow does: one cell must not change how others read."""
     try:
-        if isinstance(value, str):
-            return str.__str__(value).encode("utf-8", "replace").decode()
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value).decode("utf-8", "replace")
-        word = None if value is None or value != value else str(value)  # noqa: PLR0124 - NaN is not itself
-        return word if word is None else word.encode("utf-8", "replace").decode()
+        if isinstance(value, str):
+            word = str.__str__(value)
+        elif value is None or value != value:  # noqa: PLR0124 - NaN is not itself
+            return None
+        else:
+            word = str(value)
+        return word.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # "?" may be a category
     except Exception:  # an object that cannot even be compared or written is a missing value
         return None
 

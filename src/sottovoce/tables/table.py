@@ -13,7 +13,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import CategoryCounts, Reading
 from sottovoce.tables.columns import field, is_text
 from sottovoce.tables.conditions import condition
-from sottovoce.tables.engine import engine_of, fetch_batches, fetch_row, fetch_rows, guarded
+from sottovoce.tables.engine import check_exact, engine_of, fetch_batches, fetch_row, fetch_rows, guarded
 from sottovoce.tables.one_a_person import one_a_person, rows_a_person
 from sottovoce.tables.origin import Origin
 from sottovoce.tables.persons import person_of
@@ -132,6 +132,10 @@ class Table:
     ) -> None:
         """Raise what `read` would raise for this request, from the schema alone: no record is read."""
         self._plan(reading, column, where, missing, persons)
+
+    def check_engine(self) -> None:
+        """Raise where the engine adds other sums than ours; no record is read."""
+        check_exact(self._connection, self.name)
 
     def close(self) -> None:
         """Let go of the engine; what the caller opened (an Ibis table, a Spark session) stays open."""

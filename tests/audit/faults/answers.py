@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from audit.faults import Patch, fault
@@ -16,9 +18,8 @@ def _no_squares(patch: Patch) -> None:
 
     honest = cell_noise._moves
 
-    def moves(reading, noise, power):
-        weights = cell_noise.cell_weights(reading, noise)
-        return honest(reading, noise, power) - (2 * weights[-1] ** power if reading.cells > 1 else 0)
+    def moves(reading, noise, power, relation):
+        return honest(replace(reading, squared=False), noise, power, relation)
 
     patch.setattr(cell_noise, "_moves", moves)
 

@@ -74,7 +74,7 @@ def _stay(patch: Patch) -> None:
 
 @fault("projections taken at their word", "convex sets", WORD)
 def _any_map(patch: Patch) -> None:
-    patch.setattr(convex_sets, "_spot_check", lambda own: None)
+    patch.setattr(convex_sets, "_spot_check", lambda own: 0.0)
 
 
 @fault("constants of a loss taken at their word", "losses of one's own", WORD)

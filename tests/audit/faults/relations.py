@@ -241,8 +241,8 @@ def _served_plan(patch: Patch) -> None:
     patch.setattr(service, "choice_of", choice_of)
     counted = Table.count
 
-    def count(self):
-        _LENGTH[0] = counted(self)
+    def count(self, person=None):
+        _LENGTH[0] = counted(self, person)
         return _LENGTH[0]
 
     patch.setattr(Table, "count", count)
