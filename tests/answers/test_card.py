@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers.card import card
+from sottovoce.answers.card import asked, card
 from sottovoce.cli import main
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -175,3 +175,13 @@ def test_the_command_makes_signs_and_checks(command, tmp_path):
     command("card", "--verify", out, "--key", public, tmp_path / "other", code=6)
     for wrong, code in ((["card"], 2), (["card", "--verify", out], 2), (["card", tmp_path / "none"], 5)):
         assert command(*wrong, code=code)
+
+
+@pytest.mark.parametrize("where", [None, "age > 40"])
+def test_a_regression_is_told_by_its_formula(where):
+    """In the words of the ledger and of the answer, where the extra that reads formulas may be missing."""
+    formula = sv.regression.Formula("smoker ~ age", FACTS, where=where)
+    assert asked({"mechanism": {"mechanism": "looks", "system": formula.to_dict()}, "column": ["age"]}) == (
+        "regression",
+        formula.describe(),
+    )
