@@ -112,11 +112,12 @@ def curator_beside(
     from sottovoce.facts import read_facts  # noqa: PLC0415
 
     _, place, kept = places(data, facts, ledger)
-    if facts is None and not place.is_file():
-        raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
-    known = read_facts(place)
-    whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
     with contextlib.ExitStack() as opened:
+        if facts is None and not place.is_file():
+            open_records(data, None, None, opened)  # data that are not there lack more than facts
+            raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
+        known = read_facts(place)
+        whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
         records = open_records(data, whom.facts, None, opened)
         mechanism_for = check(whom, records)
         if promise is not None:

@@ -52,7 +52,7 @@ def parse_predicate(text: str) -> Condition:
     parser = _Parser(text)
     tree = parser.either()
     if parser.kind != "end":
-        parser.fail("expected 'and', 'or' or the end")
+        parser.fail("expected 'and', 'or' or the end, and names of several words in backticks,")
     return tree
 
 
@@ -95,7 +95,7 @@ class _Parser(TokenReader):
             self.advance()
             right = self.operand()
             if isinstance(left, Literal) and isinstance(right, Literal):
-                self.fail("a comparison needs a column")
+                self.fail("a comparison needs a column, in backticks where its name has several words,")
             return Compare(sign, left, right)
         if isinstance(left, Literal):
             self.fail("a value alone is no condition; expected a comparison")
