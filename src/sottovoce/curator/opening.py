@@ -19,7 +19,7 @@ from sottovoce.privacy.filter import Order
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE
 
-__all__ = ["hides_n", "is_new", "open_budget"]
+__all__ = ["has_budget", "hides_n", "is_new", "open_budget"]
 
 _PATIENCE = 30.0
 """Seconds to wait for a ledger's database, as `Ledger` does."""
@@ -53,7 +53,7 @@ def open_budget(
     """
     secret = hides_n(promise, said)
     promise = None if promise is None else protected.meant(promise)
-    found = ledger.find_budget(dataset) or same_data(ledger, dataset, origin_of(table), named=named)
+    found = _budget_of(ledger, dataset, table, named=named)
     dataset = dataset if found is None else found.dataset
     if found is not None and found.n is not None and said is not None:
         raise InvalidValue(f"n of {dataset!r} was public when its budget was opened, and no secret since")
@@ -100,6 +100,19 @@ def hides_n(promise: Promise | None, said: str | None) -> bool:
     if said not in (None, "private"):
         raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
     return said is not None or (promise is not None and promise.relation.hides_n)
+
+
+def has_budget(ledger: str | os.PathLike[str], dataset: str | None, table: Records) -> bool:
+    """Say whether some data have a budget in a ledger that may not be there yet, under a name that they are given."""
+    name = dataset or getattr(origin_of(table), "identity", None)
+    if name is None or is_new(ledger):
+        return False
+    with Ledger(ledger) as there:
+        return _budget_of(there, str(name), table, named=dataset is not None) is not None
+
+
+def _budget_of(ledger: Ledger, dataset: str, table: Records, *, named: bool) -> Budget | None:
+    return ledger.find_budget(dataset) or same_data(ledger, dataset, origin_of(table), named=named)
 
 
 def is_new(ledger: str | os.PathLike[str]) -> bool:
