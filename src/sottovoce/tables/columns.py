@@ -8,6 +8,7 @@ from typing import Any
 import ibis
 
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import shown
 from sottovoce.tables.engine import Engine, number
 
 __all__ = ["field", "is_text", "numeric", "truth"]
@@ -18,7 +19,7 @@ _YES, _NO = ("true", "yes"), ("false", "no")
 def field(table: Any, name: str) -> Any:
     """Return a column, or raise `InvalidData` that names the columns there are."""
     if not isinstance(name, str):
-        raise InvalidData(f"a column is named by a text. Got a {type(name).__name__}")
+        raise InvalidData(f"a column is named by a text. Got {shown(name)}")
     if name in table.columns:
         return table[name]
     close = difflib.get_close_matches(name, table.columns, n=1)
