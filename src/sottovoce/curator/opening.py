@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -64,7 +64,7 @@ def open_budget(
     source = Source(origin_of(table), table.schema, hidden)
     if found is None:
         if promise is None:
-            raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; say budget=... to open it")
+            raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         found = ledger.open_budget(dataset, promise, **public, source=source.noted())
     else:
@@ -73,6 +73,15 @@ def open_budget(
         source.check(dataset, found.source)
     known = found.source is not None and source.origin is not None
     return found, replace(source, seen=source.state()) if known else source
+
+
+def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:
+    """Say how to open a budget, and how not to: data that were moved have one already, and a second would add to it."""
+    opening = "name a budget (--budget, budget=) to open it"
+    alike = [budget.dataset for budget in ledger.budgets() if budget.whole is None and dict(budget.schema) == schema]
+    if not alike:
+        return opening
+    return f"where these are the data of {alike[0]!r}, moved, give them that name (--dataset, dataset=); else {opening}"
 
 
 def _check_same(
@@ -85,7 +94,7 @@ def _check_same(
     if order is not None and order != found.filter["order"]:
         raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
     if n is not None and n != found.n:
-        raise InvalidData(opened.format(f"{found.n} {units}", n))
+        raise InvalidData(f"{opened.format(f'{found.n} {units}', n)}; other data have a budget of their own")
     if source.schema != schema:
         changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
         then, now = (
