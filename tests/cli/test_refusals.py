@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.cli import application
+from sottovoce.cli import application, main
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import PureDP
@@ -146,3 +146,18 @@ def test_files_are_written_though_nobody_reads_the_answer(data: Path, monkeypatc
     assert isinstance(CliRunner().invoke(application("ask"), command).exception, BrokenPipeError | SystemExit)
     assert csv.read_text(encoding="utf-8").startswith("estimate")
     assert plot.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_whoever_interrupts_is_told_that_it_may_be_charged(
+    data: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sottovoce.cli.shared.paid", interrupted)
+    monkeypatch.setattr("sys.argv", ["sottovoce", "ask", str(data), "mean of sbp", *extra])
+    with pytest.raises(SystemExit) as left:
+        main()
+    said = capsys.readouterr().err
+    assert (left.value.code, said.count("\n"), "stays so" in said) == (130, 1, True)
