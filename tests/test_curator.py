@@ -257,8 +257,10 @@ class TestPublicFacts:
             Curator(data, place, order=7)
 
     def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
-        with pytest.raises(InvalidValue, match="'others' has no budget"):
+        with pytest.raises(InvalidValue, match=r"'others' has no budget .*; where these are the data of '.*', moved"):
             Curator(pq.read_table(data), place, dataset="others")
+        with pytest.raises(InvalidValue, match=r"'others' has no budget in [^ ]*; name a budget"):
+            Curator(pa.table({"x": [1.0]}), place, dataset="others")
         with pytest.raises(LedgerUnavailable, match="there is no ledger"):
             Curator(data, tmp_path / "none.ledger")
         assert not (tmp_path / "none.ledger").exists()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.answers.card import card
+from sottovoce.answers.card import asked, card
 from sottovoce.cli import main
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -175,3 +175,32 @@ def test_the_command_makes_signs_and_checks(command, tmp_path):
     command("card", "--verify", out, "--key", public, tmp_path / "other", code=6)
     for wrong, code in ((["card"], 2), (["card", "--verify", out], 2), (["card", tmp_path / "none"], 5)):
         assert command(*wrong, code=code)
+
+
+@pytest.mark.parametrize(
+    ("relation", "n", "said"),
+    [
+        ("replace-one", 7, "7 records"),
+        ("replace-one of a person", 7, "7 persons"),
+        ("add-remove", None, "a secret number of records"),
+    ],
+)
+def test_a_card_that_is_checked_says_how_many_are_protected(command, tmp_path, relation, n, said):
+    pytest.importorskip("cryptography")
+    place, out, public = (tmp_path / name for name in ("p.ledger", "card.html", "p.ledger.key.pub.pem"))
+    promise = sv.parse_promise(f"pure:1 {relation}")
+    with sv.Ledger(place, create=True) as ledger:
+        ledger.open_budget("p", promise, n=n, schema={"x": "float64"})
+    command("card", place, "--out", out)
+    told = command("card", "--verify", out, "--key", public)
+    assert said in told and "0 % of the budget" in told
+
+
+@pytest.mark.parametrize("where", [None, "age > 40"])
+def test_a_regression_is_told_by_its_formula(where):
+    """In the words of the ledger and of the answer, where the extra that reads formulas may be missing."""
+    formula = sv.regression.Formula("smoker ~ age", FACTS, where=where)
+    assert asked({"mechanism": {"mechanism": "looks", "system": formula.to_dict()}, "column": ["age"]}) == (
+        "regression",
+        formula.describe(),
+    )

@@ -51,7 +51,7 @@ def test_releases_profiles_and_ledgers_are_explained(tmp_path):
         curator.release(mechanism, "x")
         assert sv.explain(curator.budget).after == sv.explain(sv.ApproxDP(2.0, 1e-6)).after
     with sv.Ledger(tmp_path / "l") as ledger:
-        assert "by 1 release(s)" in str(sv.explain(ledger))
+        assert "releases so far: 1" in str(sv.explain(ledger))
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,17 @@ def test_pooling_draws_equal_groups_together_and_leaves_unequal_ones() -> None:
     assert pooled_means(apart, rng).mean(axis=0) == pytest.approx(np.linspace(-0.8, 0.8, 8), abs=0.02)
 
 
+def test_pooling_takes_nothing_rare_for_absent_where_noise_hides_it() -> None:
+    """A hundred groups of 900 with six of a kind in each, under noise of 20: all intervals once ended below 1e-3."""
+    rng = seeded_rng(5)
+    seen = 6 + 20 * rng.normal(size=100)
+    rare = np.clip(np.round(seen + 20 * rng.normal(size=(600, 100))), 0, 900)
+    shares = pooled_shares(np.stack([900 - rare, rare], axis=2), 0.75, rng)[:, :, 1]
+    low, high = shortest(shares).T
+    assert np.mean((low <= 6 / 900) & (high >= 6 / 900)) > 0.8
+    assert np.median(shares) == pytest.approx(6 / 900, rel=0.9)
+
+
 def test_pooled_counts_beat_the_noisy_cells() -> None:
     rng, noise = seeded_rng(1), IntegerNoise("laplace", 20.0)
     truth = rng.negative_binomial(1, 1 / 16, 300).astype(float)

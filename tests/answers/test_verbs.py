@@ -234,6 +234,7 @@ def test_questions_in_words() -> None:
     assert parse_question("median sbp") == {"verb": "quantiles", "columns": ("sbp",), "at": (0.5,)}
     assert parse_question("pooled counts of a, b")["pool"] is True
     assert parse_question("counts of a and `b and c`, Hand by and-y and Sand")["columns"] == ("a", "b and c", "Hand")
+    assert parse_question("""counts of 'a b', "c's" by `d` where e = 'f'""")["columns"] == ("a b", "c's")
     assert parse_question("counts of a by and-y AND sand and `and`")["by"] == ("and-y", "sand", "and")
     for text in ("mean", "guess of x", "", "mean of sbp by"):
         with pytest.raises(InvalidValue, match="reads like"):

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.cli import application
-from sottovoce.privacy.errors import InvalidValue, SottovoceError
+from sottovoce.cli import application, main
+from sottovoce.ledger import Ledger
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
+from sottovoce.privacy.promises import PureDP
 
 
 def refused(data: Path, word: str, *arguments: str, budget: str = "approx:1,1e-6") -> str:
@@ -43,6 +45,20 @@ def test_a_budget_that_could_not_pay(data: Path, word: str, n: tuple[str, ...]) 
     assert "does not cover it" in refused(data, word, *ASKED[word], "--spend", "approx:5,1e-6", *n)
     release = (*RELEASE, str(data.with_suffix(".ledger")), "--target", "approx:5,1e-6")
     assert "does not cover it" in refused(data, "release", *release, *n)
+
+
+@pytest.mark.parametrize("word", [*ASKED, "release"])
+def test_a_budget_that_could_not_pay_in_a_ledger_of_others(data: Path, word: str) -> None:
+    place = data.with_suffix(".ledger")
+    with Ledger(place, create=True) as ledger:
+        ledger.open_budget("others", PureDP(1.0), n=100, schema={"smoker": "boolean"})
+    asked = ASKED.get(word, (*RELEASE, str(place)))
+    option = "--target" if word == "release" else "--spend"
+    command = [word, str(data), *asked, option, "approx:5,1e-6", "--budget", "approx:1,1e-6"]
+    with pytest.raises(BudgetExceeded, match="nothing was spent"):
+        CliRunner().invoke(application(word), command, catch_exceptions=False)
+    with Ledger(place) as ledger:
+        assert [budget.dataset for budget in ledger.budgets()] == ["others"]
 
 
 def test_a_release_is_priced_as_its_budget_counts(data: Path) -> None:
@@ -130,3 +146,18 @@ def test_files_are_written_though_nobody_reads_the_answer(data: Path, monkeypatc
     assert isinstance(CliRunner().invoke(application("ask"), command).exception, BrokenPipeError | SystemExit)
     assert csv.read_text(encoding="utf-8").startswith("estimate")
     assert plot.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_whoever_interrupts_is_told_that_it_may_be_charged(
+    data: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sottovoce.cli.shared.paid", interrupted)
+    monkeypatch.setattr("sys.argv", ["sottovoce", "ask", str(data), "mean of sbp", *extra])
+    with pytest.raises(SystemExit) as left:
+        main()
+    said = capsys.readouterr().err
+    assert (left.value.code, said.count("\n"), "stays so" in said) == (130, 1, True)

@@ -3,6 +3,7 @@
 import os
 import pwd
 import sqlite3
+import textwrap
 import threading
 import warnings
 from fractions import Fraction
@@ -117,6 +118,21 @@ def test_many_may_create_one_ledger_at_once(url: str) -> None:
 
 def test_no_draft_is_left_behind(path: Path) -> None:
     assert {file.name for file in path.parent.iterdir()} == {"patients.ledger", "patients.ledger-anchor"}
+
+
+def test_a_ledger_that_there_is_no_room_for_leaves_nothing_behind(tmp_path: Path) -> None:
+    code = """
+    import resource, sys
+    from sottovoce.ledger import Ledger
+    from sottovoce.privacy.errors import LedgerUnavailable
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))  # as when the disk is full
+    try:
+        Ledger(sys.argv[1], create=True)
+    except LedgerUnavailable:
+        print("no room")
+    """
+    assert told_by(textwrap.dedent(code), tmp_path / "patients.ledger") == "no room\n"
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_threads_share_one_ledger(ledger: Ledger, budget: Budget) -> None:

@@ -110,7 +110,11 @@ def test_an_answer_is_in_the_history_in_words_and_its_receipt_is_good(
         ({"verb": "mean", "column": "age", "spend": 1.5}, 422, "above 0 and at most 1"),
         ({"verb": "mean", "column": "age", "spend": "lots"}, 422, "say a share"),
         ({"verb": "mean", "column": "age", "spend": None}, 422, "body.spend: must be a share of your budget such as"),
-        ({"verb": "mean", "column": "age", "spend": [0.05]}, 422, "or a promise such as"),
+        ({"verb": "mean", "column": "age", "spend": [0.05]}, 422, "leave it out for 5%. Got [0.05]"),
+        ({"verb": "mean", "column": "age", "spend": True}, 422, "leave it out for 5%. Got true"),
+        ({"verb": "mean", "column": "age", "spend": 10**400}, 422, "leave it out for 5%. Got 1000"),
+        ({"verb": "quantiles", "column": "age", "at": 10**400}, 422, "at must be a number, or a list"),
+        ({"verb": 5}, 422, "body.verb: must be a text"),
         ({"verb": "mean", "column": "age", "spend": "pure:1e9"}, 422, "must lie between"),
         ({"verb": "mean", "column": "age", "spend": "200%"}, 422, "above 0 and at most 1"),
         ({"verb": "mean", "column": "age", "level": 1.0}, 422, "less than 1"),
@@ -132,6 +136,23 @@ def test_what_makes_no_sense_is_refused_in_one_sentence_and_costs_nothing(
     refused = ask(client, ada, **body)
     assert (refused.status_code, said in refused.json()["detail"]) == (status, True), refused.text
     assert client.get(f"{HERE}/remaining", headers=ada).json() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"verb": "mean", "column": "age", "spend": NaN}', "leave it out for 5%. Got NaN"),
+        ('{"verb": "mean", "column": "age", "spend": 1e400}', "leave it out for 5%. Got Infinity"),
+        ("[]", "body: must be an object"),
+        ("mean of age", "is no JSON"),
+    ],
+)
+def test_what_no_client_of_ours_sends_is_refused_in_our_words(
+    client: httpx.Client, ada: dict[str, str], body: str, said: str
+) -> None:
+    headers = ada | {"Content-Type": "application/json"}
+    refused = client.post(f"{HERE}/answers", content=body, headers=headers)
+    assert (refused.status_code, said in refused.json()["detail"]) == (422, True), refused.text
 
 
 def test_the_budget_ends_and_a_token_without_a_part_cannot_ask(own_office: Config) -> None:

@@ -177,3 +177,17 @@ def test_a_column_may_have_any_name(name: str, tmp_path: Path) -> None:
         crossed = table.read(CrossCounts((("a", "b"), (1, 2)), ((0, 1),), (-1, -1)), ["ward", name])
         assert crossed.total.tolist() == [1, 0, 0, 1]
         assert table.read(ClippedSum(0, 1), where=f"`{name}` > 1").total.tolist() == [1]
+
+
+YES = ("true", "TRUE", "yes", "Yes", " y ", "t", "1", "1.0", "1e0")
+NO = ("false", "no", "No ", "N", "f", "0", "0.0", "-0")
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "unknown", "2", "nan", "inf", "0.5"])
+def test_flags_are_read_in_the_words_that_people_write(missing: str, tmp_path: Path) -> None:
+    """A frame with missing values is written with flags of 1.0 and 0.0; those who type write yes and no."""
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["smoker", *YES, *NO, *[missing] * 3]) + "\n")
+    with open_table(path, types={"smoker": "boolean"}) as table:
+        for word, known in (("smoker = true", YES), ("smoker = false", NO), ("smoker is null", (missing,) * 3)):
+            assert table.read(ClippedSum(0, 1), where=word).total.tolist() == [len(known)]

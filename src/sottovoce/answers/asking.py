@@ -10,7 +10,7 @@ from sottovoce.privacy.errors import InvalidValue
 
 __all__ = ["parse_question", "parse_spend"]
 
-_NAME = r"(?:`[^`]+`|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*)"
+_NAME = r"(?:`[^`]+`|'[^']+'|\"[^\"]+\"|\b(?!and(?![\w.\-]))[^\W\d][\w.\-]*)"
 _NAMES = rf"{_NAME}(?:(?:\s*,\s*|\s+and\s+){_NAME})*"
 _GRAMMAR = re.compile(
     rf"""^\s*(?:(?P<pool>pooled)\s+)?(?P<verb>\w+)\s*(?P<at>[\d.]+(?:\s*,\s*[\d.]+)*)?\s*(?:of\s+)?
@@ -27,7 +27,7 @@ def parse_question(text: str) -> dict[str, Any]:
     """Return the verb, the columns and the rest of a question in words.
 
     The grammar: ``[pooled] VERB [PROBABILITIES] of COLUMNS [per EXPOSURE] [by COLUMNS] [where CONDITION]``. A name
-    that is no identifier, or is ``and``, stands in backticks.
+    that is no identifier, or is ``and``, stands in quotes or backticks, which a shell takes for a command of its own.
 
     >>> parse_question("mean of sbp by ward and sex where age >= 40")
     {'verb': 'mean', 'columns': ('sbp',), 'by': ('ward', 'sex'), 'where': 'age >= 40'}
@@ -40,7 +40,7 @@ def parse_question(text: str) -> dict[str, Any]:
     if found is None or known not in VERBS:
         raise InvalidValue(
             f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "
-            f"of several words in backticks. Got {text!r}"
+            f"of several words in quotes. Got {text!r}"
         )
     asked: dict[str, Any] = {"verb": known, "columns": _names(found["columns"])}
     if found["at"]:
@@ -73,12 +73,13 @@ def parse_spend(text: str) -> float | str:
             f"say a share such as 5% or 0.05, or a promise such as approx:0.1,1e-6. Got {text!r}"
         ) from None
     if not 0 < share <= 1:
-        raise InvalidValue(f"a share of the budget lies above 0 and at most 1. Got {text!r}")
+        raise InvalidValue(f"a share of the budget, such as 5% or 0.05, lies above 0 and at most 1. Got {text!r}")
     return share
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip("`") for name in re.findall(_NAME, text, re.IGNORECASE))
+    found = re.findall(_NAME, text, re.IGNORECASE)
+    return tuple(name[1:-1] if name[0] in "`'\"" else name for name in found)
 
 
 def _probability(text: str) -> float:

@@ -144,7 +144,8 @@ def _public(fact: Mapping[str, Any], card: Mapping[str, Any]) -> str:
         return ", ".join(found[:12]) + (f" … ({len(found)})" if len(found) > 12 else "")
     if fact.get("kind") == "flag":
         return str(card["yes_no"])
-    ends = [fact[name] for name in ("low", "high", "first", "last") if name in fact]
+    ends = [0] if fact.get("kind") == "count" else []
+    ends += [fact[name] for name in ("low", "high", "first", "last") if name in fact]
     shown = " – ".join(f"{end:g}" if isinstance(end, float | int) else str(end) for end in ends)
     return shown or "–"
 

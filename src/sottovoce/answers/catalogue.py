@@ -5,7 +5,7 @@ A verb is one entry. The server's schema, its page and the client know a new one
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from sottovoce.facts.conditions import check_levels
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import shown
 from sottovoce.privacy.plain import restoring
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.registry import Registry
@@ -104,7 +105,7 @@ class Argument:
     def checked(self, value: Any) -> Any:
         """Return a value of the right kind, or raise `InvalidValue`."""
         if not _KINDS[self.kind](value):
-            raise InvalidValue(f"{self.name} must be {_WANTED[self.kind]}. Got {str(value)[:80]!r}")
+            raise InvalidValue(f"{self.name} must be {_WANTED[self.kind]}. Got {shown(value)}")
         if self.kind == "choice" and value not in self.choices:
             raise InvalidValue(f"{self.name} must be one of {', '.join(self.choices)}. Got {value!r}")
         return tuple(value) if isinstance(value, list) else value
@@ -115,7 +116,8 @@ def _text(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Say whether a value is a number that a double holds: neither infinite nor NaN, nor of a thousand digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 _KINDS: dict[str, Any] = {
@@ -168,7 +170,10 @@ class Verb:
         """Return the arguments that were given, each of the right kind; none is left out that is needed."""
         known = {argument.name: argument for argument in self.arguments}
         if unknown := [name for name in given if name not in known]:
-            raise InvalidValue(f"{self.word} takes {', '.join(known)}. Got {', '.join(map(repr, unknown[:5]))}")
+            raise InvalidValue(
+                f"{self.word} takes {', '.join(known)}, and as every verb spend, level and purpose. "
+                f"Got {', '.join(map(shown, unknown[:5]))}"
+            )
         found = {name: known[name].checked(value) for name, value in given.items() if value is not None}
         for name, argument in known.items():
             if argument.needed and not found.get(name):
@@ -248,9 +253,7 @@ def spend_of(given: Any) -> Promise | float:
     if isinstance(found, str):
         return parse_promise(found)
     if not _number(found) or not 0 < found <= 1:
-        raise InvalidValue(
-            f"spend is a share of the budget above 0 and at most 1, or a promise. Got {str(given)[:80]!r}"
-        )
+        raise InvalidValue(f"spend is a share of the budget above 0 and at most 1, or a promise. Got {shown(given)}")
     return float(found)
 
 

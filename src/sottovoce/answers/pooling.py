@@ -29,7 +29,9 @@ _FACTORS = 64
 def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Floats:
     """Return draws of shares (draws, groups, values): in each group Dirichlet around common shares.
 
-    The common shares of several values are those of all groups together; how close groups lie to them is learned.
+    The common shares of several values are those of all groups together; how close groups lie to them is learned. The
+    prior counts `alpha` records of every value at least, as it does without pooling: else a rare value would be taken
+    to be absent from every group in which noise hides it.
     """
     draws, groups, values = counts.shape
     few = counts[:: max(1, draws // _WEIGHED)]
@@ -44,13 +46,13 @@ def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Flo
     table = np.empty((centres.shape[0], strengths.size, few.shape[0], groups))
     for i, centre in enumerate(centres):
         for j, strength in enumerate(strengths):
-            own = strength * centre
-            log = (gammaln(few + own) - gammaln(own)).sum(axis=2) - gammaln(sizes + strength) + gammaln(strength)
+            own = np.maximum(strength * centre, alpha)
+            log = (gammaln(few + own) - gammaln(own)).sum(axis=2) - gammaln(sizes + own.sum()) + gammaln(own.sum())
             table[i, j] = log - base
     picked, which = _common(table, draws, rng)
     centre, strength = centres[which[:, 0]], strengths[which[:, 1]]
     chosen = np.stack([few[picked[:, g], g] for g in range(groups)], axis=1)
-    parts = rng.standard_gamma(chosen + (strength[:, None] * centre)[:, None, :]) + 1e-300
+    parts = rng.standard_gamma(chosen + np.maximum(strength[:, None] * centre, alpha)[:, None, :]) + 1e-300
     return np.asarray(parts / parts.sum(axis=2, keepdims=True))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from sottovoce.facts import Category, Cells, Column, Count, Facts, Flag, Number
 from sottovoce.facts.conditions import check_columns
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import as_floats
+from sottovoce.privacy.numbers import as_floats, shown
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.readings import CellCounts, GroupMoments, PersonCells, PersonMoments, PersonRows, Statistics
 
@@ -317,7 +317,7 @@ class Question:
 def names_of(given: Any) -> tuple[str, ...]:
     """Return one name, or several, as a tuple."""
     if given is not None and not isinstance(given, str | Iterable):
-        raise InvalidValue(f"columns are named by texts. Got a {type(given).__name__}")
+        raise InvalidValue(f"columns are named by texts. Got {shown(given)}")
     if isinstance(given, Mapping):
         raise InvalidValue("columns are named by texts; to cut them say Cells(facts, {...})")
     found = (given,) if isinstance(given, str) else tuple(given or ())

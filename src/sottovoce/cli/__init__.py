@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib import import_module
@@ -58,6 +59,9 @@ COMMANDS = {
     ),
 }
 """Every command: where it lives, and what the help says of it. A command is imported when it is run."""
+
+_PAYING = ("ask", "regress", "release")
+"""Commands that charge a budget: whoever interrupts one is told that it may have."""
 
 _EPILOG = (
     "Exit codes: 0 done · 2 wrong argument, file or value · 3 budget does not cover it · "
@@ -125,8 +129,8 @@ def _options(
 def main() -> None:
     """Run the command line; no traceback reaches the user."""
     as_json = "--json" in sys.argv
+    word = next((argument for argument in sys.argv[1:] if argument in COMMANDS), None)
     try:
-        word = next((argument for argument in sys.argv[1:] if argument in COMMANDS), None)
         code = application(word)(standalone_mode=False)
         sys.stdout.flush()
     except typer.Exit as leave:
@@ -145,6 +149,9 @@ def main() -> None:
         from sottovoce.cli.console import fail  # noqa: PLC0415 - brings half the house
 
         code = fail(error, as_json=as_json)
+    if code == 130 and word in _PAYING:
+        told = "interrupted; what was under way may be charged, and stays so: sottovoce ledger show says"
+        print(json.dumps({"error": "Interrupted", "message": told, "exit": 130}) if as_json else told, file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -12,6 +12,7 @@ from sottovoce.cli import shared
 from sottovoce.cli.console import AsJson, console, emit, escape, table
 from sottovoce.cli.specs import facts_of
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import Promise
 
 __all__ = ["card"]
 
@@ -103,12 +104,14 @@ def _verify(page: Path, key: Path | None, place: str | None, *, as_json: bool) -
         emit({"good": True, "ledger_checked": place is not None, "statement": said})
         return
     console.print("[green]good[/]: signed by the owner of this key, and no letter of the page was changed")
+    units = f"{Promise.from_dict(said['budget']['promise']).relation.unit}s"
+    many = f"a secret number of {units}" if said["n"] is None else f"{said['n']:,} {units}"
     rows = [
         ("issuer", str(said["issuer"] or "not named")),
-        ("data set", f"{said['title']} ({said['n']:,} records)"),
+        ("data set", f"{said['title']} ({many})"),
         ("made", str(said["made"])),
         ("releases", str(len(said["releases"]))),
-        ("spent", f"{said['spent']:.3g} of the budget"),
+        ("spent", f"{100 * said['spent']:.3g} % of the budget"),
         ("ledger", "passes through the card's head" if place is not None else "not given, and not checked"),
     ]
     console.print(table("", ("", ""), rows, left=2))

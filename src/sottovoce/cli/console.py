@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -90,16 +90,16 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, left: int = 1) -> Table:
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, left: int = 1) -> Group:
     """Return a table in the house style; the first `left` columns are text, the rest numbers.
 
-    Words stand as they are, brackets too: they may be a user's. What is coloured is a `Text`.
+    Words stand as they are, brackets too: they may be a user's. What is coloured is a `Text`. The title has the whole
+    line, however narrow the table is; names give way before numbers do, the first of several last.
     """
-    made = Table(
-        title=escape(title), title_style="bold", title_justify="left", header_style="dim", box=None, pad_edge=False
-    )
+    made = Table(header_style="dim", box=None, pad_edge=False)
     for index, name in enumerate(columns):
-        made.add_column(escape(name), justify="left" if index < left else "right", overflow="fold", no_wrap=index == 0)
+        whole = index == 0 < left - 1
+        made.add_column(escape(name), justify="left" if index < left else "right", overflow="fold", no_wrap=whole)
     for row in rows:
         made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    return made
+    return Group(Text(title, style="bold"), made) if title else Group(made)

@@ -68,7 +68,8 @@ def plan_question(
         for one in {offer.share: offer for offer in offers}.values()
     ]
     console.print(table(balance.question.describe(), ("", "share of the budget", "known to"), rows))
+    kept = "" if balance.question.where is None else ", as if the condition held for all of them"
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
-        f"{n:,} {whom.units} in equal groups, numbers spread over a quarter of their bounds. Nothing was read."
+        f"{n:,} {whom.units} in equal groups, numbers spread over a quarter of their bounds{kept}. Nothing was read."
     )

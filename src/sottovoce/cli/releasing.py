@@ -131,6 +131,8 @@ def release(
             whom = Protected.of(known, option("protect", protect))
             shared.check_payable(
                 source,
+                option("dataset", dataset),
+                records,
                 place,
                 said,
                 whom,

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from sottovoce.answers.card import asked as asked_in
 from sottovoce.answers.display import drawn_rows, plain_words
 from sottovoce.cli.demo import Told
 from sottovoce.ledger import Budget, Entry
@@ -69,8 +70,8 @@ def write_report(path: Path, budget: Budget, found: Sequence[Told], entries: Seq
         answers="\n".join(map(_answer, found)),
         words=escape(plain_words(0.95, 2)),
         bar="".join(f'<span style="width:{100 * cost:.3f}%"></span>' for cost in costs),
-        spent=f"{100 * sum(costs):.3g} %",
-        shares=", ".join(f"{100 * cost:.3g} %" for cost in costs),
+        spent=f"{100 * sum(costs):.3g}&nbsp;%",
+        shares=", ".join(f"{100 * cost:.3g}&nbsp;%" for cost in costs),
         counted=escape(budget.counted),
         entries="\n".join(_entry(entry, budget) for entry in entries),
     )
@@ -102,8 +103,7 @@ def _answer(told: Told) -> str:
 
 
 def _entry(entry: Entry, budget: Budget) -> str:
-    system: Any = entry.request["mechanism"]["system"]
-    asked = f"{system['verb']} of {', '.join(system['columns'])}"
+    _, asked = asked_in(entry.request)
     cells = (entry.id, entry.state, asked, f"{100 * budget.share(entry.cost):.3g} %", entry.at[:19].replace("T", " "))
     row = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
     return f"<tr>{row}<td><code>{(entry.value_hash or '')[:16]}…</code></td></tr>"

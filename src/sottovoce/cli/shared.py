@@ -75,6 +75,8 @@ def paid(spend: str) -> float | Promise:
 
 def check_payable(
     data: str,
+    dataset: str | None,
+    records: Records,
     ledger: str,
     promise: Promise,
     whom: Protected,
@@ -82,12 +84,12 @@ def check_payable(
     mechanism_for: Callable[[PaidVerbs], Mechanism],
     draws: int = 1,
 ) -> None:
-    """Raise where a budget that would be opened now, in a ledger of its own, could not pay for a mechanism."""
-    from sottovoce.curator.opening import is_new  # noqa: PLC0415 - needs the data extra
+    """Raise where a budget that would be opened now could not pay for a mechanism."""
+    from sottovoce.curator.opening import has_budget  # noqa: PLC0415 - needs the data extra
     from sottovoce.curator.unopened import Unopened  # noqa: PLC0415
 
-    if is_new(ledger):
-        purse = Unopened(data, promise, whom, n)
+    if not has_budget(ledger, dataset, records):
+        purse = Unopened(dataset or data, promise, whom, n)
         purse.check(mechanism_for(purse), draws)
 
 
@@ -112,13 +114,14 @@ def curator_beside(
     from sottovoce.facts import read_facts  # noqa: PLC0415
 
     _, place, kept = places(data, facts, ledger)
-    if facts is None and not place.is_file():
-        raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
-    known = read_facts(place)
-    whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
     with contextlib.ExitStack() as opened:
+        if facts is None and not place.is_file():
+            open_records(data, None, None, opened)  # data that are not there lack more than facts
+            raise InvalidValue(f"say --facts FILE, or put the facts beside the data in {place.name}")
+        known = read_facts(place)
+        whom, promise = Protected.of(known, protect), None if budget is None else parse_promise(budget)
         records = open_records(data, whom.facts, None, opened)
         mechanism_for = check(whom, records)
         if promise is not None:
-            check_payable(data, kept, promise, whom, options.get("n"), mechanism_for)
+            check_payable(data, options.get("dataset"), records, kept, promise, whom, options.get("n"), mechanism_for)
         yield opened.enter_context(Curator(records, kept, promise, facts=known, protect=protect, **options))

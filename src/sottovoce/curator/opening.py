@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from sottovoce.privacy.filter import Order
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE
 
-__all__ = ["hides_n", "is_new", "open_budget"]
+__all__ = ["has_budget", "hides_n", "is_new", "open_budget"]
 
 _PATIENCE = 30.0
 """Seconds to wait for a ledger's database, as `Ledger` does."""
@@ -53,7 +53,7 @@ def open_budget(
     """
     secret = hides_n(promise, said)
     promise = None if promise is None else protected.meant(promise)
-    found = ledger.find_budget(dataset) or same_data(ledger, dataset, origin_of(table), named=named)
+    found = _budget_of(ledger, dataset, table, named=named)
     dataset = dataset if found is None else found.dataset
     if found is not None and found.n is not None and said is not None:
         raise InvalidValue(f"n of {dataset!r} was public when its budget was opened, and no secret since")
@@ -64,7 +64,7 @@ def open_budget(
     source = Source(origin_of(table), table.schema, hidden)
     if found is None:
         if promise is None:
-            raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; say budget=... to open it")
+            raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         found = ledger.open_budget(dataset, promise, **public, source=source.noted())
     else:
@@ -73,6 +73,15 @@ def open_budget(
         source.check(dataset, found.source)
     known = found.source is not None and source.origin is not None
     return found, replace(source, seen=source.state()) if known else source
+
+
+def _what_to_say(ledger: Ledger, schema: Mapping[str, str]) -> str:
+    """Say how to open a budget, and how not to: data that were moved have one already, and a second would add to it."""
+    opening = "name a budget (--budget, budget=) to open it"
+    alike = [budget.dataset for budget in ledger.budgets() if budget.whole is None and dict(budget.schema) == schema]
+    if not alike:
+        return opening
+    return f"where these are the data of {alike[0]!r}, moved, give them that name (--dataset, dataset=); else {opening}"
 
 
 def _check_same(
@@ -85,7 +94,7 @@ def _check_same(
     if order is not None and order != found.filter["order"]:
         raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
     if n is not None and n != found.n:
-        raise InvalidData(opened.format(f"{found.n} {units}", n))
+        raise InvalidData(f"{opened.format(f'{found.n} {units}', n)}; other data have a budget of their own")
     if source.schema != schema:
         changed = sorted(name for name in {*schema, *source.schema} if schema.get(name) != source.schema.get(name))
         then, now = (
@@ -100,6 +109,19 @@ def hides_n(promise: Promise | None, said: str | None) -> bool:
     if said not in (None, "private"):
         raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
     return said is not None or (promise is not None and promise.relation.hides_n)
+
+
+def has_budget(ledger: str | os.PathLike[str], dataset: str | None, table: Records) -> bool:
+    """Say whether some data have a budget in a ledger that may not be there yet, under a name that they are given."""
+    name = dataset or getattr(origin_of(table), "identity", None)
+    if name is None or is_new(ledger):
+        return False
+    with Ledger(ledger) as there:
+        return _budget_of(there, str(name), table, named=dataset is not None) is not None
+
+
+def _budget_of(ledger: Ledger, dataset: str, table: Records, *, named: bool) -> Budget | None:
+    return ledger.find_budget(dataset) or same_data(ledger, dataset, origin_of(table), named=named)
 
 
 def is_new(ledger: str | os.PathLike[str]) -> bool:

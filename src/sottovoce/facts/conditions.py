@@ -14,6 +14,7 @@ from sottovoce.facts.columns import Column as Fact
 from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or, Value
 from sottovoce.facts.tokens import TokenReader
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import shown
 
 __all__ = ["check_columns", "check_levels", "checked_text", "columns_of", "parse_predicate"]
 
@@ -46,13 +47,14 @@ def parse_predicate(text: str) -> Condition:
     True
     """
     if not isinstance(text, str) or not text.strip():
-        raise InvalidValue("a condition is a text such as \"age > 40 and region = 'N'\". Got nothing")
+        got = "nothing" if str(text).strip() in ("", "None") else shown(text)
+        raise InvalidValue(f"a condition is a text such as \"age > 40 and region = 'N'\". Got {got}")
     if len(text) > LONGEST:
         raise InvalidValue(f"a condition may have {LONGEST} characters. Got {len(text)}")
     parser = _Parser(text)
     tree = parser.either()
     if parser.kind != "end":
-        parser.fail("expected 'and', 'or' or the end")
+        parser.fail("expected 'and', 'or' or the end, and names of several words in backticks,")
     return tree
 
 
@@ -95,7 +97,7 @@ class _Parser(TokenReader):
             self.advance()
             right = self.operand()
             if isinstance(left, Literal) and isinstance(right, Literal):
-                self.fail("a comparison needs a column")
+                self.fail("a comparison needs a column, in backticks where its name has several words,")
             return Compare(sign, left, right)
         if isinstance(left, Literal):
             self.fail("a value alone is no condition; expected a comparison")

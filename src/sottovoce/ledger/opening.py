@@ -102,9 +102,8 @@ def _create_sqlite(path: Path, timeout: float) -> None:
     try:
         draft.touch(mode=0o600, exist_ok=False)  # its log and all else beside it get the same bits
         store = Store(sa.URL.create("sqlite", database=str(draft)), timeout)
-        with store.transaction(write=True) as transaction:
+        with contextlib.closing(store), store.transaction(write=True) as transaction:
             schema.create(transaction)
-        store.close()
         _sync(draft)
         try:
             os.link(draft, path)
@@ -114,7 +113,8 @@ def _create_sqlite(path: Path, timeout: float) -> None:
         # is written out with the file.
         _sync(path if _WINDOWS else path.parent)
     finally:
-        draft.unlink(missing_ok=True)
+        for ending in ("", "-wal", "-shm"):  # a log is left where the disk was full
+            draft.with_name(draft.name + ending).unlink(missing_ok=True)
 
 
 def _finish_creation(path: Path) -> None:

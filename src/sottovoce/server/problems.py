@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -59,6 +60,16 @@ _TITLES = {
     503: "Not available now",
 }
 
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is no name that is known here",
+    "json_invalid": "is no JSON",
+    "string_type": "must be a text",
+    "model_type": 'must be an object, such as {"name": "value"}',
+    "model_attributes_type": 'must be an object, such as {"name": "value"}',
+}
+"""What pydantic finds wrong, by its kind, in words of ours; the rest begins with what must be."""
+
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": _TITLES[status],
@@ -112,14 +123,16 @@ def install_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         del request
-        said = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
-            for one in error.errors()[:5]
-        )
-        return problem(422, "invalid-request", said)
+        return problem(422, "invalid-request", "; ".join(map(_wrong, error.errors()[:5])))
 
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> JSONResponse:
         del request
         kind = _TITLES.get(error.status_code, "refused").lower().replace(" ", "-")
         return problem(error.status_code, kind, str(error.detail), dict(error.headers or {}))
+
+
+def _wrong(one: Mapping[str, Any]) -> str:
+    """Return what is wrong with one part of a request, and where."""
+    said = one["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    return f"{'.'.join(map(str, one['loc']))}: {_WORDS.get(one['type'], said)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -101,11 +103,12 @@ def _verbs(schema: dict[str, Any]) -> None:
 
 
 def _spend(given: Any) -> Any:
-    """Return what may be a share or a promise, or say what to say: null is neither."""
-    if isinstance(given, bool) or not isinstance(given, int | float | str):
+    """Return what may be a share or a promise, or say what to say: null is neither, and so is what is not finite."""
+    number = isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max
+    if not number and not isinstance(given, str):
         raise InvalidValue(
             'must be a share of your budget such as 0.05 or "5%", or a promise such as "approx:0.1,1e-6"; '
-            f"leave it out for 5%. Got {'null' if given is None else f'a {type(given).__name__}'}"
+            f"leave it out for 5%. Got {json.dumps(given)[:80]}"
         )
     return given
 

@@ -43,7 +43,10 @@ def _category(column: Any, category: Any) -> Any:
 
 def _text(category: Any) -> str:
     if not isinstance(category, str):
-        raise InvalidData(f"the column holds text, so a category {category!r} cannot be found in it")
+        raise InvalidData(
+            f"the column holds text, so a category {category!r} cannot be found in it; say in the facts that it is a "
+            "category, and list its texts"
+        )
     return checked_text(category)
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import ibis
 
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.privacy.numbers import shown
 from sottovoce.tables.engine import Engine, number
 
-__all__ = ["field", "is_text", "numeric"]
+__all__ = ["field", "is_text", "numeric", "truth"]
+
+_YES, _NO = ("true", "yes"), ("false", "no")
 
 _PLACES = 300
 """Decimals of so many places before and after the point are doubles, none too large and none too small."""
@@ -19,7 +22,7 @@ _PLACES = 300
 def field(table: Any, name: str) -> Any:
     """Return a column, or raise `InvalidData` that names the columns there are."""
     if not isinstance(name, str):
-        raise InvalidData(f"a column is named by a text. Got a {type(name).__name__}")
+        raise InvalidData(f"a column is named by a text. Got {shown(name)}")
     if name in table.columns:
         return table[name]
     close = difflib.get_close_matches(name, table.columns, n=1)
@@ -36,14 +39,14 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
     """Return a column as integers (whole numbers and truth values) or doubles, its missing values null.
 
     NaN stays as it is: whoever compares it must say what it means. Text of no given type is the number it reads as,
-    1 or 0 for true or false, and missing otherwise.
+    1 for true or yes, 0 for false or no, and missing otherwise.
     """
     column = field(table, name)
     kind = column.type()
     if kind.is_string() and name in engine.untyped:
         value, word = column.try_cast("float64"), column.strip().lower()
         return ibis.cases(
-            (value.notnull(), value), (word == "true", 1.0), (word == "false", 0.0), else_=ibis.null("float64")
+            (value.notnull(), value), (word.isin(_YES), 1.0), (word.isin(_NO), 0.0), else_=ibis.null("float64")
         )
     if kind.is_boolean():
         return column.cast("int8" if engine.small else "int32")
@@ -55,6 +58,16 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
         return column.cast("float64")
     word = "text" if kind.is_string() else str(kind)
     raise InvalidData(f"column {name!r} holds {word}, not numbers; say what to count with a condition (where=...)")
+
+
+def truth(text: Any) -> Any:
+    """Return text as truth values: true, yes, t, y and a 1 however it is written; their opposites; missing otherwise.
+
+    Files that were written from frames with missing values hold flags as ``1.0`` and ``0.0``.
+    """
+    value = text.try_cast("float64")
+    odd = ibis.cases((value == 1.0, True), (value == 0.0, False), else_=text.strip().try_cast("boolean"))
+    return ibis.coalesce(text.try_cast("boolean"), odd)  # most cells are plain words, and soon read
 
 
 def _signed(column: Any) -> Any:

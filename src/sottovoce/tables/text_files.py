@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.tables.columns import truth
 from sottovoce.tables.delimited import SEPARATOR, header, line_batches
 
 __all__ = ["read_csv"]
@@ -71,7 +72,11 @@ def read_csv(connection: Any, paths: Sequence[str], types: Mapping[str, str]) ->
     )
     connection.con.execute(f"CREATE VIEW records AS SELECT {cut} FROM lines")
     text = connection.table("records")
-    return text.mutate(*(text[name].try_cast(kind).name(name) for name, kind in types.items()))  # one may be "self"
+    return text.mutate(*(_typed(text[name], kind).name(name) for name, kind in types.items()))  # one may be "self"
+
+
+def _typed(text: Any, kind: str) -> Any:
+    return truth(text) if kind == "boolean" else text.try_cast(kind)
 
 
 def _quoted(name: str) -> str:

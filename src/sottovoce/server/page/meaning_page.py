@@ -105,7 +105,7 @@ def _picture(
     """Return both curves over the share of the budget: accuracy by the axis on the left, risk by its own words."""
     widths = [max(one["width"], 1e-300) for one in offers]
     risks = [1000 * one["success"] for one in offers]
-    low, high = min(widths) / 1.15, max(widths) * 1.15
+    low, high = min(widths) / 1.4, max(widths) * 1.15  # room for a word below the curve
     y = Axis(low, high, "known to ±", log=True)
     scale = Axis(0.0, max(risks) * 1.1, "")
     chart = Chart(
@@ -127,8 +127,8 @@ def _picture(
     chart.line([(100 * one["share"], width) for one, width in zip(offers, widths, strict=True)], "one")
     chart.line([(100 * one["share"], level(risk)) for one, risk in zip(offers, risks, strict=True)], "two")
     chart.note(offers[0]["share"] * 100, chart.at(1.0, level(1000 * baseline))[1] + 10, f"{_people(baseline)} before")
-    chart.note(100.0, chart.at(1.0, level(risks[-1]))[1], f"{_up(risks[-1])} of 1,000")
-    chart.note(100.0, chart.at(1.0, widths[-1])[1] - 12, f"± {number(widths[-1])}")
+    chart.note(100.0, chart.at(1.0, level(risks[-1]))[1] - 12, f"{_up(risks[-1])} of 1,000")
+    chart.note(100.0, chart.at(1.0, widths[-1])[1] + 14, f"± {number(widths[-1])}")
     points = []
     for one, width, risk in zip(offers, widths, risks, strict=True):
         left, top = chart.at(100 * one["share"], width)

@@ -190,7 +190,7 @@ def meter(one: Profile, profile: Profile, remaining: Mapping[str, Any]) -> dict[
     profile = profile.shown_to(purse.budget.relation)
     fits = _fits(purse, profile)
     stops = [
-        (purse.limit / end, f"the budget ends here ({purse.limit / price:.0%})", "limit"),
+        (purse.limit / end, "everyone's budget ends here", "limit"),
         (price / end, "told apart", "danger"),
     ]
     spent = purse.spent / price

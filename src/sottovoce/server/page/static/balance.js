@@ -36,7 +36,7 @@ if (box) {
     part("accuracy-said").value = digits(Math.exp(values.width));
     const people = (Math.ceil(10 * values.risk - 1e-6) / 10).toFixed(1);
     part("risk-said").value = people;
-    part("share-said").value = digits(100 * Math.exp(values.share)) + " %";
+    part("share-said").value = digits(100 * Math.exp(values.share)) + "\u00a0%";
     part("accuracy").setAttribute("aria-valuetext", "± " + digits(Math.exp(values.width)));
     part("risk").setAttribute("aria-valuetext", people + " of 1,000 people");
     for (const [id, name] of [["dot-width", "accuracy"], ["dot-risk", "danger"]]) {
