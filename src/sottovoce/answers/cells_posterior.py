@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sottovoce.answers.cell_noise import cell_noises
-from sottovoce.answers.intervals import shortest, to_the_ends
+from sottovoce.answers.intervals import central, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
@@ -237,24 +237,23 @@ class CellsPosterior:
         return np.asarray(self.draws.std(axis=0))
 
     def interval(self, level: float = 0.95) -> Floats:
-        """Return the shortest interval of every row that holds `level`, (low, high) on the last axis.
+        """Return the interval of every row that holds `level`, with as many draws below as above, (low, high) last.
 
-        Where noise hides a row, it goes to the ends of the public range.
+        Where noise hides a row, it goes to the ends of what the row may be.
         """
-        ends = shortest(self.draws, level)
-        return ends if self._range is None else to_the_ends(self.draws, ends, *self._range)
+        return to_the_ends(self.draws, central(self.draws, level), *self._range)
 
     @property
-    def _range(self) -> tuple[float, float] | None:
-        """The public ends of what every row may be, where it has both."""
+    def _range(self) -> tuple[float, float]:
+        """The public ends of what every row may be."""
         if self.question.verb == "proportion":
             return 0.0, 1.0
         if self.question.verb == "quantiles":
             return float(self.reading.edges[0]), float(self.reading.edges[-1])
-        if self.question.verb == "mean":
-            scale = self.reading.scales[0]
-            return scale.middle - scale.half, scale.middle + scale.half
-        return None
+        if self.question.verb == "counts":
+            return 0.0, np.inf if self.n is None else float(self.reading.places(self.n) // self.reading.fine)
+        scale = self.reading.scales[0]
+        return scale.middle - scale.half, scale.middle + scale.half if self.question.exposure is None else np.inf
 
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
         """Return draws of every row, (draws, rows)."""
