@@ -8,7 +8,7 @@ import pytest
 from sottovoce.answers.intervals import central, to_the_ends
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question
-from sottovoce.facts import Category, Facts
+from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import PureDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -41,6 +41,16 @@ def test_intervals_of_lopsided_posteriors_hold_a_fixed_truth() -> None:
     ends = np.stack([mechanism.release(table, rng).value.interval() for table in tables])
     held = np.mean((ends[:, :, 0] <= shares) & (shares <= ends[:, :, 1]), axis=0)
     assert held[:2].mean() >= 0.91
+
+
+@pytest.mark.parametrize("n", [30, 2000])
+def test_where_all_have_nothing_an_interval_begins_at_nothing(n: int) -> None:
+    facts, rng = Facts(cost=Number(0, 100), ill=Flag(), visits=Count(20)), seeded_rng(3)
+    records = {"cost": np.zeros(n), "ill": np.zeros(n, bool), "visits": np.zeros(n, int)}
+    for verb, column in (("mean", "cost"), ("proportion", "ill"), ("rate", "visits")):
+        mechanism = NoisyCells.calibrate(Question(verb, (column,), facts), n, PureDP(1.0))
+        lows = [mechanism.release(records, rng).value.interval()[0, 0] for _ in range(8)]
+        assert np.mean(np.equal(lows, 0.0)) >= 0.85
 
 
 def test_an_interval_of_a_group_that_noise_hides_goes_to_the_ends_of_the_range() -> None:

@@ -105,7 +105,7 @@ class Answer:
         """The rows of `table` as plain values."""
         posterior = self.posterior
         middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
-        plain = np.divide(posterior.plain_sd, posterior.sd, out=np.zeros(middle.size), where=posterior.sd > 0)
+        plain = np.divide(posterior.plain_sd, posterior.sd, out=np.ones(middle.size), where=posterior.sd > 0)
         rows = []
         for place, label in enumerate(self.question.labels):
             row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))

@@ -35,8 +35,8 @@ def central(draws: Floats, level: float = 0.95) -> Floats:
     return np.stack([ordered[left_out - 1], ordered[-left_out]], axis=-1)
 
 
-_FLAT = 0.5
-"""Draws beyond an interval, half as dense as those within, are no reason to leave an end of the range out."""
+_FLAT = 0.25
+"""Draws beyond an interval, a quarter as dense as those within, are no reason to leave an end of the range out."""
 
 
 def to_the_ends(draws: Floats, ends: Floats, low: float, high: float) -> Floats:
