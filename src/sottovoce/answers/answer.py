@@ -139,7 +139,12 @@ class Answer:
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, low and high with as many digits as the interval bears out."""
-        return formatted(row, counts=self.question.verb == "counts")
+        return formatted(row, counts=self._whole)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether its numbers are whole: counts of records, and quantiles of counts."""
+        return self.question.verb == "counts" or (self.question.verb == "quantiles" and self.question.whole)
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
@@ -153,8 +158,7 @@ class Answer:
         return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
 
     def _repr_html_(self) -> str:
-        counts = self.question.verb == "counts"
-        return html_table(self.rows, self.question.describe(), self.footing(), counts=counts)
+        return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
