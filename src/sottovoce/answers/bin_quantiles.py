@@ -15,6 +15,8 @@ _OUTERMOST = 3.0
 """So evenly at most where a bin has one neighbour: nobody knows whether a column rises or falls within it."""
 _PARTS = 14
 """Into so many parts a bin is cut to say where its records lie; its two ends are more."""
+_HALVES = (8, 4, 2, 1)
+"""How the sixteen are halved."""
 _ENDS = 12.0
 """An end of a bin has one part in so many of its records beforehand, in an even one fewer: records like round numbers,
 and so do bounds."""
@@ -46,11 +48,24 @@ def whole_values(edges: Floats, index: NDArray[np.int64], inside: Floats) -> Flo
 
 
 def _unevenly(level: Floats, even: Floats, rng: np.random.Generator) -> Floats:
-    """Return draws of the place up to which a bin holds a share of its records, were it even but for chance."""
-    ends = (even / (_ENDS + even))[..., None]
-    parts = np.broadcast_to((even[..., None] - 2 * ends) / _PARTS, (*even.shape, _PARTS))
-    shares = np.cumsum(rng.standard_gamma(np.concatenate([ends, parts, ends], axis=-1)), axis=-1)
-    part = np.minimum((shares < level[..., None] * shares[..., -1:]).sum(axis=-1), _PARTS + 1)
+    """Return draws of the place up to which a bin holds a share of its records, were it even but for chance.
+
+    Which of its parts that is in is found by halves: of a Dirichlet law the share of the lower half is a Beta variable,
+    and within either half the law is a Dirichlet one again.
+    """
+    end = 1 / (_ENDS + even)
+
+    def before(part: NDArray[np.int64]) -> Floats:
+        inner = end + (part - 1) * (1 - 2 * end) / _PARTS
+        return np.where(part == 0, 0.0, np.where(part == _PARTS + 2, 1.0, inner))
+
+    part, left = np.zeros(level.shape, dtype=np.int64), np.clip(level, 0.0, 1.0)
+    for half in _HALVES:
+        low, middle, high = (before(part + k * half) for k in range(3))
+        share = rng.beta(even * (middle - low), even * (high - middle))
+        upper = left > share
+        left = np.where(upper, left - share, left) / np.maximum(np.where(upper, 1 - share, share), 1e-300)
+        part = part + half * upper
     return np.asarray(np.clip((part - 1 + rng.random(part.shape)) / _PARTS, 0.0, 1.0))
 
 
