@@ -9,12 +9,11 @@ import pytest
 from papers.verb_coverage import Cell, cover
 from scipy import stats
 
-from sottovoce.answers.intervals import shortest, to_the_ends
+from sottovoce.answers.intervals import central
 from sottovoce.answers.latent_cells import cell_draws
 from sottovoce.answers.moments import _log_density, mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.mechanisms.integer_noise import IntegerNoise
-from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 
 
@@ -113,16 +112,6 @@ def test_a_mean_of_next_to_nothing_stays_within_bounds(size: float, total: float
     assert np.all(np.abs(draws) <= 1)
 
 
-def test_the_shortest_interval_holds_its_level_and_hugs_the_edge() -> None:
-    draws = seeded_rng(1).exponential(size=(4000, 1))
-    low, high = shortest(draws, 0.9)[0]
-    assert low < 0.02
-    assert high == pytest.approx(-math.log(0.1), rel=0.1)
-    assert np.mean((draws >= low) & (draws <= high)) == pytest.approx(0.9, abs=1e-3)
-    with pytest.raises(InvalidValue, match="level"):
-        shortest(draws, 1.0)
-
-
 def test_pooling_draws_equal_groups_together_and_leaves_unequal_ones() -> None:
     rng = seeded_rng(1)
     alike = rng.binomial(40, rng.beta(15, 25, (2000, 12)))
@@ -151,7 +140,7 @@ def test_pooled_counts_beat_the_noisy_cells() -> None:
     pooled = pooled_counts(noisy, noise, int(truth.sum()), (300,), 1000, rng)
     error, raw = (float(np.sqrt(np.mean((x - truth) ** 2))) for x in (pooled.mean(axis=0), noisy))
     assert error < 0.6 * raw
-    low, high = shortest(pooled).T
+    low, high = central(pooled).T
     assert 0.88 < np.mean((low <= truth) & (truth <= high)) <= 1
 
 
@@ -170,7 +159,7 @@ def test_pooled_tables_learn_from_their_margins() -> None:
     pooled = pooled_counts(noisy, noise, int(truth.sum()), (18, 40), 1000, rng)
     error, raw = (float(np.sqrt(np.mean((x - truth) ** 2))) for x in (pooled.mean(axis=0), noisy))
     assert error < 0.5 * raw
-    low, high = shortest(pooled).T
+    low, high = central(pooled).T
     assert 0.9 < np.mean((low <= truth) & (truth <= high)) <= 1
 
 
@@ -192,11 +181,3 @@ def test_pooled_tables_learn_from_their_margins() -> None:
 )
 def test_intervals_hold_the_truth(cell: Cell) -> None:
     assert cover(cell, repeats=24, seed=5)["covered"] >= 0.83
-
-
-def test_an_interval_of_a_group_that_noise_hides_goes_to_the_ends_of_the_range() -> None:
-    rng = np.random.default_rng(5)
-    flat, known = rng.random((2000, 40)), rng.beta(30, 70, (2000, 40))
-    ends = to_the_ends(flat, shortest(flat), 0.0, 1.0)
-    assert (ends[:, 0] < 0.002).all() and (ends[:, 1] > 0.998).all()  # no chance which end is left out
-    assert (to_the_ends(known, shortest(known), 0.0, 1.0) == shortest(known)).all()

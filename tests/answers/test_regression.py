@@ -78,8 +78,13 @@ def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) 
         answer = curator.regress("y ~ c", spend=1.0)
     shares = {row["term"]: row["privacy_share"] for row in answer.rows}
     assert shares["c[T.r]"] is None and 0 <= shares["c[T.q]"] < 0.3
-    line = next(line for line in answer.summary().splitlines() if line.startswith("c[T.r]"))
-    assert "?" in line.split()
+    hidden, plain = (
+        next(line.split() for line in answer.summary().splitlines() if line.startswith(term))
+        for term in ("c[T.r]", "c[T.q]")
+    )
+    assert "?" in hidden and "?" not in plain
+    wide = answer.rows[2]["high"] - answer.rows[2]["low"] > np.log(1e6)
+    assert (hidden[-1] == "?") == wide  # an odds ratio from next to nothing to next to everything is none
     text = answer.to_json()
     assert "NaN" not in text and Regression.from_json(text).rows == answer.rows
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import formatted, html_table, shown
-from sottovoce.answers.intervals import shortest
+from sottovoce.answers.intervals import central
 from sottovoce.answers.questions import Question
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
@@ -35,7 +35,6 @@ class Comparison:
     what: str
     draws: Floats = field(repr=False)
     level: float = 0.95
-    factor: bool = False
 
     @property
     def estimate(self) -> float:
@@ -43,12 +42,8 @@ class Comparison:
         return float(np.median(self.draws))
 
     def interval(self, level: float | None = None) -> Floats:
-        """Return (low, high) of the shortest interval that holds `level`; of a ratio, the shortest in factors."""
-        wanted = self.level if level is None else level
-        if self.factor and np.all(self.draws >= 0):
-            factors = np.log(np.maximum(self.draws[:, None], np.finfo(np.float64).tiny))
-            return np.asarray(np.exp(shortest(factors, wanted)[0]))
-        return np.asarray(shortest(self.draws[:, None], wanted)[0])
+        """Return (low, high) of the interval that holds `level`, with as many draws below as above."""
+        return np.asarray(central(self.draws[:, None], self.level if level is None else level)[0])
 
     @property
     def low(self) -> float:
@@ -110,7 +105,7 @@ class Answer:
         """The rows of `table` as plain values."""
         posterior = self.posterior
         middle, ends = np.median(posterior.draws, axis=0), posterior.interval(self.level)
-        plain = np.divide(posterior.plain_sd, posterior.sd, out=np.zeros(middle.size), where=posterior.sd > 0)
+        plain = np.divide(posterior.plain_sd, posterior.sd, out=np.ones(middle.size), where=posterior.sd > 0)
         rows = []
         for place, label in enumerate(self.question.labels):
             row: dict[str, Any] = dict(zip(self.question.label_names, label, strict=True))
@@ -144,7 +139,12 @@ class Answer:
 
     def formatted(self, row: Mapping[str, Any]) -> list[str]:
         """Return estimate, low and high with as many digits as the interval bears out."""
-        return formatted(row, counts=self.question.verb == "counts")
+        return formatted(row, counts=self._whole)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether its numbers are whole: counts of records, and quantiles of counts."""
+        return self.question.verb == "counts" or (self.question.verb == "quantiles" and self.question.whole)
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
@@ -158,8 +158,7 @@ class Answer:
         return f"Answer({self.question.describe()!r}: " + (first if len(rows) == 1 else f"{len(rows)} rows") + ")"
 
     def _repr_html_(self) -> str:
-        counts = self.question.verb == "counts"
-        return html_table(self.rows, self.question.describe(), self.footing(), counts=counts)
+        return html_table(self.rows, self.question.describe(), self.footing(), counts=self._whole)
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
@@ -184,10 +183,10 @@ class Answer:
         below = np.where(np.abs(below) < tiny, tiny, below)
         with np.errstate(over="ignore"):
             draws = np.minimum(self.draws(first) / below, np.finfo(np.float64).max)
-        return self._compared(f"{_name(first)} / {_name(second)}", draws, factor=True)
+        return self._compared(f"{_name(first)} / {_name(second)}", draws)
 
-    def _compared(self, what: str, draws: Floats, *, factor: bool = False) -> Comparison:
-        return Comparison(f"{self.question.describe()}, {what}", draws, self.level, factor)
+    def _compared(self, what: str, draws: Floats) -> Comparison:
+        return Comparison(f"{self.question.describe()}, {what}", draws, self.level)
 
     def probability(self, claim: str) -> float:
         """Return how likely a claim about rows is, such as ``"A > B"`` or ``"A >= 0.3"``."""

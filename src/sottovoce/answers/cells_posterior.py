@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sottovoce.answers.bin_quantiles import in_bins, whole_values
 from sottovoce.answers.cell_noise import cell_noises
-from sottovoce.answers.intervals import shortest, to_the_ends
+from sottovoce.answers.intervals import central, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
@@ -37,8 +39,6 @@ share."""
 _LEAN = -0.25
 """Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
 prior and Jeffreys'."""
-_EVEN = (3.0, 40.0)
-"""How evenly records are taken to lie within a bin: as many of them as this would say, at least and at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ class CellsPosterior:
 
     def _quantiles(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         edges = np.asarray(self.reading.edges)
-        bins, at = edges.size - 1, np.asarray(self.question.at)
+        bins, at, whole = edges.size - 1, np.asarray(self.question.at), self.question.whole
         counts = self._binned(draws, rng).reshape(draws, -1, bins)
         sizes = counts.sum(axis=2)
         counts += self.question.prior / 2 / bins
@@ -191,15 +191,10 @@ class CellsPosterior:
         found = np.empty((draws, heights.shape[1], at.size))
         density = np.empty((heights.shape[1], at.size))
         for place, p in enumerate(at):
-            index = np.clip((heights <= p).sum(axis=2) - 1, 0, bins - 1)[..., None]
-            low, steps = np.take_along_axis(heights, index, 2)[..., 0], _steps_at(heights, index)
-            inside = _inside_bin(p - low, *steps)
-            # Nobody knows how records lie within a bin: about evenly, where its neighbours are like it.
-            even = _evenness(*(step + 1e-3 / (bins + 1) for step in steps))
-            within = rng.beta(even * inside, even * (1 - inside))
-            width = np.diff(edges)[index[..., 0]]
-            found[:, :, place] = edges[index[..., 0]] + within * width
-            density[:, place] = np.median(steps[1] / width, axis=0)
+            index, inside, step = in_bins(heights, p, rng)
+            width = np.diff(edges)[index]
+            found[:, :, place] = whole_values(edges, index, inside) if whole else edges[index] + inside * width
+            density[:, place] = np.median(step / width, axis=0)
         spread = np.sqrt(at * (1 - at) / np.maximum(sizes.mean(axis=0), 1.0)[:, None])
         plain = np.minimum(spread / np.maximum(density, 1e-12), edges[-1] - edges[0])
         return found.reshape(draws, -1), plain.ravel()
@@ -244,24 +239,24 @@ class CellsPosterior:
         return np.asarray(self.draws.std(axis=0))
 
     def interval(self, level: float = 0.95) -> Floats:
-        """Return the shortest interval of every row that holds `level`, (low, high) on the last axis.
+        """Return the interval of every row that holds `level`, with as many draws below as above, (low, high) last.
 
-        Where noise hides a row, it goes to the ends of the public range.
+        Where noise hides a row, it goes to the ends of what the row may be.
         """
-        ends = shortest(self.draws, level)
-        return ends if self._range is None else to_the_ends(self.draws, ends, *self._range)
+        return to_the_ends(self.draws, central(self.draws, level), *self._range)
 
     @property
-    def _range(self) -> tuple[float, float] | None:
-        """The public ends of what every row may be, where it has both."""
+    def _range(self) -> tuple[float, float]:
+        """The public ends of what every row may be."""
         if self.question.verb == "proportion":
             return 0.0, 1.0
         if self.question.verb == "quantiles":
-            return float(self.reading.edges[0]), float(self.reading.edges[-1])
-        if self.question.verb == "mean":
-            scale = self.reading.scales[0]
-            return scale.middle - scale.half, scale.middle + scale.half
-        return None
+            low, high = float(self.reading.edges[0]), float(self.reading.edges[-1])
+            return (math.ceil(low), math.floor(high)) if self.question.whole else (low, high)
+        if self.question.verb == "counts":
+            return 0.0, np.inf if self.n is None else float(self.reading.places(self.n) // self.reading.fine)
+        scale = self.reading.scales[0]
+        return scale.middle - scale.half, scale.middle + scale.half if self.question.exposure is None else np.inf
 
     def sample(self, draws: int = 1, rng: np.random.Generator | None = None) -> Floats:
         """Return draws of every row, (draws, rows)."""
@@ -290,37 +285,3 @@ class CellsPosterior:
         return isinstance(other, CellsPosterior) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _steps_at(heights: Floats, index: NDArray[np.int64]) -> list[Floats]:
-    """Return how far cumulative curves climb in a bin's neighbour below, in it, and above; at an end, in it twice."""
-    last = heights.shape[-1] - 2
-    places = [np.clip(index + k, 0, last) for k in (-1, 0, 1)]
-    return [(np.take_along_axis(heights, k + 1, -1) - np.take_along_axis(heights, k, -1))[..., 0] for k in places]
-
-
-def _evenness(before: Floats, here: Floats, after: Floats) -> Floats:
-    """Return how evenly records lie in a bin: less so where it is a peak or a valley beside its two neighbours.
-
-    Of an exponential law a bin is the geometric mean of its neighbours, of a smooth one nearly so. A hill that is
-    narrow beside a bin stands out, and may stand anywhere in it.
-    """
-    alike = before * after / here**2
-    return np.asarray(np.clip(_EVEN[1] * np.minimum(alike, 1 / alike), *_EVEN))
-
-
-def _inside_bin(rest: Floats, before: Floats, here: Floats, after: Floats) -> Floats:
-    """Return where in its bin a cumulative curve has climbed by the rest, from 0 to 1.
-
-    The curve is a monotone cubic: its slope at an edge is the harmonic mean of the two bins beside it (Fritsch and
-    Carlson), which follows a density that rises or falls within the bin. Bins must be of one width.
-    """
-    first, last = (2 * here * (beside / np.maximum(here + beside, 1e-300)) for beside in (before, after))
-    height = np.maximum(here, 1e-300)
-    goal, first, last = rest / height, np.minimum(first / height, 3.0), np.minimum(last / height, 3.0)
-    below, above = np.zeros(goal.shape), np.ones(goal.shape)
-    for _ in range(14):
-        x = (below + above) / 2
-        reached = x * (first + x * (3 - 2 * first - last + x * (first + last - 2)))
-        below, above = np.where(reached < goal, x, below), np.where(reached < goal, above, x)
-    return np.asarray(np.clip((below + above) / 2, 1e-3, 1 - 1e-3))

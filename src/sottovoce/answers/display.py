@@ -35,10 +35,14 @@ def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:
 
     >>> formatted({"estimate": 56.1032, "low": 40.6, "high": 71.9})
     ['56', '41', '72']
+    >>> formatted({"estimate": 3.0, "low": 3.0, "high": 3.0})  # a quantile of counts, known
+    ['3', '3', '3']
     """
     numbers = [float(row[name]) if row[name] is not None else math.nan for name in _NUMBERS]
     width = max(numbers[2] - numbers[1], 1e-12)
-    digits = 0 if counts or not math.isfinite(width) else int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
+    known = numbers[1] == numbers[2] and all(value.is_integer() for value in numbers)
+    bare = counts or known or not math.isfinite(width)
+    digits = 0 if bare else int(np.clip(1 - np.floor(np.log10(width)), 0, 8))
     return [
         "-∞"
         if value == -math.inf

@@ -167,6 +167,11 @@ class Question:
         """Whether a record is the average of a person's rows."""
         return self.facts.person is not None and not self.rows
 
+    @property
+    def whole(self) -> bool:
+        """Whether records of the column are whole numbers; a person's average need not be."""
+        return isinstance(self.facts[self.columns_asked[0]], Count) and not self.averaged
+
     @cached_property
     def reading(self) -> GroupMoments | CellCounts:
         """What is seen of the records: the cells, and in them counts and sums."""

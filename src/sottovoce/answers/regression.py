@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # the room needs an extra
 __all__ = ["Contrast", "Regression"]
 
 _DRAWS = 2000
+_KNOWN = math.log(1e6)
+"""A ratio that may be a million times as large as it may be small is not told: its middle alone would look like one."""
 _APART = 1.05
 """How much more uncertain than with noise an estimate may seem without, by the numbers that compute it."""
 
@@ -134,7 +137,8 @@ class Regression:
         body = []
         for row in self.rows:
             cells = [row["term"], *self.formatted(row), f"{row['probability']:.3f}", _part(row["privacy_share"])]
-            body.append(cells if name is None else [*cells, f"{row[name]:.3g}"])
+            known = row["high"] - row["low"] <= _KNOWN
+            body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if known else "?"])
         return head, body
 
     def summary(self) -> str:

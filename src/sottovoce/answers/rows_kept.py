@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.cell_noise import cell_profile
-from sottovoce.answers.intervals import checked_level, shortest
+from sottovoce.answers.intervals import central, checked_level
 from sottovoce.answers.purse import Purse
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import NoisyStatistics, Release
@@ -138,7 +138,7 @@ class RowsOfPersons(Purse):
         shares = done.release.value.sample(_DRAWS, seeded_rng(_SEED))
         sizes = np.arange(1, most + 1)
         kept = np.stack([shares @ np.minimum(sizes, one) / (shares @ sizes) for one in asked], axis=1)
-        ends = shortest(kept, level)
+        ends = central(kept, level)
         rows = tuple(
             {"k": one, "estimate": float(kept[:, i].mean()), "low": float(ends[i, 0]), "high": float(ends[i, 1])}
             for i, one in enumerate(asked)

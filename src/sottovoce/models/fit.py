@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.answers.intervals import checked_level, shortest
+from sottovoce.answers.intervals import central, checked_level
 from sottovoce.models.checking import PredictiveCheck, predictive_check
 from sottovoce.models.evidence import Evidence, bridge
 from sottovoce.models.observation import Observed
@@ -62,9 +62,9 @@ class ModelFit:
         return part.reshape(-1, *part.shape[2:])
 
     def interval(self, name: str, level: float = 0.95) -> Floats:
-        """Return (low, high) of the shortest interval that holds `level`, on the last axis."""
+        """Return (low, high) of the interval that holds `level`, as many draws below as above, on the last axis."""
         drawn = self[name]
-        ends = shortest(drawn.reshape(len(drawn), -1), checked_level(level))
+        ends = central(drawn.reshape(len(drawn), -1), checked_level(level))
         return np.asarray(ends.reshape(*drawn.shape[1:], 2))
 
     @property

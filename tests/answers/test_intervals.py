@@ -1,0 +1,61 @@
+"""Intervals of draws: as much left out on either side, drawn out to where noise hides a row."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.answers.intervals import central, to_the_ends
+from sottovoce.answers.noisy_cells import NoisyCells
+from sottovoce.answers.questions import Question
+from sottovoce.facts import Category, Count, Facts, Flag, Number
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.promises import PureDP
+from sottovoce.privacy.randomness import seeded_rng
+
+
+def test_the_central_interval_leaves_out_as_much_on_either_side_and_hugs_the_edge() -> None:
+    draws = seeded_rng(1).exponential(size=(4000, 1))
+    low, high = central(draws, 0.9)[0]
+    assert low == pytest.approx(-math.log(0.95), rel=0.1)
+    assert high == pytest.approx(-math.log(0.05), rel=0.1)
+    assert np.mean(draws < low) == np.mean(draws > high) == pytest.approx(0.05, abs=1e-3)
+    assert to_the_ends(draws, central(draws, 0.9), 0.0, math.inf)[0].tolist() == [0.0, high]
+    with pytest.raises(InvalidValue, match="level"):
+        central(draws, 1.0)
+
+
+@pytest.mark.parametrize(("draws", "level"), [(1, 0.95), (20, 0.95), (200, 0.95), (400, 0.9)])
+def test_central_intervals_of_few_draws_hold_their_level_or_are_all_of_them(draws: int, level: float) -> None:
+    drawn = seeded_rng(2).random((draws, 4000))
+    low, high = central(drawn, level).T
+    assert np.mean(high - low) == pytest.approx(min(level, (draws - 1) / (draws + 1)), abs=0.004)
+
+
+def test_intervals_of_lopsided_posteriors_hold_a_fixed_truth() -> None:
+    # The shortest intervals, which leave out the long side alone, hold the common ones of these shares 87 % of times.
+    kinds, shares, rng = np.array(list("abcde")), np.array([0.6, 0.25, 0.1, 0.04, 0.01]), seeded_rng(3)
+    question = Question("proportion", ("kind",), Facts(kind=Category(list(kinds))))
+    mechanism = NoisyCells.calibrate(question, 30, PureDP(0.5))
+    tables = [{"kind": np.repeat(kinds, counts)} for counts in rng.multinomial(30, shares, 150)]
+    ends = np.stack([mechanism.release(table, rng).value.interval() for table in tables])
+    held = np.mean((ends[:, :, 0] <= shares) & (shares <= ends[:, :, 1]), axis=0)
+    assert held[:2].mean() >= 0.91
+
+
+@pytest.mark.parametrize("n", [30, 2000])
+def test_where_all_have_nothing_an_interval_begins_at_nothing(n: int) -> None:
+    facts, rng = Facts(cost=Number(0, 100), ill=Flag(), visits=Count(20)), seeded_rng(3)
+    records = {"cost": np.zeros(n), "ill": np.zeros(n, bool), "visits": np.zeros(n, int)}
+    for verb, column in (("mean", "cost"), ("proportion", "ill"), ("rate", "visits")):
+        mechanism = NoisyCells.calibrate(Question(verb, (column,), facts), n, PureDP(1.0))
+        lows = [mechanism.release(records, rng).value.interval()[0, 0] for _ in range(8)]
+        assert np.mean(np.equal(lows, 0.0)) >= 0.85
+
+
+def test_an_interval_of_a_group_that_noise_hides_goes_to_the_ends_of_the_range() -> None:
+    rng = np.random.default_rng(5)
+    flat, known = rng.random((2000, 40)), rng.beta(30, 70, (2000, 40))
+    ends = to_the_ends(flat, central(flat), 0.0, 1.0)
+    assert (ends[:, 0] < 0.002).all() and (ends[:, 1] > 0.998).all()  # no chance which end is left out
+    assert (to_the_ends(known, central(known), 0.0, 1.0) == central(known)).all()
