@@ -9,6 +9,7 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.families import Family
+from sottovoce.regression.flagged_rows import MOST, flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
 
@@ -26,7 +27,8 @@ class Imagined:
     Attributes
     ----------
     rows
-        By guess, row and coordinate: normal, with the moments of the records as the look weighs them.
+        By guess, row and coordinate, with the moments of the records as the look weighs them: flags and levels are zero
+        or one, all else is normal.
     weights
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
@@ -44,26 +46,32 @@ class Imagined:
     @classmethod
     def of(cls, glance: Glance, mean: Floats) -> Imagined:
         """Return rows for each guess of the information, averaged over linear predictors."""
-        look, count, d = glance.look, len(mean), glance.look.encoding.size
-        middle, constant = np.zeros((count, d)), glance.constant
-        if constant is None:
+        look, (count, d, _) = glance.look, mean.shape
+        encoding, back = look.encoding, np.linalg.inv(look.matrix)
+        middle = np.zeros((count, d))
+        if not len(encoding.wholes):
             spread = mean / np.maximum(np.trace(mean, axis1=1, axis2=2), 1e-300)[:, None, None]
             spread = spread * look.norm**2
         else:
-            one = np.linalg.inv(look.matrix)[constant]
+            one = encoding.wholes[0] @ back
             middle = mean @ one
             whole = whole_weight(mean, one)[:, None]
             middle = middle / whole
             spread = mean / whole[:, :, None] - middle[:, :, None] * middle[:, None, :]
         noise = np.random.default_rng(7).standard_normal((_ROWS, d))
-        rows = middle[:, None] + np.concatenate([noise, -noise]) @ _root(spread)
+        noise = np.concatenate([noise, -noise])
+        if len(encoding.wholes) and 0 < encoding.ones.sum() <= MOST:
+            rows, odds = flagged_rows(middle @ back.T, back @ spread @ back.T, encoding.ones, noise)
+            rows = rows @ look.matrix.T
+        else:
+            rows, odds = middle[:, None] + noise @ _root(spread), np.ones((count, len(noise)))
         centre = look.predictors
         slopes = look.model.slope(_squeezed(rows @ centre.T))
         if look.model.outputs > 1:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
         slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
-        total = np.trace(mean, axis1=1, axis2=2) / np.maximum((rows**2).sum(axis=2).mean(axis=1), 1e-300)
-        return cls(rows, 1 / slopes, total, look.model, centre)
+        total = np.trace(mean, axis1=1, axis2=2) / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
+        return cls(rows, odds / slopes, total, look.model, centre)
 
     @property
     def records(self) -> Floats:

@@ -1,0 +1,74 @@
+r"""Imagined rows in which a flag is a flag: set or not, however rare it is.
+
+A normal column with the moments of a rare flag is nearly zero in every row: on such rows the mean hardly bends when the
+flag's slope changes, while on the few records that have it the odds change by a factor. So entries that are zero or one
+are drawn one after the other, each with the chance that a line through those before it gives,
+
+.. math:: P(f_k = 1) = m_k + \sum_{j<k} L_{kj}e_j, \qquad e_j = (f_j - P(f_j = 1))/L_{jj}, \qquad C = LL',
+
+which is exact for the levels of a column, and all other entries are normal given them. Rare ones are drawn more often
+than they are, and count for less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.privacy.numbers import Floats
+
+__all__ = ["MOST", "flagged_rows"]
+
+MOST = 24
+"""Entries that are zero or one, at most: with more of them too few rows would have each."""
+_OFTEN = 1 / 16
+"""The part of the rows, at least, in which a flag is set; half of what is there for each where they are many."""
+_RAREST = 1e-4
+"""The least chance that a flag has of being the first that is set: noise may say less. Another level of its column
+leaves none."""
+_ALIKE = 1e-3
+"""The least part, as a standard deviation, that an entry has for itself; a tenfold one lets it be drawn."""
+
+
+def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], noise: Floats) -> tuple[Floats, Floats]:
+    """Return rows with such moments, and for how much each counts: one on average.
+
+    Parameters
+    ----------
+    means, covariances
+        Of the entries, one first index a guess.
+    ones
+        Which entries are zero or one.
+    noise
+        Standard normal, an entry a column: rows are made of it.
+    """
+    order = np.argsort(np.where(ones, means.mean(axis=0), np.inf), kind="stable")  # of all levels the commonest is last
+    mean, C = means[:, order], covariances[:, order][:, :, order]
+    sd = np.sqrt(np.maximum(np.diagonal(C, axis1=1, axis2=2), 1e-12))
+    L = sd[:, :, None] * _root(C / (sd[:, :, None] * sd[:, None]))
+    flags, rows = int(ones.sum()), len(noise)
+    often = min(_OFTEN, 0.5 / flags)
+    rng = np.random.default_rng(8)
+    drawn, odds = np.tile(noise, (len(mean), 1, 1)), np.ones((len(mean), rows))
+    bare = np.ones((len(mean), rows), dtype=bool)
+    for k in range(flags):
+        own = L[:, k, k, None]
+        line = mean[:, k, None] + (drawn[:, :, :k] @ L[:, k, :k, None])[:, :, 0]
+        chance = np.where(line < _RAREST, np.where(bare, _RAREST, 0.0), np.minimum(line, 1 - _RAREST))
+        asked = np.where(chance > 0, np.clip(chance, often, 1 - often), 0.0)
+        flag = (rng.permutation(rows) + 0.5) / rows < asked
+        free = own > 10 * _ALIKE * sd[:, k, None]  # the last of all levels is what the others leave
+        drawn[:, :, k] = np.where(free, (flag - line) / own, 0.0)
+        odds *= np.where(free, np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked), 1.0)
+        bare &= ~flag
+    found = np.empty_like(drawn)
+    found[:, :, order] = mean[:, None] + drawn @ L.transpose(0, 2, 1)
+    return found, odds / odds.mean(axis=1, keepdims=True)
+
+
+def _root(correlations: Floats) -> Floats:
+    """Return the lower roots of correlations, also where noise left some that no rows have."""
+    found, eye = np.clip((correlations + correlations.transpose(0, 2, 1)) / 2, -1.0, 1.0), np.eye(correlations.shape[1])
+    values, vectors = np.linalg.eigh(found * (1 - eye) + eye)
+    values = np.maximum(values, _ALIKE**2)
+    return np.asarray(np.linalg.cholesky((vectors * values[:, None]) @ vectors.transpose(0, 2, 1)))
