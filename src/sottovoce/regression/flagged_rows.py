@@ -23,9 +23,11 @@ MOST = 24
 """Entries that are zero or one, at most: with more of them too few rows would have each."""
 _OFTEN = 1 / 16
 """The part of the rows, at least, in which a flag is set; half of what is there for each where they are many."""
-_RAREST = 1e-4
-"""The least chance that a flag has of being the first that is set: noise may say less. Another level of its column
-leaves none."""
+_SURE = 1e-9
+"""A chance nearer to none, or to one, than this is none, or one: another level of its column leaves none."""
+_FLAG = 2.0
+"""An entry varies by up to so many times more or less than a flag with its mean does, or noise made a guess of it in
+which it is none: then it is normal like others."""
 _ALIKE = 1e-3
 """The least part, as a standard deviation, that an entry has for itself; a tenfold one lets it be drawn."""
 
@@ -49,18 +51,18 @@ def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], no
     flags, rows = int(ones.sum()), len(noise)
     often = min(_OFTEN, 0.5 / flags)
     rng = np.random.default_rng(8)
+    told, varies = mean * (1 - mean), sd**2
+    # The last of all levels is what the others leave.
+    free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * told) & (told < _FLAG * varies)
     drawn, odds = np.tile(noise, (len(mean), 1, 1)), np.ones((len(mean), rows))
-    bare = np.ones((len(mean), rows), dtype=bool)
     for k in range(flags):
-        own = L[:, k, k, None]
         line = mean[:, k, None] + (drawn[:, :, :k] @ L[:, k, :k, None])[:, :, 0]
-        chance = np.where(line < _RAREST, np.where(bare, _RAREST, 0.0), np.minimum(line, 1 - _RAREST))
-        asked = np.where(chance > 0, np.clip(chance, often, 1 - often), 0.0)
+        chance = np.where(line < _SURE, 0.0, np.where(line > 1 - _SURE, 1.0, line))
+        asked = np.where((chance == 0) | (chance == 1), chance, np.clip(chance, often, 1 - often))
         flag = (rng.permutation(rows) + 0.5) / rows < asked
-        free = own > 10 * _ALIKE * sd[:, k, None]  # the last of all levels is what the others leave
-        drawn[:, :, k] = np.where(free, (flag - line) / own, 0.0)
-        odds *= np.where(free, np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked), 1.0)
-        bare &= ~flag
+        counts = np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked)
+        drawn[:, :, k] = np.where(free[:, k, None], (flag - line) / L[:, k, k, None], drawn[:, :, k])
+        odds *= np.where(free[:, k, None], counts, 1.0)
     found = np.empty_like(drawn)
     found[:, :, order] = mean[:, None] + drawn @ L.transpose(0, 2, 1)
     return found, odds / odds.mean(axis=1, keepdims=True)

@@ -27,8 +27,8 @@ class Imagined:
     Attributes
     ----------
     rows
-        By guess, row and coordinate, with the moments of the records as the look weighs them: flags and levels are zero
-        or one, all else is normal.
+        By guess, row and coordinate, with the moments of the records as the look weighs them: normal, but that beside
+        an intercept few flags and levels are zero or one.
     weights
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
@@ -46,22 +46,22 @@ class Imagined:
     @classmethod
     def of(cls, glance: Glance, mean: Floats) -> Imagined:
         """Return rows for each guess of the information, averaged over linear predictors."""
-        look, (count, d, _) = glance.look, mean.shape
-        encoding, back = look.encoding, np.linalg.inv(look.matrix)
-        middle = np.zeros((count, d))
-        if not len(encoding.wholes):
+        look, count, d = glance.look, len(mean), glance.look.encoding.size
+        middle, constant, ones = np.zeros((count, d)), glance.constant, look.encoding.ones
+        back = np.linalg.inv(look.matrix)
+        if constant is None:
             spread = mean / np.maximum(np.trace(mean, axis1=1, axis2=2), 1e-300)[:, None, None]
             spread = spread * look.norm**2
         else:
-            one = encoding.wholes[0] @ back
+            one = back[constant]
             middle = mean @ one
             whole = whole_weight(mean, one)[:, None]
             middle = middle / whole
             spread = mean / whole[:, :, None] - middle[:, :, None] * middle[:, None, :]
         noise = np.random.default_rng(7).standard_normal((_ROWS, d))
         noise = np.concatenate([noise, -noise])
-        if len(encoding.wholes) and 0 < encoding.ones.sum() <= MOST:
-            rows, odds = flagged_rows(middle @ back.T, back @ spread @ back.T, encoding.ones, noise)
+        if constant is not None and 0 < ones.sum() <= MOST:
+            rows, odds = flagged_rows(middle @ back.T, back @ spread @ back.T, ones, noise)
             rows = rows @ look.matrix.T
         else:
             rows, odds = middle[:, None] + noise @ _root(spread), np.ones((count, len(noise)))
