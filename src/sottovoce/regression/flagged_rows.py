@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["MOST", "flagged_rows"]
+__all__ = ["flagged_rows"]
 
-MOST = 24
-"""Entries that are zero or one, at most: with more of them too few rows would have each."""
+_MOST = 64
+"""Entries that are drawn as flags at most, the rarest: with more of them too few rows would have each."""
 _OFTEN = 1 / 16
 """The part of the rows, at least, in which a flag is set; half of what is there for each where they are many."""
 _SURE = 1e-9
@@ -48,7 +48,7 @@ def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], no
     mean, C = means[:, order], covariances[:, order][:, :, order]
     sd = np.sqrt(np.maximum(np.diagonal(C, axis1=1, axis2=2), 1e-12))
     L = sd[:, :, None] * _root(C / (sd[:, :, None] * sd[:, None]))
-    flags, rows = int(ones.sum()), len(noise)
+    flags, rows = min(int(ones.sum()), _MOST), len(noise)
     often = min(_OFTEN, 0.5 / flags)
     rng = np.random.default_rng(8)
     told, varies = mean * (1 - mean), sd**2

@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.privacy.numbers import Floats
 from sottovoce.readings.families import Family
-from sottovoce.regression.flagged_rows import MOST, flagged_rows
+from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
 
@@ -28,7 +28,7 @@ class Imagined:
     ----------
     rows
         By guess, row and coordinate, with the moments of the records as the look weighs them: normal, but that beside
-        an intercept few flags and levels are zero or one.
+        an intercept flags and levels are zero or one, those of groups excepted.
     weights
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
@@ -47,8 +47,9 @@ class Imagined:
     def of(cls, glance: Glance, mean: Floats) -> Imagined:
         """Return rows for each guess of the information, averaged over linear predictors."""
         look, count, d = glance.look, len(mean), glance.look.encoding.size
-        middle, constant, ones = np.zeros((count, d)), glance.constant, look.encoding.ones
-        back = np.linalg.inv(look.matrix)
+        middle, constant, back = np.zeros((count, d)), glance.constant, np.linalg.inv(look.matrix)
+        # Effects of groups, whose levels add up to one, are held together by how far they spread: no step is long.
+        ones = look.encoding.ones & ~np.any(look.encoding.empty != 0, axis=0)
         if constant is None:
             spread = mean / np.maximum(np.trace(mean, axis1=1, axis2=2), 1e-300)[:, None, None]
             spread = spread * look.norm**2
@@ -60,7 +61,7 @@ class Imagined:
             spread = mean / whole[:, :, None] - middle[:, :, None] * middle[:, None, :]
         noise = np.random.default_rng(7).standard_normal((_ROWS, d))
         noise = np.concatenate([noise, -noise])
-        if constant is not None and 0 < ones.sum() <= MOST:
+        if constant is not None and ones.any():
             rows, odds = flagged_rows(middle @ back.T, back @ spread @ back.T, ones, noise)
             rows = rows @ look.matrix.T
         else:
