@@ -68,7 +68,7 @@ def test_there_and_back():
     assert balance.at(offer.share * 0.98).width > 0.0248  # no less would do
     risky = balance.for_risk(0.012)
     assert risky.success <= 0.012 < balance.at(min(1.0, risky.share * 1.02)).success
-    curve = balance.curve()
+    curve = list(balance.curve())
     assert all(a.width >= b.width * 0.99 and a.success <= b.success for a, b in itertools.pairwise(curve))
     assert curve[-1].share == 1
     assert balance.for_width(1e6) == balance.at(1e-4)

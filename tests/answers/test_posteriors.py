@@ -128,7 +128,7 @@ def test_pooling_takes_nothing_rare_for_absent_where_noise_hides_it() -> None:
     seen = 6 + 20 * rng.normal(size=100)
     rare = np.clip(np.round(seen + 20 * rng.normal(size=(600, 100))), 0, 900)
     shares = pooled_shares(np.stack([900 - rare, rare], axis=2), 0.75, rng)[:, :, 1]
-    low, high = shortest(shares).T
+    low, high = central(shares).T
     assert np.mean((low <= 6 / 900) & (high >= 6 / 900)) > 0.8
     assert np.median(shares) == pytest.approx(6 / 900, rel=0.9)
 

@@ -203,7 +203,7 @@ def test_a_plan_compares_mechanisms_and_costs_nothing(client: httpx.Client, ada:
         ({"draws": 0}, 422, "greater than or equal to 1"),
         ({"mechanism": "laplace", "draws": 2}, 422, "whole posterior"),
         ({"mechanism": "magic"}, 422, "mechanism"),
-        ({"surprise": 1}, 422, "Extra inputs"),
+        ({"surprise": 1}, 422, "surprise: is no name that is known here"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_and_free(

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings import CategoryCounts, ClippedSum, CrossCounts, GroupMoments
+from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, CrossCounts, GroupMoments
 from sottovoce.tables import open_table, text_files
 from sottovoce.tables.engine import fetch_row, guarded
 
@@ -105,6 +105,20 @@ def test_a_declared_number_of_places_saves_no_double(kind: str, postgres_server:
     with open_table(f"{url}?table=t") as table:
         assert table.read(ClippedSum(-3, 4), "x", missing=1).total.tolist() == [4 - 3 + 0 + 1 + 2 + 1]
         assert table.read(ClippedSum(0, 1), where="x > 1").total.tolist() == [2.0]
+
+
+def test_a_decimal_beyond_every_double_is_infinite_as_in_memory(postgres_server: Any) -> None:
+    """It had counted as 1e300: beyond no larger bound, and a direction where an infinite coordinate has none."""
+    psycopg = pytest.importorskip("psycopg")
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    cells = ["1e400", "-Infinity", "1e305", "0.5"]
+    with psycopg.connect(url) as connection:
+        values = ", ".join(f"('{cell}'::numeric, 0.25::double precision)" for cell in cells)
+        connection.execute(f"CREATE TABLE t AS SELECT * FROM (VALUES {values}) v(x, y)")
+    with open_table(f"{url}?table=t") as table:
+        assert table.read(ClippedSum(0, 1), where="x > 1e304").total.tolist() == [2.0]
+        ball, rows = BallSum(2, 1.0), [[float(cell), 0.25] for cell in cells]
+        assert table.read(ball, ["x", "y"]).total.tolist() == ball.read(rows).total.tolist()
 
 
 @pytest.mark.parametrize("message", ["Query interrupted", "KeyboardInterrupt: <EMPTY MESSAGE>"])

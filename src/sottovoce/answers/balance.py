@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -229,16 +229,23 @@ class Balance:
             low, high = (low, middle) if holds(self.at(math.exp(middle))) else (middle, high)
         return self.at(math.exp(high))
 
-    def curve(self, least: float = 1e-3, points: int = _POINTS) -> list[Offer]:
-        """Return offers from a small share to the whole budget, evenly spread in factors."""
-        return [self.at(float(share)) for share in np.append(np.geomspace(least, 1.0, points)[:-1], 1.0)]
+    def curve(self, least: float = 1e-3, points: int = _POINTS) -> Iterator[Offer]:
+        """Yield offers from a small share to the whole budget, evenly spread in factors.
+
+        Widths are known by draws, and by a hair more may seem to buy less: no offer is wider than the one before it.
+        """
+        width = math.inf
+        for share in np.append(np.geomspace(least, 1.0, points)[:-1], 1.0):
+            offer = self.at(float(share))
+            width = min(width, offer.width)
+            yield replace(offer, width=width)
 
     def plot(self, offer: Offer | None = None) -> Any:
         """Return a figure with both curves against the share: the accuracy it buys, and the risk it leaves."""
         from sottovoce.answers.style import COLOURS, figure, words  # noqa: PLC0415 - plots are an extra
 
         drawing, left = figure(width=6.4, height=3.8)
-        offers = self.curve()
+        offers = list(self.curve())
         shares = [100 * one.share for one in offers]
         right = left.twinx()
         left.plot(shares, [one.width for one in offers], color=COLOURS[0])

@@ -70,7 +70,7 @@ def balance(
             found.plot(chosen).savefig(plot)
         except (OSError, ValueError) as error:
             raise InvalidValue(f"cannot write {plot}: {error}") from None
-    offers = found.curve(points=7)
+    offers = list(found.curve(points=7))
     if as_json:
         picked = None if chosen is None else chosen.to_dict()
         emit({"question": found.question.describe(), "chosen": picked, "curve": [offer.to_dict() for offer in offers]})

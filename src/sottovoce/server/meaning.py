@@ -21,7 +21,6 @@ from sottovoce.server.service import Caller, Service
 __all__ = ["balance", "explanation", "first_question", "signed_card"]
 
 _POINTS = 9
-_LEAST = 1e-3
 _IMAGINED = 10_000
 """Records that are imagined where their number is a secret."""
 
@@ -70,9 +69,9 @@ def _curve(question: str, n: int, purse: str) -> str:
     """Return the curve as JSON: a text that no caller can change."""
     found = Balance(Question.from_dict(json.loads(question)), n, PrivacyFilter.from_dict(json.loads(purse)))
     offers = []
-    for step in range(_POINTS):
+    for offer in found.curve(points=_POINTS):
         breathe()
-        offers.append(found.at(1.0 if step == _POINTS - 1 else _LEAST ** (1 - step / (_POINTS - 1))).to_dict())
+        offers.append(offer.to_dict())
     return json.dumps({"baseline": found.baseline, "curve": offers})
 
 

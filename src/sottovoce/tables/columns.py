@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from typing import Any
 
 import ibis
@@ -89,13 +90,13 @@ def _double(column: Any) -> Any:
     kind = column.type()
     if kind.precision is not None and kind.precision - kind.scale <= _PLACES and kind.scale <= _PLACES:
         return column.cast("float64")
-    huge, tiny = (ibis.literal(text).cast("decimal") for text in ("1e300", "1e-300"))
+    huge, tiny = (ibis.literal(text).cast("decimal") for text in ("1.7976931348623157e308", "1e-300"))
     size = column.abs()
     return ibis.cases(
         (column == ibis.literal("NaN").cast("decimal"), ibis.null("float64")),
         (size.between(tiny, huge), column.cast("float64")),
-        (column > huge, number(1e300)),
-        (column < -huge, number(-1e300)),
+        (column > huge, number(math.inf)),
+        (column < -huge, number(-math.inf)),
         (size < tiny, number(0.0)),
         else_=ibis.null("float64"),
     )
