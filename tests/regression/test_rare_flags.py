@@ -30,7 +30,7 @@ def likeliest(columns: dict[str, np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize("text", ["y ~ x + f", "y ~ x + C(f)"])
 def test_looks_with_next_to_no_noise_end_where_the_likelihood_is_highest(text: str) -> None:
-    """With a flag imagined as a narrow normal column the slope ended up to 0.4 away, always too high."""
+    """With a flag imagined as a narrow normal column the slope of the first of these tables ended 0.14 too high."""
     mechanism = sv.regression.AdaptiveLooks(sv.regression.Formula(text, FACTS), N, 1e4)
     for seed in range(6):
         columns = records(seed)
@@ -48,7 +48,7 @@ def test_the_interval_of_a_rare_flag_holds_the_truth() -> None:
     for seed in range(40):
         low, high = mechanism.release(records(seed), seeded_rng(seed)).value.interval()[2]
         held += bool(low <= TRUTH <= high)
-    assert held >= 37  # 33 with the flag imagined as a narrow normal column
+    assert held >= 37  # 35 with the flag imagined as a narrow normal column
 
 
 def test_imagined_rows_have_flags_that_are_set_or_not_and_the_moments_that_were_asked_for() -> None:
