@@ -163,6 +163,31 @@ def test_pooled_tables_learn_from_their_margins() -> None:
     assert 0.9 < np.mean((low <= truth) & (truth <= high)) <= 1
 
 
+def test_pooled_counts_cover_where_one_category_strays_and_another_does_not() -> None:
+    """Eighteen places, six years, three kinds: the first kind as everywhere, the second not, the third rare."""
+    rng, noise = seeded_rng(3), IntegerNoise("gaussian", 64.0)
+    held = []
+    for _ in range(3):
+        stray = np.stack([np.ones(18), rng.gamma(8, 1 / 8, 18), np.ones(18)], axis=1)[:, None, :]
+        mean = rng.gamma(8, 1 / 8, 18)[:, None, None] * np.ones((18, 6, 1)) * np.array([760, 120, 6]) * stray
+        truth = rng.poisson(mean).ravel()
+        noisy = noise.add(truth, rng).astype(float)
+        low, high = central(pooled_counts(noisy, noise, int(truth.sum()), (18, 6, 3), 1000, rng)).T
+        held.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(held) > 0.91
+
+
+def test_pooled_means_cover_where_the_groups_that_noise_hides_differ() -> None:
+    rng, held = seeded_rng(3), []
+    for _ in range(3):
+        noise = np.geomspace(0.02, 0.08, 100)
+        truth = 0.14 - 0.5 * noise + (0.01 + 0.3 * noise) * rng.normal(size=100)
+        own = truth + noise * rng.normal(size=100) + noise * rng.normal(size=(4000, 100))
+        low, high = central(pooled_means(own, rng)).T
+        held.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(held) > 0.91
+
+
 @pytest.mark.parametrize(
     "cell",
     [

@@ -18,12 +18,19 @@ _COMMON = 16
 """Places of the grid for each of the two numbers that groups have in common."""
 _WEIGHED = 600
 """Draws a group that are weighed anew."""
+_LOOSE = 0.5
+"""A group's prior deviates by this part, at least, of what the group alone leaves uncertain: those that noise hides are
+often the small ones, and may differ from the rest in what no one can see."""
 _STRAY = np.geomspace(0.05, 2000.0, 16)
 """How far cells may stray from what their categories suggest: shapes of a negative binomial law."""
-_NODES = 384
+_ALL_STRAY = (1.0, 2.0)
+"""Mean and deviation of the logarithm of how far all cells stray; that of each category has a deviation of one."""
+_NODES = 256
 """At most so many counts are weighed for each cell."""
 _FACTORS = 64
 """Draws of the factors of all categories; each serves many draws of the counts."""
+_STEPS = 400
+"""Steps of the chains of factors."""
 
 
 def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Floats:
@@ -43,16 +50,26 @@ def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Flo
     sizes = few.sum(axis=2)
     base = gammaln(few + alpha).sum(axis=2) - gammaln(sizes + values * alpha)
     base -= values * gammaln(alpha) - gammaln(values * alpha)
+    plain = (few + alpha) / (sizes + values * alpha)[:, :, None]
+    within = plain * (1 - plain) / (sizes + values * alpha + 1)[:, :, None]
+    known = (plain.var(axis=0) + within.mean(axis=0)).sum(axis=1)
+
+    def priors(centre: Floats, strength: Floats | float) -> Floats:
+        """Return what the prior of every group counts of every value, (..., groups, values)."""
+        most = (centre * (1 - centre)).sum(axis=-1, keepdims=True) / (_LOOSE**2 * known)
+        return np.asarray(np.maximum(np.minimum(strength, most)[..., None] * centre[..., None, :], alpha))
+
     table = np.empty((centres.shape[0], strengths.size, few.shape[0], groups))
     for i, centre in enumerate(centres):
         for j, strength in enumerate(strengths):
-            own = np.maximum(strength * centre, alpha)
-            log = (gammaln(few + own) - gammaln(own)).sum(axis=2) - gammaln(sizes + own.sum()) + gammaln(own.sum())
+            own = priors(centre, strength)
+            whole = own.sum(axis=1)
+            log = (gammaln(few + own) - gammaln(own)).sum(axis=2) - gammaln(sizes + whole) + gammaln(whole)
             table[i, j] = log - base
-    picked, which = _common(table, draws, rng)
-    centre, strength = centres[which[:, 0]], strengths[which[:, 1]]
+    picked, which = _common(table, -np.log(strengths) / 2, draws, rng)
+    own = priors(centres[which[:, 0]], strengths[which[:, 1], None])
     chosen = np.stack([few[picked[:, g], g] for g in range(groups)], axis=1)
-    parts = rng.standard_gamma(chosen + np.maximum(strength[:, None] * centre, alpha)[:, None, :]) + 1e-300
+    parts = rng.standard_gamma(chosen + own) + 1e-300
     return np.asarray(parts / parts.sum(axis=2, keepdims=True))
 
 
@@ -60,15 +77,16 @@ def pooled_means(means: Floats, rng: np.random.Generator) -> Floats:
     """Return draws of means in [-1, 1], (draws, groups): each group's normal around a common mean."""
     draws = len(means)
     few = means[:: max(1, draws // _WEIGHED)]
-    middle, spread = float(np.median(few)), float(few.std()) + 1e-6
-    centres = np.clip(middle + spread * np.linspace(-1.5, 1.5, _COMMON), -1, 1)
+    middle, spread, own = float(few.mean()), float(few.std()) + 1e-6, few.std(axis=0)
+    centres = np.clip(middle + spread * np.linspace(-1, 1, _COMMON), -1, 1)
     spreads = np.geomspace(max(spread * 0.01, 1e-4), 1.0, _COMMON)
     table = np.empty((centres.size, spreads.size, *few.shape))
     for i, centre in enumerate(centres):
-        for j, s in enumerate(spreads):
+        for j, common in enumerate(spreads):
+            s = np.hypot(common, _LOOSE * own)
             inside = ndtr((1 - centre) / s) - ndtr((-1 - centre) / s)
-            table[i, j] = -(((few - centre) / s) ** 2) / 2 - np.log(s * max(inside, 1e-300))
-    picked, _ = _common(table, draws, rng)
+            table[i, j] = -(((few - centre) / s) ** 2) / 2 - np.log(s * np.maximum(inside, 1e-300))
+    picked, _ = _common(table, np.log(spreads), draws, rng)
     # A draw that is taken many times is moved a little: less than a group's own draws lie apart.
     width = few.std(axis=0) * len(few) ** -0.5
     return np.asarray(np.clip(np.take_along_axis(few, picked, axis=0) + width * rng.normal(size=picked.shape), -1, 1))
@@ -79,32 +97,69 @@ def pooled_counts(
 ) -> Floats:
     """Return draws of true counts, (draws, cells): each cell's negative binomial around what its categories suggest.
 
-    Of one column, all cells have one mean; of several, the mean is a product with a factor for every category. The
-    factors and how far cells stray from the product are averaged over: the factors' posterior by Laplace's method, for
-    each of a grid of spreads.
+    Of one column, all cells have one mean; of several, the mean is a product with a factor for every category, and so
+    is how far cells stray from it: where one severity differs from place to place, another need not. All factors are
+    averaged over.
     """
-    design, precision = _main_effects(shape)
-    fits = [_fitted(noisy, noise.variance, n, design, precision, spread) for spread in _STRAY]
-    evidence = np.array([fit[0] for fit in fits])
-    weights = np.exp(evidence - evidence.max())
     nodes, widths = _nodes(noisy, float(np.sqrt(noise.variance)), n)
     likelihood = noise.log_weight(noisy[:, None] - nodes) - gammaln(nodes + 1) + np.log(widths)
     each = -(-draws // _FACTORS)
     found = []
-    picked = rng.choice(weights.size, _FACTORS, p=weights / weights.sum())
-    for common in np.unique(picked):
-        spread, (_, centre, root) = _STRAY[common], fits[common]
-        own = likelihood + gammaln(nodes + spread)
-        for _ in range(int(np.sum(picked == common))):
-            log_mean = np.clip(design @ (centre + root @ rng.normal(size=centre.size)), -7, np.log(n + 1.0))[:, None]
-            log = own + nodes * (log_mean - np.log(spread + np.exp(log_mean)))
-            cumulative = np.cumsum(np.exp(log - log.max(axis=1, keepdims=True)), axis=1)
-            goal = rng.random((noisy.size, each)) * cumulative[:, -1:]
-            place = np.stack([c.searchsorted(g, side="right") for c, g in zip(cumulative, goal, strict=True)])
-            place = np.minimum(place, nodes.shape[1] - 1)
-            drawn = np.take_along_axis(nodes, place, axis=1)
-            found.append(drawn.T + np.floor(rng.random(place.T.shape) * np.take_along_axis(widths, place, axis=1).T))
+    for factors in zip(*_factors(noisy, noise.variance, n, shape, rng), strict=True):
+        log_mean, stray = factors[0][:, None], np.exp(factors[1])[:, None]
+        stray = np.minimum(stray, np.maximum(np.exp(2 * log_mean) / (_LOOSE**2 * noise.variance), 1.0))
+        log = likelihood + gammaln(nodes + stray) + nodes * (log_mean - np.log(stray + np.exp(log_mean)))
+        cumulative = np.cumsum(np.exp(log - log.max(axis=1, keepdims=True)), axis=1)
+        goal = rng.random((noisy.size, each)) * cumulative[:, -1:]
+        place = np.stack([c.searchsorted(g, side="right") for c, g in zip(cumulative, goal, strict=True)])
+        place = np.minimum(place, nodes.shape[1] - 1)
+        drawn = np.take_along_axis(nodes, place, axis=1)
+        found.append(drawn.T + np.floor(rng.random(place.T.shape) * np.take_along_axis(widths, place, axis=1).T))
     return rng.permutation(np.concatenate(found))[:draws]
+
+
+def _factors(
+    noisy: Floats, variance: float, n: int, shape: tuple[int, ...], rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return draws of the logarithms of every cell's mean and of how far it strays, (draws, cells) each.
+
+    Chains begin at draws of Laplace's method, each for one of a grid of strays common to all cells, and move the
+    factors of the means and of the strays in turn, in steps of all sizes that leave their reference laws as they are.
+    """
+    design, precision = _main_effects(shape)
+    places = np.nonzero(design)[1].reshape(len(design), -1)
+    prior = np.append(np.log(max(float(noisy.mean()), 0.3)), np.zeros(design.shape[1] - 1))
+    fits = [_fitted(noisy, variance, n, design, precision, prior, stray) for stray in _STRAY]
+    evidence = np.array([fit[0] for fit in fits])
+    weights = np.exp(evidence - evidence.max())
+    picked = rng.choice(weights.size, _FACTORS, p=weights / weights.sum())
+    centres, roots = np.stack([fits[i][1] for i in picked]), np.stack([fits[i][2] for i in picked])
+    widths = np.append(_ALL_STRAY[1], np.ones(design.shape[1] - 1))
+
+    def level(standard: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the logarithms of means and strays, and how likely they are beside their reference laws."""
+        factors = centres + np.einsum("cij,cj->ci", roots, standard[0])
+        log_mean = np.clip(factors[:, places].sum(axis=2), -7, np.log(n + 1.0))
+        log_stray = _ALL_STRAY[0] + (widths * standard[1])[:, places].sum(axis=2)
+        log_stray = np.clip(log_stray, *np.log(_STRAY[[0, -1]]))
+        mean, off = np.exp(log_mean), factors - prior
+        total = mean + mean**2 * np.exp(-log_stray) + variance
+        log = -((noisy - mean) ** 2 / total + np.log(total)).sum(axis=1) / 2
+        log += ((standard[0] ** 2).sum(axis=1) - ((off @ precision) * off).sum(axis=1)) / 2
+        return log, log_mean, log_stray
+
+    now = np.stack([rng.normal(size=centres.shape), np.zeros_like(centres)])
+    now[1, :, 0] = (np.log(_STRAY[picked]) - _ALL_STRAY[0]) / _ALL_STRAY[1]
+    log, *found = level(now)
+    for step in range(_STEPS):
+        part, tried = 10 ** rng.uniform(-1.3, 0, (_FACTORS, 1)), now.copy()
+        tried[step % 2] = np.sqrt(1 - part**2) * now[step % 2] + part * rng.normal(size=centres.shape)
+        new, *other = level(tried)
+        taken = np.log(rng.random(_FACTORS)) < new - log
+        now[:, taken], log[taken] = tried[:, taken], new[taken]
+        for held, moved in zip(found, other, strict=True):
+            held[taken] = moved[taken]
+    return found[0], found[1]
 
 
 def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
@@ -131,16 +186,14 @@ def _main_effects(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
 
 
 def _fitted(
-    noisy: Floats, variance: float, n: int, design: Floats, precision: Floats, spread: float
+    noisy: Floats, variance: float, n: int, design: Floats, precision: Floats, prior: Floats, stray: float
 ) -> tuple[float, Floats, Floats]:
     """Return log evidence, mode and root of the covariance of the logarithms of the factors, given how cells stray."""
-    start = np.zeros(design.shape[1])
-    start[0] = np.log(max(float(noisy.mean()), 0.3))
-    factors, prior = start.copy(), start
+    factors = prior.copy()
     for _ in range(40):
         log_mean = np.clip(design @ factors, -7, np.log(n + 1.0))
         mean = np.exp(log_mean)
-        weight = mean**2 / (mean + mean**2 / spread + variance)
+        weight = mean**2 / (mean + mean**2 / stray + variance)
         step = np.clip((noisy - mean) / mean, -2, 2)
         curvature = (design.T * weight) @ design + precision
         moved = np.linalg.solve(curvature, design.T @ (weight * (log_mean + step)) + precision @ prior)
@@ -149,22 +202,23 @@ def _fitted(
         if done:
             break
     mean = np.exp(np.clip(design @ factors, -7, np.log(n + 1.0)))
-    total = mean + mean**2 / spread + variance
+    total = mean + mean**2 / stray + variance
     off = factors - prior
     log = -((noisy - mean) ** 2 / total + np.log(total)).sum() / 2 - off @ precision @ off / 2
     log -= np.linalg.slogdet(curvature)[1] / 2
     return float(log), factors, np.linalg.cholesky(np.linalg.inv(curvature))
 
 
-def _common(table: Floats, draws: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+def _common(table: Floats, prior: Floats, draws: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Draw what is common, and for each such draw one of every group's draws, from log ratios of priors.
 
-    The table is (first, second, own draws, groups).
+    The table is (first, second, own draws, groups); `prior` is the log weight of each second: the groups' spread is as
+    likely to be large as small, so that a small one is not taken for none.
     """
     _, second, own, groups = table.shape
     top = table.max(axis=2, keepdims=True)
     ratios = np.exp(table - top)
-    log = (np.log(ratios.mean(axis=2)) + top[:, :, 0]).sum(axis=2)
+    log = prior + (np.log(ratios.mean(axis=2)) + top[:, :, 0]).sum(axis=2)
     weights = np.exp(log - log.max()).ravel()
     which = rng.choice(weights.size, draws, p=weights / weights.sum())
     picked = np.empty((draws, groups), dtype=np.int64)
