@@ -59,3 +59,11 @@ def test_an_interval_of_a_group_that_noise_hides_goes_to_the_ends_of_the_range()
     ends = to_the_ends(flat, central(flat), 0.0, 1.0)
     assert (ends[:, 0] < 0.002).all() and (ends[:, 1] > 0.998).all()  # no chance which end is left out
     assert (to_the_ends(known, central(known), 0.0, 1.0) == central(known)).all()
+
+
+@pytest.mark.parametrize("draw", [0.0, 5e-324, 3.0, 1e9, 1e308])
+@pytest.mark.parametrize("high", [1e9, 1e308, math.inf])
+def test_draws_that_are_all_one_number_are_their_interval(draw: float, high: float) -> None:
+    """A count that is known, within bounds as far off as can be: nothing overflows."""
+    draws = np.full((400, 1), draw)
+    assert to_the_ends(draws, central(draws), 0.0, high).tolist() == [[draw, draw]]

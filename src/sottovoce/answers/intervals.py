@@ -52,7 +52,7 @@ def to_the_ends(draws: Floats, ends: Floats, low: float, high: float) -> Floats:
     [[0.0, 0.82]]
     """
     below, above = (draws < ends[:, 0]).mean(axis=0), (draws > ends[:, 1]).mean(axis=0)
-    dense = _FLAT * (1 - below - above) / np.maximum(ends[:, 1] - ends[:, 0], 1e-300)
-    first = np.where(below > dense * np.maximum(ends[:, 0] - low, 0.0), low, ends[:, 0])
-    last = np.where(above > dense * np.maximum(high - ends[:, 1], 0.0), high, ends[:, 1])
+    width, dense = ends[:, 1] - ends[:, 0], _FLAT * (1 - below - above)
+    first = np.where(below * width > dense * np.maximum(ends[:, 0] - low, 0.0), low, ends[:, 0])
+    last = np.where(above * width > dense * np.maximum(high - ends[:, 1], 0.0), high, ends[:, 1])
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)
