@@ -4,7 +4,9 @@ import contextlib
 import gc
 import hashlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,23 @@ def _fixed_keys() -> Iterator[None]:
         patch.setattr(randomness, "_fresh_bits", bits)
         patch.setattr(IntegerNoise, "_add_secure", add_fixed)
         yield
+
+
+_MEMORY = Path("/dev/shm")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write what tests write into memory, where there is enough and TMPDIR does not say otherwise.
+
+    No test cuts the power, and a disk that others write to holds no test up: hundreds of ledgers wait for it. Workers,
+    and what they start, take the folder over from the first process of a run, which leaves nothing behind.
+    """
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < 4 * 2**30:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="sottovoce-tests-", dir=_MEMORY))
+    folder.chmod(0o755)  # a server of PostgreSQL runs as another user
+    os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 _LONG = (
