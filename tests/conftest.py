@@ -135,6 +135,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Files(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collect_file() -> Generator[None, Any, None]:
+    """Look for examples in the package alone: the tests have none, and no time is lost on finding that."""
+    outcome = yield
+    outcome.force_result([one for one in outcome.get_result() if type(one) is pytest.Module])
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
+    """Let every other worker walk the folders backwards: what one has compiled, the other then finds compiled.
+
+    Side by side through the same files, each would compile all of them.
+    """
+    report = (yield).get_result()
+    if isinstance(collector, pytest.Directory) and int(_worker(collector.config).removeprefix("gw") or 0) % 2:
+        report.result.reverse()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let all workers have their tests in one order, whichever way they walked."""
+    if _worker(config):
+        items.sort(key=lambda item: item.path.parts)
+
+
+def _worker(config: pytest.Config) -> str:
+    return str(getattr(config, "workerinput", {}).get("workerid", ""))
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over the tests and their imports, which stay to the end, millions of objects."""
     gc.collect()
