@@ -99,23 +99,35 @@ def _fixed_keys() -> Iterator[None]:
         yield
 
 
+_BORN = (
+    "tests/cli/test_faces.py",
+    "tests/ledger/test_stampede.py",
+    "tests/ledger/test_store.py",
+    "tests/server/test_crowd.py",
+    "tests/server/test_lines.py",
+    "tests/server/test_running.py",
+    "tests/server/test_tokens.py",
+    "tests/test_curator.py",
+    "tests/test_one_door.py",
+)
+"""Files whose processes come from a nursery, which imports all rooms before the first: one worker has one."""
 _LONG = (
     "tests/papers/test_mechanism_experiments.py",
     "tests/papers/test_paper_figures.py",
     "tests/models/test_fit_model.py",
-    "tests/server/test_crowd.py",
     "tests/audit/test_against_the_sentence.py",
-    "tests/test_one_door.py",
     "tests/test_docs.py",
     "tests/server/test_page.py",
+    "nursery",
     "spark",
 )
-"""Files of few tests that take long, the longest last: begun first, so that no worker waits for another at the end."""
+"""Files and groups of files that take long, the longest last: begun first, so that no worker waits for another at the
+end."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's, which is heavy.
+    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's and of a nursery's.
 
     Not by xdist's own groups: it writes them where pytest 9 no longer reads them, and every worker started Spark.
     """
@@ -123,7 +135,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if "spark" in nodeid.partition("::")[2] else super()._split_scope(nodeid)
+            file, _, test = nodeid.partition("::")
+            return "spark" if "spark" in test else "nursery" if file in _BORN else super()._split_scope(nodeid)
 
         def schedule(self) -> None:
             fresh = self.collection is None
