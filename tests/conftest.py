@@ -118,23 +118,35 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
+_BORN = (
+    "tests/cli/test_faces.py",
+    "tests/ledger/test_stampede.py",
+    "tests/ledger/test_store.py",
+    "tests/server/test_crowd.py",
+    "tests/server/test_lines.py",
+    "tests/server/test_running.py",
+    "tests/server/test_tokens.py",
+    "tests/test_curator.py",
+    "tests/test_one_door.py",
+)
+"""Files whose processes come from a nursery, which imports all rooms before the first: one worker has one."""
 _LONG = (
     "tests/papers/test_mechanism_experiments.py",
     "tests/papers/test_paper_figures.py",
     "tests/models/test_fit_model.py",
-    "tests/server/test_crowd.py",
     "tests/audit/test_against_the_sentence.py",
-    "tests/test_one_door.py",
     "tests/test_docs.py",
     "tests/server/test_page.py",
+    "nursery",
     "spark",
 )
-"""Files of few tests that take long, the longest last: begun first, so that no worker waits for another at the end."""
+"""Files and groups of files that take long, the longest last: begun first, so that no worker waits for another at the
+end."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's, which is heavy.
+    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's and of a nursery's.
 
     Not by xdist's own groups: it writes them where pytest 9 no longer reads them, and every worker started Spark.
     """
@@ -142,7 +154,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if "spark" in nodeid.partition("::")[2] else super()._split_scope(nodeid)
+            file, _, test = nodeid.partition("::")
+            return "spark" if "spark" in test else "nursery" if file in _BORN else super()._split_scope(nodeid)
 
         def schedule(self) -> None:
             fresh = self.collection is None
@@ -152,6 +165,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                     self.workqueue.move_to_end(file, last=False)
 
     return Files(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collect_file() -> Generator[None, Any, None]:
+    """Look for examples in the package alone: the tests have none, and no time is lost on finding that."""
+    outcome = yield
+    outcome.force_result([one for one in outcome.get_result() if type(one) is pytest.Module])
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
+    """Let every other worker walk the folders backwards: what one has compiled, the other then finds compiled.
+
+    Side by side through the same files, each would compile all of them.
+    """
+    report = (yield).get_result()
+    if isinstance(collector, pytest.Directory) and int(_worker(collector.config).removeprefix("gw") or 0) % 2:
+        report.result.reverse()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let all workers have their tests in one order, whichever way they walked."""
+    if _worker(config):
+        items.sort(key=lambda item: item.path.parts)
+
+
+def _worker(config: pytest.Config) -> str:
+    return str(getattr(config, "workerinput", {}).get("workerid", ""))
 
 
 def pytest_collection_finish() -> None:

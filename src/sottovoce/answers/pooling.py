@@ -6,6 +6,8 @@ by the ratio of the priors, so the posterior of what is common knows of all the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import gammaln, ndtr
 
@@ -60,17 +62,28 @@ def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Flo
         return np.asarray(np.maximum(np.minimum(strength, most)[..., None] * centre[..., None, :], alpha))
 
     table = np.empty((centres.shape[0], strengths.size, few.shape[0], groups))
+    rises, whole_rises = _rises(few.reshape(len(few), -1)), _rises(sizes)
     for i, centre in enumerate(centres):
         for j, strength in enumerate(strengths):
             own = priors(centre, strength)
-            whole = own.sum(axis=1)
-            log = (gammaln(few + own) - gammaln(own)).sum(axis=2) - gammaln(sizes + whole) + gammaln(whole)
-            table[i, j] = log - base
+            table[i, j] = rises(own.ravel()).reshape(few.shape).sum(axis=2) - whole_rises(own.sum(axis=1)) - base
     picked, which = _common(table, -np.log(strengths) / 2, draws, rng)
     own = priors(centres[which[:, 0]], strengths[which[:, 1], None])
     chosen = np.stack([few[picked[:, g], g] for g in range(groups)], axis=1)
     parts = rng.standard_gamma(chosen + own) + 1e-300
     return np.asarray(parts / parts.sum(axis=2, keepdims=True))
+
+
+def _rises(counts: Floats) -> Callable[[Floats], Floats]:
+    """Return what gives log Γ(count + a) - log Γ(a) of all counts (draws, columns), for one a a column.
+
+    Draws repeat themselves, and the function is dear: it is found once for every different count of a column.
+    """
+    levels, codes = np.unique(counts, return_inverse=True)
+    codes = codes.reshape(counts.shape) + levels.size * np.arange(counts.shape[1])
+    pairs, places = np.unique(codes, return_inverse=True)
+    column, seen, places = pairs // levels.size, levels[pairs % levels.size], places.reshape(counts.shape)
+    return lambda a: np.asarray((gammaln(seen + a[column]) - gammaln(a)[column])[places])
 
 
 def pooled_means(means: Floats, rng: np.random.Generator) -> Floats:
@@ -106,13 +119,12 @@ def pooled_counts(
     each = -(-draws // _FACTORS)
     found = []
     for factors in zip(*_factors(noisy, noise.variance, n, shape, rng), strict=True):
-        log_mean, stray = factors[0][:, None], np.exp(factors[1])[:, None]
-        stray = np.minimum(stray, np.maximum(np.exp(2 * log_mean) / (_LOOSE**2 * noise.variance), 1.0))
-        log = likelihood + gammaln(nodes + stray) + nodes * (log_mean - np.log(stray + np.exp(log_mean)))
+        mean, stray = factors[0][:, None], factors[1][:, None]
+        stray = np.minimum(stray, np.maximum(mean**2 / (_LOOSE**2 * noise.variance), 1.0))
+        log = likelihood + gammaln(nodes + stray) + nodes * np.log(mean / (stray + mean))
         cumulative = np.cumsum(np.exp(log - log.max(axis=1, keepdims=True)), axis=1)
         goal = rng.random((noisy.size, each)) * cumulative[:, -1:]
-        place = np.stack([c.searchsorted(g, side="right") for c, g in zip(cumulative, goal, strict=True)])
-        place = np.minimum(place, nodes.shape[1] - 1)
+        place = np.minimum(_places(cumulative, goal), nodes.shape[1] - 1)
         drawn = np.take_along_axis(nodes, place, axis=1)
         found.append(drawn.T + np.floor(rng.random(place.T.shape) * np.take_along_axis(widths, place, axis=1).T))
     return rng.permutation(np.concatenate(found))[:draws]
@@ -121,13 +133,12 @@ def pooled_counts(
 def _factors(
     noisy: Floats, variance: float, n: int, shape: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return draws of the logarithms of every cell's mean and of how far it strays, (draws, cells) each.
+    """Return draws of every cell's mean and of how far it strays, (draws, cells) each.
 
     Chains begin at draws of Laplace's method, each for one of a grid of strays common to all cells, and move the
     factors of the means and of the strays in turn, in steps of all sizes that leave their reference laws as they are.
     """
     design, precision = _main_effects(shape)
-    places = np.nonzero(design)[1].reshape(len(design), -1)
     prior = np.append(np.log(max(float(noisy.mean()), 0.3)), np.zeros(design.shape[1] - 1))
     fits = [_fitted(noisy, variance, n, design, precision, prior, stray) for stray in _STRAY]
     evidence = np.array([fit[0] for fit in fits])
@@ -136,30 +147,46 @@ def _factors(
     centres, roots = np.stack([fits[i][1] for i in picked]), np.stack([fits[i][2] for i in picked])
     widths = np.append(_ALL_STRAY[1], np.ones(design.shape[1] - 1))
 
-    def level(standard: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the logarithms of means and strays, and how likely they are beside their reference laws."""
-        factors = centres + np.einsum("cij,cj->ci", roots, standard[0])
-        log_mean = np.clip(factors[:, places].sum(axis=2), -7, np.log(n + 1.0))
-        log_stray = _ALL_STRAY[0] + (widths * standard[1])[:, places].sum(axis=2)
-        log_stray = np.clip(log_stray, *np.log(_STRAY[[0, -1]]))
-        mean, off = np.exp(log_mean), factors - prior
-        total = mean + mean**2 * np.exp(-log_stray) + variance
-        log = -((noisy - mean) ** 2 / total + np.log(total)).sum(axis=1) / 2
-        log += ((standard[0] ** 2).sum(axis=1) - ((off @ precision) * off).sum(axis=1)) / 2
-        return log, log_mean, log_stray
+    def means(standard: Floats) -> tuple[Floats, Floats]:
+        """Return the means, and how likely their factors are beside their reference law."""
+        factors = centres + np.einsum("cij,cj->ci", roots, standard)
+        off = factors - prior
+        beside = ((standard**2).sum(axis=1) - ((off @ precision) * off).sum(axis=1)) / 2
+        return np.exp(np.clip(_of_cells(factors, shape), -7, np.log(n + 1.0))), beside
 
+    def strays(standard: Floats) -> tuple[Floats, Floats]:
+        """Return how far cells stray; the reference law is the prior."""
+        log = _ALL_STRAY[0] + _of_cells(widths * standard, shape)
+        return np.exp(np.clip(log, *np.log(_STRAY[[0, -1]]))), np.zeros(len(standard))
+
+    def likely(mean: Floats, stray: Floats) -> Floats:
+        total, gap = mean + mean * mean / stray + variance, noisy - mean
+        return np.asarray(-(gap * gap / total + np.log(total)).sum(axis=1) / 2)
+
+    ways = (means, strays)
     now = np.stack([rng.normal(size=centres.shape), np.zeros_like(centres)])
     now[1, :, 0] = (np.log(_STRAY[picked]) - _ALL_STRAY[0]) / _ALL_STRAY[1]
-    log, *found = level(now)
+    found, beside = map(list, zip(*(way(at) for way, at in zip(ways, now, strict=True)), strict=True))
+    log = likely(*found) + beside[0] + beside[1]
     for step in range(_STEPS):
-        part, tried = 10 ** rng.uniform(-1.3, 0, (_FACTORS, 1)), now.copy()
-        tried[step % 2] = np.sqrt(1 - part**2) * now[step % 2] + part * rng.normal(size=centres.shape)
-        new, *other = level(tried)
+        side, part = step % 2, 10 ** rng.uniform(-1.3, 0, (_FACTORS, 1))
+        tried = np.sqrt(1 - part**2) * now[side] + part * rng.normal(size=centres.shape)
+        moved, reference = ways[side](tried)
+        new = likely(*(found[0], moved) if side else (moved, found[1])) + reference + beside[1 - side]
         taken = np.log(rng.random(_FACTORS)) < new - log
-        now[:, taken], log[taken] = tried[:, taken], new[taken]
-        for held, moved in zip(found, other, strict=True):
-            held[taken] = moved[taken]
+        for held, other in ((now[side], tried), (found[side], moved), (beside[side], reference), (log, new)):
+            held[taken] = other[taken]
     return found[0], found[1]
+
+
+def _of_cells(factors: Floats, shape: tuple[int, ...]) -> Floats:
+    """Return the sum of the factors of every cell, (draws, cells), as `_main_effects` orders them."""
+    total, at = factors[:, :1], 1
+    for size in shape if factors.shape[1] > 1 else ():
+        if size > 1:
+            total = (total[:, :, None] + factors[:, None, at : at + size]).reshape(len(factors), -1)
+            at += size
+    return np.broadcast_to(total, (len(factors), int(np.prod(shape))))
 
 
 def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
@@ -212,20 +239,24 @@ def _fitted(
 def _common(table: Floats, prior: Floats, draws: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Draw what is common, and for each such draw one of every group's draws, from log ratios of priors.
 
-    The table is (first, second, own draws, groups); `prior` is the log weight of each second: the groups' spread is as
-    likely to be large as small, so that a small one is not taken for none.
+    The table is (first, second, own draws, groups), and used up: it is large. `prior` is the log weight of each second:
+    the groups' spread is as likely to be large as small, so that a small one is not taken for none.
     """
     _, second, own, groups = table.shape
     top = table.max(axis=2, keepdims=True)
-    ratios = np.exp(table - top)
+    ratios = np.exp(np.subtract(table, top, out=table), out=table)
     log = prior + (np.log(ratios.mean(axis=2)) + top[:, :, 0]).sum(axis=2)
     weights = np.exp(log - log.max()).ravel()
     which = rng.choice(weights.size, draws, p=weights / weights.sum())
     picked = np.empty((draws, groups), dtype=np.int64)
     for common in np.unique(which):
         rows = np.flatnonzero(which == common)
-        cumulative = np.cumsum(ratios[common // second, common % second], axis=0)
-        for group in range(groups):
-            goal = rng.random(rows.size) * cumulative[-1, group]
-            picked[rows, group] = np.minimum(np.searchsorted(cumulative[:, group], goal, side="right"), own - 1)
+        cumulative = np.cumsum(ratios[common // second, common % second].T, axis=1)
+        goal = rng.random((groups, rows.size)) * cumulative[:, -1:]
+        picked[rows] = np.minimum(_places(cumulative, goal), own - 1).T
     return picked, np.stack([which // second, which % second], axis=1)
+
+
+def _places(cumulative: Floats, goal: Floats) -> Integers:
+    """Return where each goal lies in its row of cumulative weights."""
+    return np.stack([row.searchsorted(some, side="right") for row, some in zip(cumulative, goal, strict=True)])
