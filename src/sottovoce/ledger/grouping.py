@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.ledger.transaction import Transaction, is_drivers
+from sottovoce.ledger.transaction import HeadMoved, Transaction, is_drivers
 from sottovoce.privacy.errors import LedgerUnavailable
 
 __all__ = ["About", "Change", "Group"]
@@ -28,6 +28,8 @@ Change = Callable[[Transaction], Any]
 @dataclass(frozen=True)
 class About:
     """A change that says what it asks of the ledger first: what a whole group asks is looked up at once.
+
+    It may be made more than once, and only the last counts: where another process writes meanwhile, it is made anew.
 
     Attributes
     ----------
@@ -181,18 +183,36 @@ class Group:
 
     def _write(self, jobs: list[_Job]) -> None:
         try:
-            with self._writing() as transaction:
-                if len(jobs) == 1:
-                    jobs[0].value = jobs[0].change(transaction)
-                else:
-                    _change_each(transaction, jobs)
-            self._written(transaction)
+            try:
+                self._write_once(jobs, hope=True)
+            except HeadMoved:
+                self._write_once(jobs, hope=False)
             for job in jobs:
                 job.durable = True
         except Exception as error:
             for job in jobs[1:]:
                 job.error = _copied(error)
             jobs[0].error = error
+
+    def _write_once(self, jobs: list[_Job], *, hope: bool) -> None:
+        with self._writing() as transaction:
+            if len(jobs) > 1:
+                _change_each(transaction, jobs)
+            elif hope and isinstance(jobs[0].change, About):
+                jobs[0].value = _change_in_hope(transaction, jobs[0].change)
+            else:
+                jobs[0].value = jobs[0].change(transaction)
+        self._written(transaction)
+
+
+def _change_in_hope(transaction: Transaction, change: About) -> Any:
+    """Return what a change returns or raise what it raises, where the chain ends as it assumed."""
+    transaction.hope()
+    try:
+        return change(transaction)
+    except Exception:
+        transaction.make_sure()  # what was refused may have been for a total that is none any more
+        raise
 
 
 def _copied(error: Exception) -> Exception:

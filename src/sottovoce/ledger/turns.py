@@ -48,8 +48,10 @@ class Turns:
         """Let another process have its turn, where this one has not done so yet."""
         if self._taken and self._file is not None:
             self._taken = False
-            with contextlib.suppress(OSError):
+            try:  # noqa: SIM105 - `suppress` takes as long as the lock
                 fcntl.flock(self._file, fcntl.LOCK_UN)
+            except OSError:
+                pass
 
     def _opened(self) -> int | None:
         """Return the file, opened once by each process; None while there is none."""
@@ -68,15 +70,20 @@ class Turns:
 
 
 def _lock(file: int) -> None:
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return
-            time.sleep(_NAP)
-        except OSError:  # no such locks here
+    end = None
+    while not _locked(file):
+        now = time.monotonic()
+        if now > (end := end or now + _PATIENCE):
             return
-        else:
-            return
+        time.sleep(_NAP)
+
+
+def _locked(file: int) -> bool:
+    """Say whether there is nothing to wait for."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # no such locks here
+        return True
+    return True
