@@ -65,12 +65,17 @@ class _Job:
 
 
 class _Party:
-    """The changes of one thread, and a gate that opens when they are done or when it is to write for all who wait."""
+    """The changes of one thread; where it waits, a gate that opens when they are done or it is to write for all."""
 
     __slots__ = ("done", "gate", "jobs")
+    gate: threading.Lock
 
     def __init__(self, jobs: list[_Job]) -> None:
-        self.jobs, self.done, self.gate = jobs, False, threading.Lock()
+        self.jobs, self.done = jobs, False
+
+    def close(self) -> None:
+        """Make the gate, closed: whoever need not wait has none."""
+        self.gate = threading.Lock()
         self.gate.acquire()
 
 
@@ -136,6 +141,7 @@ class Group:
                 if first:
                     self._writer = party
                 else:
+                    party.close()
                     self._waiting.append(party)
             if first:
                 self._write(jobs)

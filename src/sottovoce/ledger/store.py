@@ -26,8 +26,8 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavaila
 
 __all__ = ["Store", "read_url"]
 
-_Place = tuple[int, int]
-"""The device and the inode of a file: what stays the same when its names change."""
+_Place = tuple[Any, ...]
+"""The inode and the device of a file: what stays the same when its names change."""
 _SUFFIXES = ("-wal", "-shm")
 
 
@@ -246,16 +246,12 @@ class Store:
     def _as_they_were(self, connection: _Connection, *, logs: bool) -> bool:
         """Say whether all is well, as it nearly always is, in as few steps as will do."""
         try:
-            inode, device, names = os.stat(self._given)[1:4]  # noqa: PTH116 - twice as fast as by a path
-            if (device, inode) != self._file or names != 1 or self._swapped is not None:
+            found = os.stat(self._given)  # noqa: PTH116 - twice as fast as by a path
+            if found[1:3] != self._file or found.st_nlink != 1 or self._swapped is not None:
                 return False
-            for log, place in zip(self._logs, connection.beside, strict=True) if logs else ():
-                inode, device = os.stat(log)[1:3]  # noqa: PTH116
-                if (device, inode) != place:
-                    return False
+            return not logs or [os.stat(log)[1:3] for log in self._logs] == connection.beside  # noqa: PTH116
         except OSError:
             return False
-        return True
 
     def _swap(self, connection: _Connection, found: os.stat_result | None, *, logs: bool) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
@@ -299,7 +295,7 @@ def _look(path: str) -> os.stat_result | None:
 
 
 def _place(found: os.stat_result | None) -> _Place | None:
-    return None if found is None else (found.st_dev, found.st_ino)
+    return None if found is None else found[1:3]
 
 
 _INHERITED: list[Any] = []
