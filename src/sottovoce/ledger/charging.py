@@ -78,7 +78,9 @@ def what_is_left(budget: Budget, spent: Fraction) -> Promise:
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     """Return the exact total after a charge, or refuse it."""
-    if math.isfinite(cost := _checked(cost)):
+    if not (type(cost) is float and cost >= 0.0):  # nearly all are; checked every time, whatever is remembered
+        cost = checked_cost(cost)
+    if cost < math.inf:
         # In whole numbers, which are as exact as fractions, and made into one once.
         (above, below), (limit, parts) = cost.as_integer_ratio(), budget.limit.as_integer_ratio()
         above, below = spent.numerator * below + above * spent.denominator, spent.denominator * below
@@ -102,11 +104,6 @@ def answered(entry: Entry, asked: Charge) -> Entry:
             f"{entry.state}; it counts as spent. If its process died, recover it and ask under a new key"
         )
     return entry
-
-
-def _checked(cost: float) -> float:
-    """Return a cost that makes sense. Checked every time, whatever is remembered."""
-    return cost if type(cost) is float and cost >= 0.0 else checked_cost(cost)  # nearly all are
 
 
 def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:

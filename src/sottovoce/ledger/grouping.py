@@ -114,8 +114,8 @@ class Group:
         """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
         job = _Job(change)
         self._see_to([job])
-        if (error := self._failure(job)) is not None:
-            raise error
+        if not job.durable:
+            raise self._failure(job)
         return job.value
 
     def run_all(self, changes: Iterable[Change]) -> list[Any]:
@@ -123,13 +123,11 @@ class Group:
         jobs = [_Job(change) for change in changes]
         if jobs:
             self._see_to(jobs)
-        return [job.value if (error := self._failure(job)) is None else error for job in jobs]
+        return [job.value if job.durable else self._failure(job) for job in jobs]
 
-    def _failure(self, job: _Job) -> BaseException | None:
+    def _failure(self, job: _Job) -> BaseException:
         """Return why a change failed; one whose writer ended in any way before it was durable has failed too."""
-        if job.error is None and not job.durable:
-            return self._unavailable("its writer was interrupted")
-        return job.error
+        return self._unavailable("its writer was interrupted") if job.error is None else job.error
 
     def _see_to(self, jobs: list[_Job]) -> None:
         if self._process != os.getpid():
@@ -194,7 +192,7 @@ class Group:
             except HeadMoved:
                 self._write_once(jobs, hope=False)
             for job in jobs:
-                job.durable = True
+                job.durable = job.error is None
         except Exception as error:
             for job in jobs[1:]:
                 job.error = _copied(error)
@@ -215,7 +213,7 @@ def _change_in_hope(transaction: Transaction, change: About) -> Any:
     """Return what a change returns or raise what it raises, where the chain ends as it assumed."""
     transaction.hope()
     try:
-        return change(transaction)
+        return change.change(transaction)
     except Exception:
         transaction.make_sure()  # what was refused may have been for a total that is none any more
         raise

@@ -225,33 +225,38 @@ class Store:
         The same goes for the log, where new transactions are, and for its index, where writers lock each other out;
         whoever writes looks at those once it is durable, before anything is told.
         """
-        if self.path is None or self._as_they_were(connection, logs=logs):
+        if self.path is None:
             return
+        try:  # in as few steps as will do: nearly always all is well
+            found = os.stat(self._given)  # noqa: PTH116 - as text, which a path would only be made into
+            sound = found[1:3] == self._file and found.st_nlink <= 1 and self._swapped is None
+            if sound and (not logs or [os.stat(log)[1:3] for log in self._logs] == connection.beside):  # noqa: PTH116
+                return
+        except OSError:
+            pass
+        if (refusal := self._refusal(connection, logs=logs)) is not None:
+            raise refusal
+
+    def _refusal(self, connection: _Connection, *, logs: bool) -> SottovoceError | None:
+        """Look again, and return what is wrong."""
         try:
             found = _look(self._given)
             if self._swapped is None:
                 self._swapped = self._swap(connection, found, logs=logs)
         except OSError as error:
-            raise LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}") from None
+            return LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}")
         if self._swapped is not None:
-            raise LedgerCorrupt(
+            return LedgerCorrupt(
                 f"{self._swapped} while it was open; nothing is charged or told until it is opened anew"
             )
         if found is not None and found.st_nlink > 1:
-            raise LedgerUnavailable(
+            return LedgerUnavailable(
                 f"the ledger {self.name} has {found.st_nlink} names (hard links), and SQLite keeps a log under each: "
                 "what is spent under one is not seen under another. Remove all names but one"
             )
-
-    def _as_they_were(self, connection: _Connection, *, logs: bool) -> bool:
-        """Say whether all is well, as it nearly always is, in as few steps as will do."""
-        try:
-            found = os.stat(self._given)  # noqa: PTH116 - twice as fast as by a path
-            if found[1:3] != self._file or found.st_nlink != 1 or self._swapped is not None:
-                return False
-            return not logs or [os.stat(log)[1:3] for log in self._logs] == connection.beside  # noqa: PTH116
-        except OSError:
-            return False
+        if None in connection.beside:  # a damaged file that says that it keeps no log has none, and never had
+            return None
+        return LedgerUnavailable(f"the ledger {self.name} cannot be used: its files were changed a moment ago")
 
     def _swap(self, connection: _Connection, found: os.stat_result | None, *, logs: bool) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
@@ -289,7 +294,7 @@ def _end(connection: sqlite3.Connection) -> None:
 
 def _look(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path)  # noqa: PTH116 - as text, which a path would only be made into
+        return os.stat(path)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -40,9 +40,14 @@ class Turns:
 
     def take(self) -> None:
         """Wait until it is this process's turn, or for long enough."""
-        if self._beside is not None and (file := self._opened()) is not None:
+        if self._beside is None:
+            return
+        if self._file is None or self._process != os.getpid():
+            self._open()
+        if self._file is not None:
             self._taken = True
-            _lock(file)
+            if not _locked(self._file):
+                _wait(self._file)
 
     def give_back(self) -> None:
         """Let another process have its turn, where this one has not done so yet."""
@@ -53,14 +58,11 @@ class Turns:
             except OSError:
                 pass
 
-    def _opened(self) -> int | None:
-        """Return the file, opened once by each process; None while there is none."""
-        if self._process != os.getpid():  # a child's lock would be its parent's
-            self._file, self._process = None, os.getpid()
-        if self._file is None:
-            with contextlib.suppress(OSError):
-                self._file = os.open(str(self._beside), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        return self._file
+    def _open(self) -> None:
+        """Open the file, once in each process, for a child's lock would be its parent's; None while there is none."""
+        self._file, self._process = None, os.getpid()
+        with contextlib.suppress(OSError):
+            self._file = os.open(str(self._beside), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
     def close(self) -> None:
         """Let the file go."""
@@ -69,12 +71,9 @@ class Turns:
         self._file = None
 
 
-def _lock(file: int) -> None:
-    end = None
-    while not _locked(file):
-        now = time.monotonic()
-        if now > (end := end or now + _PATIENCE):
-            return
+def _wait(file: int) -> None:
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end and not _locked(file):
         time.sleep(_NAP)
 
 
