@@ -7,11 +7,12 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sottovoce.curator import Curator
-from sottovoce.ledger import Ledger, Reservation, opening
+from sottovoce.ledger import Ledger, Reservation, opening, store
 from sottovoce.ledger.anchor import Anchor
 from sottovoce.mechanisms import DiffusedPosterior
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
@@ -133,6 +134,26 @@ def test_a_file_put_back_is_not_trusted_before_it_is_opened_anew(path: Path) -> 
         with pytest.raises(LedgerCorrupt, match="was removed"):
             reserve(ledger)
     with Ledger(path) as ledger:
+        reserve(ledger)
+
+
+def test_a_file_that_is_back_at_the_second_look_is_refused_for_the_first(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(path) as ledger:
+        budget, honest, looked = ledger.budget("patients"), os.stat, list[str]()
+
+        def gone_once(name: str) -> os.stat_result:
+            looked.append(name)
+            if looked == [str(path)]:
+                raise FileNotFoundError(2, "No such file or directory")
+            return honest(name)
+
+        monkeypatch.setattr(store, "os", SimpleNamespace(stat=gone_once, getpid=os.getpid))
+        with pytest.raises(LedgerUnavailable, match="its files were changed a moment ago"):
+            ledger.reserve(budget, GaussianProfile(0.1), {})
+        monkeypatch.undo()
+        assert ledger.spent(budget) == 0
         reserve(ledger)
 
 

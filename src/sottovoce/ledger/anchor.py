@@ -14,7 +14,7 @@ import re
 import stat
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sottovoce.ledger.chain import EMPTY, Head, digest
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
@@ -62,7 +62,7 @@ class Anchor:
         self._needed = needed
         self._text_path = str(path)  # looked at with every transaction, and twice as fast as by a path
         self._file: int | None = None
-        self._place: tuple[int, int] | None = None
+        self._place: tuple[Any, ...] | None = None  # its inode and its device
 
     @classmethod
     def beside(cls, ledger: Path) -> Anchor:
@@ -118,21 +118,15 @@ class Anchor:
 
     def _current(self) -> int:
         """Return the file that the path leads to now, opened: a note in a file that was moved away proves nothing."""
-        if self._file is not None and self._found() != self._place:
+        try:
+            if self._file is not None and os.stat(self._text_path)[1:3] != self._place:  # noqa: PTH116
+                self.close()
+        except FileNotFoundError:
             self.close()
         if self._file is None:
             self._file = _opened(self.path, os.O_WRONLY | os.O_CREAT)
-            opened = os.fstat(self._file)
-            self._place = opened.st_dev, opened.st_ino
+            self._place = os.fstat(self._file)[1:3]
         return self._file
-
-    def _found(self) -> tuple[int, int] | None:
-        """Return the device and the inode of the file that the path leads to now."""
-        try:
-            found = os.stat(self._text_path)  # noqa: PTH116
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
 
     def close(self) -> None:
         """Let the file go."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
+import operator
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, NamedTuple
@@ -40,13 +42,25 @@ class Written(NamedTuple):
     text: str
 
 
-_TEXT: Mapping[type, Callable[[Any], str]] = {
-    str: _quoted,
-    int: int.__repr__,
-    NoneType: lambda _: "null",
-    Written: lambda value: value.text,
-}
-"""What `canonical` makes of the values that most events are made of."""
+class _Texts(dict[type, Callable[[Any], str]]):
+    """What `canonical` makes of values by their types: of those that most events are made of, in a step."""
+
+    def __missing__(self, _: type) -> Callable[[Any], str]:
+        return canonical
+
+
+_TEXTS = _Texts(
+    {
+        str: _quoted,
+        int: int.__repr__,
+        float: lambda value: float.__repr__(value) if math.isfinite(value) else canonical(value),
+        bool: {True: "true", False: "false"}.__getitem__,
+        NoneType: lambda _: "null",
+        Written: operator.itemgetter(0),
+    }
+)
+_COLUMNS = ("sequence", "budget", "entry", "key", "spent", "kind")
+"""The columns of an event that its body repeats."""
 
 
 class Event(NamedTuple):
@@ -72,7 +86,6 @@ def next_event(
     head: Head,
     kind: str,
     content: dict[str, Any],
-    *,
     budget: int | None = None,
     entry: int | None = None,
     key: str | None = None,
@@ -80,17 +93,24 @@ def next_event(
     value: str | None = None,
 ) -> Event:
     """Return the event that follows `head`: hash = SHA-256(previous hash, newline, canonical body)."""
-    sequence = head.count + 1
-    columns = {
-        "sequence": sequence,
-        "kind": kind,
-        "budget": budget,
-        "entry": entry,
-        "key": key,
-        "spent": spent,
-    }
-    body = canonical_object(content | columns)
-    return Event(sequence, kind, budget, entry, key, spent, body, value, digest(f"{head.hash}\n{body}"))
+    count, last = head
+    sequence = count + 1
+    texts: list[Any] = [_TEXTS[type(one)](one) for one in content.values()]
+    texts += sequence, "null" if budget is None else budget, "null" if entry is None else entry
+    texts += "null" if key is None else _quoted(key), "null" if spent is None else _quoted(spent)
+    layout, in_order = _event_layout(kind, tuple(content))
+    body = layout % in_order(texts)
+    return Event(sequence, kind, budget, entry, key, spent, body, value, digest(f"{last}\n{body}"))
+
+
+@functools.lru_cache(maxsize=64)
+def _event_layout(kind: str, names: tuple[str, ...]) -> tuple[str, Callable[[list[Any]], tuple[Any, ...]]]:
+    """Return the body of an event of some kind with a gap for each value, and what puts the values in order."""
+    names = (*names, *_COLUMNS)
+    in_order = sorted(range(len(names)), key=names.__getitem__)
+    gaps = dict.fromkeys(names, "%s") | {"kind": _quoted(kind).replace("%", "%%")}
+    layout = ",".join(f"{_quoted(names[place]).replace('%', '%%')}:{gaps[names[place]]}" for place in in_order)
+    return f"{{{layout}}}", operator.itemgetter(*[place for place in in_order if names[place] != "kind"])
 
 
 def canonical_object(values: Mapping[str, Any]) -> str:
@@ -99,9 +119,7 @@ def canonical_object(values: Mapping[str, Any]) -> str:
     >>> canonical_object({"b": Written('{"c":1}'), "a": None})
     '{"a":null,"b":{"c":1}}'
     """
-    pieces = [
-        before + _TEXT.get(type(value := values[name]), canonical)(value) for name, before in _layout(tuple(values))
-    ]
+    pieces = [before + _TEXTS[type(value := values[name])](value) for name, before in _layout(tuple(values))]
     return "".join(pieces) + "}" if pieces else "{}"
 
 
@@ -124,7 +142,7 @@ def unsealed(head: Head, event: Event) -> dict[str, Any]:
         content = None
     if not isinstance(content, dict):
         raise LedgerCorrupt(f"event {sequence} is no JSON object")
-    for name in ("sequence", "kind", "budget", "entry", "key", "spent"):
+    for name in _COLUMNS:
         if content.pop(name, None) != getattr(event, name):
             raise LedgerCorrupt(f"event {sequence} was altered: its column {name} does not say what its body says")
     kept = content.get("kept", False)

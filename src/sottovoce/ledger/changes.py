@@ -66,8 +66,14 @@ def reserving(asked: Charge, *, who: str, key: str | None, again: Callable[[Tran
     Of such an entry `again` makes sure that it is the ledger's.
     """
     token, at = next(_TOKENS), now()
-    content = {"request": Written(asked.request_text), "profile": Written(asked.profile_text), "cost": asked.cost}
-    content |= {"guard": digest(token), "who": who, "at": at}
+    content = {
+        "request": Written(asked.request_text),
+        "profile": Written(asked.profile_text),
+        "cost": asked.cost,
+        "guard": digest(token),
+        "who": who,
+        "at": at,
+    }
 
     def change(transaction: Transaction) -> Reservation | Entry:
         budget, whole = asked.budget, asked.whole
@@ -93,8 +99,7 @@ def committing(reservation: Reservation, release: Mapping[str, Any] | Written, *
 
     def change(transaction: Transaction) -> Mapping[str, Any]:
         budget = queries.lock_entry(transaction, reservation.entry)
-        columns = {"budget": budget, "entry": reservation.entry, "value": value if keep else None}
-        transaction.append("commit", content, **columns)
+        transaction.append("commit", content, budget=budget, entry=reservation.entry, value=value if keep else None)
         return content
 
     return About(change, entry=reservation.entry)

@@ -78,8 +78,14 @@ def what_is_left(budget: Budget, spent: Fraction) -> Promise:
 
 def charged(budget: Budget, spent: Fraction, cost: float) -> Fraction:
     """Return the exact total after a charge, or refuse it."""
-    if (exact := _cost_or_none(cost)) is not None and (total := spent + exact) <= _exact(budget.limit):
-        return total
+    if not (type(cost) is float and cost >= 0.0):  # nearly all are; checked every time, whatever is remembered
+        cost = checked_cost(cost)
+    if cost < math.inf:
+        # In whole numbers, which are as exact as fractions, and made into one once.
+        (above, below), (limit, parts) = cost.as_integer_ratio(), budget.limit.as_integer_ratio()
+        above, below = spent.numerator * below + above * spent.denominator, spent.denominator * below
+        if above * parts <= limit * below:
+            return Fraction(above, below)
     why = _drawn_down(budget, spent).refusal(cost)
     if math.isfinite(cost) and budget.limit > 0:
         asked = f"{100 * (cost / budget.limit):.3g} %"
@@ -98,15 +104,6 @@ def answered(entry: Entry, asked: Charge) -> Entry:
             f"{entry.state}; it counts as spent. If its process died, recover it and ask under a new key"
         )
     return entry
-
-
-_exact = functools.lru_cache(maxsize=1024)(Fraction)  # the same few costs and limits come again and again
-
-
-def _cost_or_none(cost: float) -> Fraction | None:
-    """Return a cost that makes sense exactly; None for an infinite one. Checked every time, whatever is remembered."""
-    cost = checked_cost(cost)
-    return _exact(cost) if math.isfinite(cost) else None
 
 
 def _drawn_down(budget: Budget, spent: Fraction) -> PrivacyFilter:

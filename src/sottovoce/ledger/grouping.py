@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.ledger.transaction import Transaction, is_drivers
+from sottovoce.ledger.transaction import HeadMoved, Transaction, is_drivers
 from sottovoce.privacy.errors import LedgerUnavailable
 
 __all__ = ["About", "Change", "Group"]
@@ -28,6 +28,8 @@ Change = Callable[[Transaction], Any]
 @dataclass(frozen=True)
 class About:
     """A change that says what it asks of the ledger first: what a whole group asks is looked up at once.
+
+    It may be made more than once, and only the last counts: where another process writes meanwhile, it is made anew.
 
     Attributes
     ----------
@@ -63,12 +65,17 @@ class _Job:
 
 
 class _Party:
-    """The changes of one thread, and a gate that opens when they are done or when it is to write for all who wait."""
+    """The changes of one thread; where it waits, a gate that opens when they are done or it is to write for all."""
 
     __slots__ = ("done", "gate", "jobs")
+    gate: threading.Lock
 
     def __init__(self, jobs: list[_Job]) -> None:
-        self.jobs, self.done, self.gate = jobs, False, threading.Lock()
+        self.jobs, self.done = jobs, False
+
+    def close(self) -> None:
+        """Make the gate, closed: whoever need not wait has none."""
+        self.gate = threading.Lock()
         self.gate.acquire()
 
 
@@ -107,8 +114,8 @@ class Group:
         """Return what a change returns, once it is durable; raise what it raises, and then it left no trace."""
         job = _Job(change)
         self._see_to([job])
-        if (error := self._failure(job)) is not None:
-            raise error
+        if not job.durable:
+            raise self._failure(job)
         return job.value
 
     def run_all(self, changes: Iterable[Change]) -> list[Any]:
@@ -116,13 +123,11 @@ class Group:
         jobs = [_Job(change) for change in changes]
         if jobs:
             self._see_to(jobs)
-        return [job.value if (error := self._failure(job)) is None else error for job in jobs]
+        return [job.value if job.durable else self._failure(job) for job in jobs]
 
-    def _failure(self, job: _Job) -> BaseException | None:
+    def _failure(self, job: _Job) -> BaseException:
         """Return why a change failed; one whose writer ended in any way before it was durable has failed too."""
-        if job.error is None and not job.durable:
-            return self._unavailable("its writer was interrupted")
-        return job.error
+        return self._unavailable("its writer was interrupted") if job.error is None else job.error
 
     def _see_to(self, jobs: list[_Job]) -> None:
         if self._process != os.getpid():
@@ -134,6 +139,7 @@ class Group:
                 if first:
                     self._writer = party
                 else:
+                    party.close()
                     self._waiting.append(party)
             if first:
                 self._write(jobs)
@@ -181,18 +187,36 @@ class Group:
 
     def _write(self, jobs: list[_Job]) -> None:
         try:
-            with self._writing() as transaction:
-                if len(jobs) == 1:
-                    jobs[0].value = jobs[0].change(transaction)
-                else:
-                    _change_each(transaction, jobs)
-            self._written(transaction)
+            try:
+                self._write_once(jobs, hope=True)
+            except HeadMoved:
+                self._write_once(jobs, hope=False)
             for job in jobs:
-                job.durable = True
+                job.durable = job.error is None
         except Exception as error:
             for job in jobs[1:]:
                 job.error = _copied(error)
             jobs[0].error = error
+
+    def _write_once(self, jobs: list[_Job], *, hope: bool) -> None:
+        with self._writing() as transaction:
+            if len(jobs) > 1:
+                _change_each(transaction, jobs)
+            elif hope and isinstance(jobs[0].change, About):
+                jobs[0].value = _change_in_hope(transaction, jobs[0].change)
+            else:
+                jobs[0].value = jobs[0].change(transaction)
+        self._written(transaction)
+
+
+def _change_in_hope(transaction: Transaction, change: About) -> Any:
+    """Return what a change returns or raise what it raises, where the chain ends as it assumed."""
+    transaction.hope()
+    try:
+        return change.change(transaction)
+    except Exception:
+        transaction.make_sure()  # what was refused may have been for a total that is none any more
+        raise
 
 
 def _copied(error: Exception) -> Exception:

@@ -26,8 +26,8 @@ from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavaila
 
 __all__ = ["Store", "read_url"]
 
-_Place = tuple[int, int]
-"""The device and the inode of a file: what stays the same when its names change."""
+_Place = tuple[Any, ...]
+"""The inode and the device of a file: what stays the same when its names change."""
 _SUFFIXES = ("-wal", "-shm")
 
 
@@ -197,14 +197,14 @@ class Store:
         return False
 
     def _leave_parent(self) -> None:
-        if self._process != os.getpid():
-            # A child must not use its parent's connections, not even to close them: it lets them leak.
-            _INHERITED.extend(self._idle)
-            self._idle, self._process = [], os.getpid()
+        # A child must not use its parent's connections, not even to close them: it lets them leak.
+        _INHERITED.extend(self._idle)
+        self._idle, self._process = [], os.getpid()
 
     def take(self) -> _Connection:
         """Return a connection of this process that nobody uses."""
-        self._leave_parent()
+        if self._process != os.getpid():
+            self._leave_parent()
         try:
             return self._idle.pop()
         except IndexError:
@@ -227,21 +227,36 @@ class Store:
         """
         if self.path is None:
             return
+        try:  # in as few steps as will do: nearly always all is well
+            found = os.stat(self._given)  # noqa: PTH116 - as text, which a path would only be made into
+            sound = found[1:3] == self._file and found.st_nlink <= 1 and self._swapped is None
+            if sound and (not logs or [os.stat(log)[1:3] for log in self._logs] == connection.beside):  # noqa: PTH116
+                return
+        except OSError:
+            pass
+        if (refusal := self._refusal(connection, logs=logs)) is not None:
+            raise refusal
+
+    def _refusal(self, connection: _Connection, *, logs: bool) -> SottovoceError | None:
+        """Look again, and return what is wrong."""
         try:
             found = _look(self._given)
             if self._swapped is None:
                 self._swapped = self._swap(connection, found, logs=logs)
         except OSError as error:
-            raise LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}") from None
+            return LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}")
         if self._swapped is not None:
-            raise LedgerCorrupt(
+            return LedgerCorrupt(
                 f"{self._swapped} while it was open; nothing is charged or told until it is opened anew"
             )
         if found is not None and found.st_nlink > 1:
-            raise LedgerUnavailable(
+            return LedgerUnavailable(
                 f"the ledger {self.name} has {found.st_nlink} names (hard links), and SQLite keeps a log under each: "
                 "what is spent under one is not seen under another. Remove all names but one"
             )
+        if None in connection.beside:  # a damaged file that says that it keeps no log has none, and never had
+            return None
+        return LedgerUnavailable(f"the ledger {self.name} cannot be used: its files were changed a moment ago")
 
     def _swap(self, connection: _Connection, found: os.stat_result | None, *, logs: bool) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
@@ -279,13 +294,13 @@ def _end(connection: sqlite3.Connection) -> None:
 
 def _look(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path)  # noqa: PTH116 - twice as fast as by a path
+        return os.stat(path)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def _place(found: os.stat_result | None) -> _Place | None:
-    return None if found is None else (found.st_dev, found.st_ino)
+    return None if found is None else found[1:3]
 
 
 _INHERITED: list[Any] = []

@@ -17,15 +17,26 @@ import sqlalchemy as sa
 from sottovoce.ledger.chain import EMPTY, Event, Head, next_event
 from sottovoce.privacy.errors import LedgerCorrupt
 
-__all__ = ["Kept", "Transaction", "is_drivers", "leaves_it_sound"]
+__all__ = ["HeadMoved", "Kept", "Transaction", "is_drivers", "leaves_it_sound"]
 
 _COLUMNS = "sequence, kind, budget, entry, key, spent, body, value, hash"
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {_COLUMNS} FROM sottovoce_events"
 _NEXT = f"{_SELECT} WHERE sequence > ? ORDER BY sequence LIMIT 2000"
+_MOVE = "UPDATE sottovoce_head SET count = ?, hash = ? WHERE count = ? AND hash = ?"
 _CLOSE = ("commit", "void", "recover")
 _MOST = 64
 """How many rows, or keys, one statement takes: with each, other threads have their turn before this one goes on."""
+
+
+class HeadMoved(LedgerCorrupt):
+    """The chain does not end where it was assumed to: what was to follow there must be made anew.
+
+    Only a head that moves while it is locked would make that an error.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the ledger's head moved while it was locked")
 
 
 class Kept:
@@ -33,11 +44,12 @@ class Kept:
     which entries, with their budgets, it had reserved and not closed.
 
     It counts for as long as the chain ends there: whoever else writes moves the head. `seen` is the furthest head that
-    this process has seen; the chain never ends before it.
+    this process has seen; the chain never ends before it. `alone` says whether the last transaction found the chain
+    where the one before had left it.
     """
 
     def __init__(self) -> None:
-        self.seen = EMPTY
+        self.seen, self.alone = EMPTY, False
         self.keep(EMPTY, {}, {})
 
     def keep(self, head: Head, totals: dict[int, Fraction], open_: dict[int, int]) -> None:
@@ -63,7 +75,7 @@ class Transaction:
         self.unused: set[str] = set()
         self._kept = Kept() if kept is None else kept
         self._cursor = cursor
-        self._locked = False
+        self._locked = self._hopes = self._assumed = False
         self._events: list[Event] = []
         self._about: set[int | None] = set()  # the entries that they are about
         self._tried: int | None = None  # how many of them came before the change that is being tried
@@ -113,6 +125,8 @@ class Transaction:
             self.open.update(self._execute(_pending(len(chunk)), chunk).fetchall())
 
     def _execute(self, statement: str, values: Any) -> Any:
+        if self._assumed:
+            self.make_sure()
         return self._cursor.execute(statement if self.sqlite else _with_percents(statement), values)
 
     # The head.
@@ -121,47 +135,87 @@ class Transaction:
         """Read the head into `head`, and keep it from every other writer until the transaction ends."""
         if self._locked:  # by an earlier change of this transaction, which knows the head better than the row
             return
-        if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
-            self._execute("SELECT 1 FROM sottovoce_head FOR UPDATE", ())
-        self.read_head()
         kept, seen = self._kept, self._kept.seen
-        if self.head.count < seen.count or (self.head.count == seen.count and self.head != seen):
+        self._assumed = self._hopes and kept.head == seen
+        self.head = self.start = head = seen if self._assumed else self._locked_head()
+        if head.count < seen.count or (head.count == seen.count and head != seen):
             raise LedgerCorrupt(
-                f"the ledger had come to event {seen.count} and now ends at {self.head.count}: it was swapped"
+                f"the ledger had come to event {seen.count} and now ends at {head.count}: it was swapped"
             )
-        if kept.head == self.head:
+        kept.alone = kept.head == head
+        if kept.alone:
             self.totals, self.open = kept.totals, kept.open
         kept.keep(EMPTY, {}, {})  # until what changes now is durable
         self._locked = True
 
+    def hope(self) -> None:
+        """Where nobody else seems to write, assume that the chain ends where this process left it, without a look.
+
+        Whatever is asked or written makes sure first; where it does not, `HeadMoved` is raised, and all is done anew.
+        """
+        self._hopes = self._kept.alone
+
+    def make_sure(self) -> None:
+        """Raise `HeadMoved` where the chain was assumed to end where it does not."""
+        if self._assumed:
+            self._assumed = False
+            if self._locked_head() != self.start:
+                raise HeadMoved
+
     def read_head(self) -> None:
         """Read the head into `head`."""
+        self.head = self.start = self._stored_head()
+
+    def _locked_head(self) -> Head:
+        if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file
+            self._cursor.execute("SELECT 1 FROM sottovoce_head FOR UPDATE")
+        return self._stored_head()
+
+    def _stored_head(self) -> Head:
         count, digest = self._cursor.execute("SELECT count, hash FROM sottovoce_head").fetchone() or (None, None)
         if not isinstance(count, int) or not isinstance(digest, str):
             raise LedgerCorrupt("the ledger's head is missing or damaged")
-        self.head = self.start = Head(count, digest)
+        return Head(count, digest)
 
     # Writing.
 
-    def append(self, kind: str, content: dict[str, Any], **columns: Any) -> Event:
+    def append(
+        self,
+        kind: str,
+        content: dict[str, Any],
+        *,
+        budget: int | None = None,
+        entry: int | None = None,
+        key: str | None = None,
+        spent: str | None = None,
+        value: str | None = None,
+    ) -> None:
         """Append the event that follows the head, and move the head."""
-        event = next_event(self.head, kind, content, **columns)
-        if event.budget is not None and event.spent is not None:
-            self.totals.pop(event.budget, None)
-        if kind == "reserve" and event.budget is not None:
-            self.open[event.sequence] = event.budget
-        elif kind in _CLOSE:
-            self.open.pop(event.entry or 0, None)
-        if event.key is not None:
-            self.unused.discard(event.key)
-        self._events.append(event)
-        self._about.add(event.entry)
+        event = next_event(self.head, kind, content, budget, entry, key, spent, value)
         self.head = Head(event.sequence, event.hash)
-        return event
+        self._events.append(event)
+        self._about.add(entry)
+        if spent is not None and budget is not None:
+            self.totals.pop(budget, None)
+        if kind == "reserve" and budget is not None:
+            self.open[event.sequence] = budget
+        elif kind in _CLOSE:
+            self.open.pop(entry or 0, None)
+        if key is not None:
+            self.unused.discard(key)
 
-    def append_total(self, kind: str, content: dict[str, Any], budget: int, total: Fraction, **columns: Any) -> None:
+    def append_total(
+        self,
+        kind: str,
+        content: dict[str, Any],
+        budget: int,
+        total: Fraction,
+        *,
+        entry: int | None = None,
+        key: str | None = None,
+    ) -> None:
         """Append the event that follows the head, and with which so much is spent of a budget."""
-        self.append(kind, content, budget=budget, spent=str(total), **columns)
+        self.append(kind, content, budget=budget, entry=entry, key=key, spent=str(total))
         self.totals[budget] = total
 
     def mentions(self, entry: int) -> bool:
@@ -195,10 +249,14 @@ class Transaction:
 
     def finish(self) -> None:
         """Write what was appended, and where the chain ends now."""
+        if self.head == self.start:
+            self.make_sure()
+            return
+        self._assumed = False
+        if self._execute(_MOVE, (*self.head, *self.start)).rowcount != 1:
+            raise HeadMoved
         if self._events:
             self._write_down()
-        if self.head != self.start:
-            self._execute("UPDATE sottovoce_head SET count = ?, hash = ?", self.head)
 
     def keep(self) -> None:
         """Keep what is known for the next transaction, now that this one is durable."""
@@ -222,6 +280,9 @@ class Transaction:
             self._saved = True
 
     def _insert(self, events: list[Event]) -> None:
+        if len(events) == 1:
+            self._execute(_rows(1), events[0])
+            return
         for chunk in _chunks(events):
             self._execute(_rows(len(chunk)), [value for event in chunk for value in event])
 

@@ -40,25 +40,29 @@ class Turns:
 
     def take(self) -> None:
         """Wait until it is this process's turn, or for long enough."""
-        if self._beside is not None and (file := self._opened()) is not None:
+        if self._beside is None:
+            return
+        if self._file is None or self._process != os.getpid():
+            self._open()
+        if self._file is not None:
             self._taken = True
-            _lock(file)
+            if not _locked(self._file):
+                _wait(self._file)
 
     def give_back(self) -> None:
         """Let another process have its turn, where this one has not done so yet."""
         if self._taken and self._file is not None:
             self._taken = False
-            with contextlib.suppress(OSError):
+            try:  # noqa: SIM105 - `suppress` takes as long as the lock
                 fcntl.flock(self._file, fcntl.LOCK_UN)
+            except OSError:
+                pass
 
-    def _opened(self) -> int | None:
-        """Return the file, opened once by each process; None while there is none."""
-        if self._process != os.getpid():  # a child's lock would be its parent's
-            self._file, self._process = None, os.getpid()
-        if self._file is None:
-            with contextlib.suppress(OSError):
-                self._file = os.open(str(self._beside), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        return self._file
+    def _open(self) -> None:
+        """Open the file, once in each process, for a child's lock would be its parent's; None while there is none."""
+        self._file, self._process = None, os.getpid()
+        with contextlib.suppress(OSError):
+            self._file = os.open(str(self._beside), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
     def close(self) -> None:
         """Let the file go."""
@@ -67,16 +71,18 @@ class Turns:
         self._file = None
 
 
-def _lock(file: int) -> None:
+def _wait(file: int) -> None:
     end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return
-            time.sleep(_NAP)
-        except OSError:  # no such locks here
-            return
-        else:
-            return
+    while time.monotonic() < end and not _locked(file):
+        time.sleep(_NAP)
+
+
+def _locked(file: int) -> bool:
+    """Say whether there is nothing to wait for."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # no such locks here
+        return True
+    return True
