@@ -51,7 +51,7 @@ def person_of(records: Any, name: str) -> Any:
         sure = ibis.cases((whole.isnan(), number(0.5)), (inside, whole), else_=number(0.5))
         return ibis.cases((sure == sure.floor().cast("float64"), sure.floor().cast("int64")), else_=ibis.null("int64"))
     check_moments(column, name)
-    return column.cast("int64") if kind.is_boolean() else column.cast("string")
+    return column.cast("int32") if kind.is_boolean() else column.cast("string")
 
 
 def check_moments(column: Any, name: str) -> None:
