@@ -1,5 +1,6 @@
 """Columns that cannot say whose a row is."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,3 +29,17 @@ def test_rows_are_not_chosen_by_moments_that_could_end_the_query(unit: str, last
         with pytest.raises(InvalidData, match="nor rows chosen"):
             curator.proportion("ward", where="when >= '1980-01-01'", spend=0.1)
         assert curator.left().startswith("100 %")
+
+
+def test_a_number_is_one_person_with_however_many_zeros_it_was_written(postgres_server):
+    psycopg = pytest.importorskip("psycopg")
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    ids = ["1", "1.0", "1.00", "10", "100", "0", "0.00", "1.5", "1.50", "-1.10", "-1.1", "1e100", "1e-50", "NaN", None]
+    with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE visits (p NUMERIC, kept JSONB, lasted INTERVAL)")
+        cursor.executemany("INSERT INTO visits (p) VALUES (%s)", [(one,) for one in ids])
+    with open_table(f"{url}?table=visits") as table:
+        assert table.count("p") == len({Decimal(one) for one in ids if one is not None and one != "NaN"})
+        for name in ("kept", "lasted"):
+            with pytest.raises(InvalidData, match="written in several ways"):
+                table.count(name)
