@@ -1,13 +1,17 @@
 """Columns that cannot say whose a row is."""
 
+import math
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.readings import ClippedSum
 from sottovoce.tables import open_table
 
 
@@ -43,3 +47,11 @@ def test_a_number_is_one_person_with_however_many_zeros_it_was_written(postgres_
         for name in ("kept", "lasted"):
             with pytest.raises(InvalidData, match="written in several ways"):
                 table.count(name)
+
+
+def test_a_number_among_texts_is_one_person_whole_or_not_by_type():
+    """Of a long file pandas makes a column of whole numbers, of doubles where some are missing, and of texts."""
+    ids = [7, 7.0, "7", np.float32(7), np.int8(7), 1e15, 10**15, 1e300, -0.0, 0, 2.5, "x", None, math.nan]
+    with open_table(pd.DataFrame({"p": pd.Series(ids, dtype=object)})) as table:
+        assert table.count("p") == 6
+        assert table.read(ClippedSum(0, 9), "p").total.tolist() == [5 * 7 + 3 * 9 + 2.5]
