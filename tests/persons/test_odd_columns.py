@@ -1,12 +1,17 @@
 """Columns that cannot say whose a row is."""
 
+import math
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import sottovoce as sv
 from sottovoce.privacy.errors import InvalidData
+from sottovoce.readings import ClippedSum
 from sottovoce.tables import open_table
 
 
@@ -28,3 +33,25 @@ def test_rows_are_not_chosen_by_moments_that_could_end_the_query(unit: str, last
         with pytest.raises(InvalidData, match="nor rows chosen"):
             curator.proportion("ward", where="when >= '1980-01-01'", spend=0.1)
         assert curator.left().startswith("100 %")
+
+
+def test_a_number_is_one_person_with_however_many_zeros_it_was_written(postgres_server):
+    psycopg = pytest.importorskip("psycopg")
+    url = postgres_server.url(postgres_server.create_database(), scheme="postgresql")
+    ids = ["1", "1.0", "1.00", "10", "100", "0", "0.00", "1.5", "1.50", "-1.10", "-1.1", "1e100", "1e-50", "NaN", None]
+    with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE visits (p NUMERIC, kept JSONB, lasted INTERVAL)")
+        cursor.executemany("INSERT INTO visits (p) VALUES (%s)", [(one,) for one in ids])
+    with open_table(f"{url}?table=visits") as table:
+        assert table.count("p") == len({Decimal(one) for one in ids if one is not None and one != "NaN"})
+        for name in ("kept", "lasted"):
+            with pytest.raises(InvalidData, match="written in several ways"):
+                table.count(name)
+
+
+def test_a_number_among_texts_is_one_person_whole_or_not_by_type():
+    """Of a long file pandas makes a column of whole numbers, of doubles where some are missing, and of texts."""
+    ids = [7, 7.0, "7", np.float32(7), np.int8(7), 1e15, 10**15, 1e300, -0.0, 0, 2.5, "x", None, math.nan]
+    with open_table(pd.DataFrame({"p": pd.Series(ids, dtype=object)})) as table:
+        assert table.count("p") == 6
+        assert table.read(ClippedSum(0, 9), "p").total.tolist() == [5 * 7 + 3 * 9 + 2.5]

@@ -227,6 +227,15 @@ def test_rows_of_nobody_are_left_out_and_odd_identifiers_make_nothing_fail(name)
     assert reading.read(columns([(*kinds[0], 1), (*kinds[0], 1.0), (*kinds[0], np.int32(1))])).n == 1
 
 
+def test_persons_of_whom_nothing_is_known_give_zeros_whatever_the_family():
+    encoding = Encoding(("a", "b"), (Number(-1, 1), Number(-1, 1)), (((0, -1),), ((1, -1),)))
+    shape, response = ((1.0, 0.0), (0.0, 1.0)), Category(["u", "v", "w"])
+    look = PersonLook(encoding, response, "multinomial", (0.0,) * 4, shape, 1.0, bits=4)
+    seen = look.read([[None, 0.5, 0.5], [0.5, None, 0.5], ["u", "v", "?"], ["ann", "ann", "bob"]])
+    assert seen.n == 2
+    assert not seen.total.any()
+
+
 @pytest.mark.parametrize("word", ["person moments", "person cells", "rows of a person", "person look"])
 def test_person_readings_are_registered_and_read_back(word):
     reading = READINGS[word].example()

@@ -1,9 +1,12 @@
 """Persons on every engine: the same bits as in memory."""
 
 import hashlib
+import itertools
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.facts import Category, Count, Facts, Flag, Number, Person
@@ -12,6 +15,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.readings import (
     CategoryCounts,
     ClippedSum,
+    GroupMoments,
     PersonCells,
     PersonLook,
     PersonMoments,
@@ -65,6 +69,10 @@ def test_persons_may_be_named_by_texts_and_numbers(opened, messy, name, person):
     assert same(opened("duckdb"), messy, name, person)
 
 
+def test_a_truth_value_tells_two_persons_apart_on_every_engine(engine_table):
+    assert engine_table.count("flag") == 2
+
+
 FACTS = Facts(c=Category(WORDS), x=Number(-2, 6), k=Count(9), flag=Flag(), **{"education-num": Person()})
 
 
@@ -105,6 +113,28 @@ def test_a_condition_is_about_rows_and_the_others_give_way(engine_table, messy):
         if word == "ünï"
     }
     assert found.total[3] == len(holding & persons)
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+@pytest.mark.parametrize("asked", [{"where": "x > 1"}, {}])
+def test_a_person_moves_what_is_read_of_a_file_no_farther_however_many_rows_they_have(tmp_path, rows, asked):
+    """By brute force over one person's rows, most of them left out: a file knows how many rows it has."""
+    facts = Facts(c=Category(WORDS[:2]), x=Number(-2, 6), p=Person(rows=rows))
+    readings = [(GroupMoments((WORDS[:2],), (-1,)), ["c"])]
+    readings += [(GroupMoments((), (), (), ((-2.0, 6.0),), (None,)), ["x"])]
+    own = [[("north", 2.0)], [(None, None)], [("south", 0.0), (None, None)] * 40, [("north", 0.0), ("south", 3.0)] * 70]
+    seen = {place: [] for place in range(len(readings))}
+    for number, mine in enumerate(own):
+        columns = zip(*[*mine, ("south", 4.0), ("north", -1.0)], strict=True)
+        path = tmp_path / f"{number}.parquet"
+        whom = [7] * len(mine) + [8, 9]
+        pq.write_table(pa.table({**dict(zip("cx", map(list, columns), strict=True)), "p": whom}), path)
+        with open_table(path) as table:
+            for place, (reading, names) in enumerate(readings):
+                seen[place].append(table.read(reading, names, persons=facts, **asked))
+    for (reading, _), found in zip(readings, seen.values(), strict=True):
+        assert [one.n for one in found] == [3] * len(own)
+        assert all(reading.apart(one.total - other.total) for one, other in itertools.combinations(found, 2))
 
 
 def test_order_and_copies_of_names_do_not_matter(messy):

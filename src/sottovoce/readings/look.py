@@ -351,4 +351,4 @@ def _turned(matrix: Floats, rows: Floats) -> Floats:
 
 def _outer(left: Floats, right: Floats) -> Floats:
     """Return left ⊗ right of each record, flat."""
-    return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(right), -1))
+    return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(right), left.shape[1] * right.shape[1]))

@@ -50,8 +50,7 @@ def one_a_person(
     if persons.rows is None and isinstance(reading, ClippedSum) and not reading.integer and asked.names:
         return _average(asked, reading, facts.person)
     chosen = _one_row(asked, facts, [*asked.names, *conditions], persons.key)
-    plan: Plan = PLANS[reading.word](replace(asked, records=chosen, kept=kept(chosen)), reading)
-    return plan
+    return _planned(asked, reading, chosen, kept(chosen))
 
 
 def rows_a_person(asked: Asked, reading: CategoryCounts) -> Plan:
@@ -63,7 +62,12 @@ def rows_a_person(asked: Asked, reading: CategoryCounts) -> Plan:
     rows = rows.filter(rows.p.notnull())
     each = rows.group_by("p").aggregate(rows=rows.count().cast("int64"))
     each = asked.engine.stage(each.select(**{name: ibis.least(each["rows"], ibis.literal(most))}))
-    plan: Plan = PLANS[reading.word](replace(asked, records=each), reading)
+    return _planned(asked, reading, each, None)
+
+
+def _planned(asked: Asked, reading: Reading, persons: Any, kept: Any) -> Plan:
+    """Plan a reading of a table that has a row a person; how many rows there were before says nothing of it."""
+    plan: Plan = PLANS[reading.word](replace(asked, records=persons, kept=kept, whole=None), reading)
     return plan
 
 

@@ -50,8 +50,13 @@ def person_of(records: Any, name: str) -> Any:
         inside = whole.between(number(-(2.0**62)), number(2.0**62))
         sure = ibis.cases((whole.isnan(), number(0.5)), (inside, whole), else_=number(0.5))
         return ibis.cases((sure == sure.floor().cast("float64"), sure.floor().cast("int64")), else_=ibis.null("int64"))
+    if kind.is_nested() or kind.is_json() or kind.is_interval():
+        raise InvalidData(f"column {name!r} holds {kind}, of which what is the same may be written in several ways")
     check_moments(column, name)
-    return column.cast("int64") if kind.is_boolean() else column.cast("string")
+    if kind.is_decimal() and kind.scale is None:  # PostgreSQL's, where 1 and 1.00 are one number
+        shorter = column.cast("string").re_replace(r"(\.[0-9]*[1-9])0+$", r"\1")
+        return shorter.re_replace(r"\.0+$", "").nullif("NaN")
+    return column.cast("int32") if kind.is_boolean() else column.cast("string")
 
 
 def check_moments(column: Any, name: str) -> None:

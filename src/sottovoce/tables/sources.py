@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -349,6 +350,8 @@ def _word(value: Any) -> str | None:
             word = str.__str__(value)
         elif value is None or value != value:  # noqa: PLR0124 - NaN is not itself
             return None
+        elif isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
+            word = str(int(float(value)))  # pandas reads a long file in parts, where 7 may be 7.0
         else:
             word = str(value)
         return word.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # "?" may be a category
