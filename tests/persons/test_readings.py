@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import math
 from collections import Counter, defaultdict
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from sottovoce.facts import Category, Flag, Number
 from sottovoce.facts.encodings import Encoding
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import READINGS, PersonCells, PersonLook, PersonMoments, PersonRows, Reading
+from sottovoce.readings.persons import whose
 
 STEPS = 2**20
 GROUPS = PersonMoments((("A", "B"),), (-1,), measures=((0.0, 2.0),), fillers=(None,), squared=True)
@@ -225,6 +227,13 @@ def test_rows_of_nobody_are_left_out_and_odd_identifiers_make_nothing_fail(name)
     for somebody in (7, "", "7", True, b"x", 2**80, np.int64(3), ("t", 1)):
         assert reading.read(columns([*rows, (*kinds[2], somebody)])).n == 3
     assert reading.read(columns([(*kinds[0], 1), (*kinds[0], 1.0), (*kinds[0], np.int32(1))])).n == 1
+
+
+def test_who_is_called_the_same_is_one_person_in_whatever_type():
+    one = [1, 1.0, True, "1", np.int64(1), np.str_("1"), Decimal(1), Decimal("1.00"), Fraction(1)]
+    others = ["a", np.str_("a"), Decimal("0.5"), Decimal("-0"), 0]
+    nobody = [Decimal("NaN"), Decimal("1e999999999"), Decimal("1e-999999999"), 10**5000, 0.5, [1], None]
+    assert whose([*one, *others, *nobody])[0].tolist() == [0] * len(one) + [1, 1, 2, 3, 3] + [-1] * len(nobody)
 
 
 def test_persons_of_whom_nothing_is_known_give_zeros_whatever_the_family():

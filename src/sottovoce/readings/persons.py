@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import numbers
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,26 +16,27 @@ from sottovoce.privacy.errors import InvalidData
 __all__ = ["averages", "chosen", "commonest", "split_person", "whose"]
 
 Whole = NDArray[np.int64]
-_NUMBERS: Any = (bool, int, float, np.number, np.bool_)
+_NUMBERS: Any = (numbers.Real, np.number, np.bool_)
 _FRACTIONS: Any = (float, np.floating)
 _LARGEST = 2.0**62
+_LONGEST = 1000
 
 
 def whose(identifiers: Any) -> tuple[Whole, list[str]]:
     """Return a number for whom each row belongs to, -1 for nobody, and the identifiers as texts by that number.
 
-    Whole numbers are the same person in whatever type they come (1, 1.0); what is missing, a fraction, or cannot be
-    told from anything else, is nobody, and so is a double beyond 2⁶².
+    Who is called the same is the same person, in whatever types that comes (1, 1.0, "1"); what is missing, a fraction,
+    or cannot be told from anything else, is nobody, and so is a double beyond 2⁶² or a decimal of 1,000 digits.
 
-    >>> whose(["a", None, "b", "a"])
-    (array([ 0, -1,  1,  0]), ['a', 'b'])
+    >>> whose(["a", None, 1, "a", 1.0, "1"])
+    (array([ 0, -1,  1,  0,  1,  1]), ['a', '1'])
     """
     if isinstance(identifiers, np.ndarray) and identifiers.dtype.kind in "iuU" and identifiers.ndim == 1:
         found, places = np.unique(identifiers, return_inverse=True)
         return places.astype(np.int64), [str(one) for one in found.tolist()]
-    known: dict[Any, int] = {}
+    known: dict[str, int] = {}
     rows = np.fromiter((_place(one, known) for one in _listed(identifiers)), dtype=np.int64)
-    return rows, [str(one) for _, one in known]
+    return rows, list(known)
 
 
 def _listed(identifiers: Any) -> Any:
@@ -43,18 +46,29 @@ def _listed(identifiers: Any) -> Any:
         raise InvalidData("the persons must form a column, one a row") from None
 
 
-def _place(one: Any, known: dict[Any, int]) -> int:
+def _place(one: Any, known: dict[str, int]) -> int:
     try:
         if one is None or one != one:  # noqa: PLR0124 - NaN
             return -1
-        kind = type(one).__name__
+        hash(one)
         if isinstance(one, _NUMBERS) and not isinstance(one, np.timedelta64):
             if int(one) != one or (isinstance(one, _FRACTIONS) and not -_LARGEST <= one <= _LARGEST):
                 return -1
-            kind, one = "number", int(one)
-        return known.setdefault((kind, one), len(known))
+            one = int(one)
+        text = _shortest(one) if isinstance(one, Decimal) else str(one)
+        return known.setdefault(text, len(known))
     except Exception:  # what cannot be compared or hashed is nobody
         return -1
+
+
+def _shortest(number: Decimal) -> str:
+    """Return a decimal number without zeros at its end, as an engine tells it: 1 and 1.00 are one number."""
+    if not number:
+        return "0"
+    if number.is_finite() and abs(number.adjusted()) > _LONGEST:  # digits without end
+        raise OverflowError
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def split_person(records: Any, columns: int) -> tuple[list[Any], Whole, list[str]]:
