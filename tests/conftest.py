@@ -99,6 +99,7 @@ def _fixed_keys() -> Iterator[None]:
         yield
 
 
+_TABLES = "tests/tables/"
 _LONG = (
     "tests/papers/test_mechanism_experiments.py",
     "tests/papers/test_paper_figures.py",
@@ -108,14 +109,14 @@ _LONG = (
     "tests/test_one_door.py",
     "tests/test_docs.py",
     "tests/server/test_page.py",
-    "spark",
+    _TABLES,
 )
 """Files of few tests that take long, the longest last: begun first, so that no worker waits for another at the end."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's, which is heavy.
+    """Send the tests of a file to one worker, which makes once what they share; and all that start Spark, the heaviest.
 
     Not by xdist's own groups: it writes them where pytest 9 no longer reads them, and every worker started Spark.
     """
@@ -123,7 +124,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if "spark" in nodeid.partition("::")[2] else super()._split_scope(nodeid)
+            return _TABLES if nodeid.startswith(_TABLES) else super()._split_scope(nodeid)
 
         def schedule(self) -> None:
             fresh = self.collection is None
