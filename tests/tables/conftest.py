@@ -74,7 +74,7 @@ def _of_spark(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def starting(request: pytest.FixtureRequest) -> Iterator[Future[Any] | None]:
+def starting(request: pytest.FixtureRequest, messy_parquet: Path) -> Iterator[Future[Any] | None]:
     """Spark, which takes as long to start as many tests to run, on its way from the first test of this room on."""
     wanted = any(map(_of_spark, request.session.items)) and importlib.util.find_spec("pyspark") is not None
     if not wanted or (shutil.which("java") is None and "JAVA_HOME" not in os.environ):
@@ -106,15 +106,16 @@ def starting(request: pytest.FixtureRequest) -> Iterator[Future[Any] | None]:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with ThreadPoolExecutor(1) as aside:
-        session = aside.submit(_awake, builder)
+        session = aside.submit(_awake, builder, messy_parquet)
         yield session
         session.result().stop()
 
 
-def _awake(builder: Any) -> Any:
+def _awake(builder: Any, path: Path) -> Any:
     """A session that has answered: Spark loads most of itself for its first question."""
     session = builder.getOrCreate()
-    session.range(1).count()  # rows would leave a socket open, which the garbage collector closes in anyone's test
+    # Rows would leave a socket open, which the garbage collector closes in anyone's test.
+    session.read.parquet(str(path)).where("x > 0 or c = 'north'").count()
     return session
 
 
