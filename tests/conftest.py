@@ -130,6 +130,8 @@ _BORN = (
     "tests/test_one_door.py",
 )
 """Files whose processes come from a nursery, which imports all rooms before the first: one worker has one."""
+_TABLES = "tests/tables/"
+"""What asks Spark, the heaviest: one worker starts it, while it asks other engines."""
 _LONG = (
     "tests/papers/test_mechanism_experiments.py",
     "tests/papers/test_paper_figures.py",
@@ -138,7 +140,7 @@ _LONG = (
     "tests/test_docs.py",
     "tests/server/test_page.py",
     "nursery",
-    "spark",
+    _TABLES,
 )
 """Files and groups of files that take long, the longest last: begun first, so that no worker waits for another at the
 end."""
@@ -146,7 +148,7 @@ end."""
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Send the tests of a file to one worker, which makes once what they share; and all of Spark's and of a nursery's.
+    """Send the tests of a file to one worker, which makes once what they share; so with Spark and with a nursery.
 
     Not by xdist's own groups: it writes them where pytest 9 no longer reads them, and every worker started Spark.
     """
@@ -154,8 +156,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file, _, test = nodeid.partition("::")
-            return "spark" if "spark" in test else "nursery" if file in _BORN else super()._split_scope(nodeid)
+            if nodeid.startswith(_TABLES):
+                return _TABLES
+            return "nursery" if nodeid.partition("::")[0] in _BORN else super()._split_scope(nodeid)
 
         def schedule(self) -> None:
             fresh = self.collection is None

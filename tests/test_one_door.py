@@ -157,8 +157,10 @@ def elsewhere(code: str, *arguments: str) -> str:
 def test_a_process_killed_with_its_answers_in_hand_has_spent_and_told_nothing(
     source: str, facts: Path, tmp_path: Path
 ) -> None:
-    """One process, which has asked each and is about to record all that it was answered."""
-    asked = [(name, tmp_path / name) for name in asked_of(source)]
+    """One process, which has asked each and is about to record all that it was answered; one a reading."""
+    asked = [
+        (name, tmp_path / name) for name in asked_of(source) if name in (*ELSEWHERE, "logistic regression, of rows")
+    ]
     words: list[object] = []
     for name, place in asked:
         Curator(source, place, BUDGET).close()

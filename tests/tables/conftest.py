@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,22 @@ def messy_parquet(messy: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
-@pytest.fixture(scope="session")
-def spark_session() -> Iterator[Any]:
-    if importlib.util.find_spec("pyspark") is None:
-        pytest.skip("pyspark is not installed (pip install 'sottovoce[spark]')")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("no Java found (apt-get install openjdk-17-jre-headless)")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Ask Spark last: it starts while the other engines answer."""
+    items.sort(key=_of_spark)
+
+
+def _of_spark(item: pytest.Item) -> bool:
+    return "spark" in item.name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def starting(request: pytest.FixtureRequest, messy_parquet: Path) -> Iterator[Future[Any] | None]:
+    """Spark, which takes as long to start as many tests to run, on its way from the first test of this room on."""
+    wanted = any(map(_of_spark, request.session.items)) and importlib.util.find_spec("pyspark") is not None
+    if not wanted or (shutil.which("java") is None and "JAVA_HOME" not in os.environ):
+        yield None
+        return
     from pyspark.sql import SparkSession
 
     settings = {
@@ -94,11 +105,28 @@ def spark_session() -> Iterator[Any]:
     builder = SparkSession.builder.master("local[1]").appName("sottovoce-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
+    with ThreadPoolExecutor(1) as aside:
+        session = aside.submit(_awake, builder, messy_parquet)
+        yield session
+        session.result().stop()
+
+
+def _awake(builder: Any, path: Path) -> Any:
+    """A session that has answered: Spark loads most of itself for its first question."""
     session = builder.getOrCreate()
+    # Rows would leave a socket open, which the garbage collector closes in anyone's test.
+    session.read.parquet(str(path)).where("x > 0 or c = 'north'").count()
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark_session(starting: Future[Any] | None) -> Any:
+    if starting is None:
+        pytest.skip("Spark needs pyspark (pip install 'sottovoce[spark]') and Java (openjdk-17-jre-headless)")
+    session = starting.result()
     gc.collect()
     gc.freeze()  # what other tests left in memory is not gone through again after each of Spark's
-    yield session
-    session.stop()
+    return session
 
 
 def copy_to_postgres(table: pa.Table, url: str, name: str) -> None:

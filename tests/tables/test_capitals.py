@@ -31,7 +31,6 @@ def test_two_such_columns_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", [SPARK])
 def test_they_are_on_an_engine_too(engine: str, spark_session: Any) -> None:
-    """No record is read for it: this is the first of Spark's tests, which has to start it."""
     del engine
     frame = spark_session.range(3).selectExpr("id AS Age", "id AS age")
     with pytest.raises(InvalidData, match="names a column twice"):

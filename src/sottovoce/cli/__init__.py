@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -95,6 +96,11 @@ def application(word: str | None = None) -> typer.Typer:
     return app
 
 
+@functools.cache  # Typer would read every signature again for every call in one process
+def _command(word: str | None) -> Any:
+    return typer.main.get_command(application(word))
+
+
 def _postpone(package: str, *parts: str) -> None:
     """Have parts of a package loaded when they are touched: SciPy asks NumPy for all it has, which is never used."""
     whole = import_module(package)
@@ -131,7 +137,7 @@ def main() -> None:
     as_json = "--json" in sys.argv
     word = next((argument for argument in sys.argv[1:] if argument in COMMANDS), None)
     try:
-        code = application(word)(standalone_mode=False)
+        code = _command(word)(standalone_mode=False)
         sys.stdout.flush()
     except typer.Exit as leave:
         code = leave.exit_code

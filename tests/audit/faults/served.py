@@ -6,8 +6,9 @@ import asyncio
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,19 @@ def _service(records: list[bool]) -> Iterator[tuple[Service, Any]]:
 def answers() -> AuditReport:
     """Two servers, each with one of two neighbouring data sets, asked the same as an analyst asks."""
 
-    def release(data: Any, rng: Any, draws: int) -> Any:
-        with _service([bool(x) for x in data]) as (service, eve):
-            told = asyncio.run(service.ask(eve, "patients", replace(QUESTION, draws=draws)))
-        return told["release"]["value"]["answer"]
-
     claim = DiffusedPosterior.calibrate(BetaBernoulli(1, 1), n=3, target=RenyiDP(8, 0.5)).profile
-    return audit(release, ([0, 0, 0], [0, 0, 1]), claim, draws=6_000, seed=None, test="scan")
+    with asyncio.Runner() as loop, ExitStack() as opened:
+
+        @cache
+        def server(*records: int) -> tuple[Service, Any]:
+            return opened.enter_context(_service([bool(x) for x in records]))
+
+        def release(data: Any, rng: Any, draws: int) -> Any:
+            service, eve = server(*data)
+            told = loop.run(service.ask(eve, "patients", replace(QUESTION, draws=draws)))
+            return told["release"]["value"]["answer"]
+
+        return audit(release, ([0, 0, 0], [0, 0, 1]), claim, draws=6_000, seed=None, test="scan")
 
 
 def refusals() -> CheckResult:
