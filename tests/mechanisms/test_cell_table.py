@@ -26,7 +26,7 @@ LAWS = [
     BetaLaw(Fraction(60), Fraction(3), Fraction(1, 10), Fraction(9, 10)),
     GammaLaw(Fraction(1, 3), Fraction(3)),
     GammaLaw(Fraction(5), Fraction(3), Fraction(20)),
-    GammaLaw(Fraction(10**9), Fraction(1)),
+    GammaLaw(Fraction(10**5), Fraction(1)),
     NormalLaw(Fraction(1, 3), Fraction(2), spread=1.4),
     NormalLaw(Fraction(10**9), Fraction(1), spread=1.0),
     NormalLaw(Fraction(0), Fraction(1), Fraction(9), None),
