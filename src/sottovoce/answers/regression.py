@@ -294,4 +294,4 @@ class Regression:
 
 
 def _part(share: float | None) -> str:
-    return "?" if share is None else f"{share:.0%}"
+    return "?" if share is None else f"{100 * share:.0f} %"
