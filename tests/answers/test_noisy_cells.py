@@ -9,11 +9,13 @@ import pytest
 
 from sottovoce.answers import NoisyCells, Question
 from sottovoce.answers.cell_noise import cell_noises
+from sottovoce.answers.noisy_cells import _scale
 from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidData, PromiseUnreachable
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
+from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import Reading
 
 FACTS = Facts(
@@ -79,6 +81,22 @@ def test_calibration_keeps_the_promise_and_wastes_little(name: str, target: Any)
     assert mechanism.profile.excess(target) <= 0
     louder = NoisyCells(mechanism.system, 1000, mechanism.noise, mechanism.scale / 1.1)
     assert louder.profile.excess(target) > 0
+
+
+def test_no_two_noises_share_a_scale_that_is_kept() -> None:
+    """Each is asked for among all the others, and is what it is without them."""
+    promises = [PureDP(1), PureDP(2), ApproxDP(1, 1e-6), ApproxDP(1, 1e-5), GaussianDP(1), ZeroConcentratedDP(1)]
+    asked = [
+        (QUESTIONS[name].reading.for_size(n), n, promise.under(relation), kind, relation)
+        for name in ("counts", "mean by")
+        for n, relation in ((100, REPLACE_ONE), (None, ADD_REMOVE), (100, REPLACE_ONE.of_person()))
+        for promise, kind in itertools.product(promises, ("laplace", "gaussian"))
+        if kind == "laplace" or not isinstance(promise, PureDP)
+    ]
+    _scale.cache_clear()
+    found = [[_scale(*one) for one in asked] for _ in range(2)]  # type: ignore[arg-type]
+    assert (_scale.cache_info().misses, _scale.cache_info().hits) == (len(asked), len(asked))
+    assert found == [[_scale.__wrapped__(*one) for one in asked]] * 2
 
 
 def test_a_budget_of_gaussian_privacy_can_be_spent_on_counts_and_on_means() -> None:

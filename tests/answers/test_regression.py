@@ -56,7 +56,7 @@ def test_a_regression_is_one_entry_and_its_table_says_what_a_statistician_expect
     assert row.odds_ratio == pytest.approx(np.exp(row.estimate))
     assert 0.5 <= row.probability <= 1 and 0 <= row.privacy_share <= 1
     text = answer.summary()
-    assert "odds ratio" in text and "C(ward)[T.B]" in text and "cost 0.3 of the budget" in text
+    assert "odds ratio" in text and "C(ward)[T.B]" in text and "cost 30 % of the budget" in text
     assert "<table>" in answer._repr_html_() and "logistic regression" in repr(answer)
     assert curator.left().startswith("70 % left")
 
@@ -122,7 +122,7 @@ def test_a_rate_of_which_little_is_known_lies_in_its_interval_and_is_not_minus_z
 
 def test_a_multinomial_regression_says_what_each_value_is_set_against(curator) -> None:
     answer = curator.regress("state ~ age", family="multinomial", spend=0.3)
-    assert "each beside state = 'well'\n95% intervals" in answer.summary()
+    assert "each beside state = 'well'\n95 % intervals" in answer.summary()
     assert "beside" not in curator.regress("smoker ~ age", spend=0.1).summary()
 
 

@@ -33,6 +33,13 @@ def test_every_registered_mechanism_has_an_example_that_passes(word):
     assert _failed(check_mechanism(example, draws=None, fresh=False)) == {}
 
 
+@pytest.mark.parametrize("word", MECHANISMS.kinds)
+def test_no_draws_are_refused_before_any_record_is_looked_at(word):
+    """By those too whose one release serves for as many draws as anybody likes."""
+    with pytest.raises(InvalidValue, match="Got 0"):
+        MECHANISMS[word].example().release(None, draws=0, accept_unproven=True)
+
+
 def test_a_process_that_imported_nothing_reads_every_mechanism():
     states = [json.loads(json.dumps(MECHANISMS[word].example().to_dict())) for word in MECHANISMS.kinds]
     assert read_elsewhere(states) == states

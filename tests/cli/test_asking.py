@@ -31,7 +31,7 @@ def test_a_question_in_words_is_answered_by_a_table(data: Path, tmp_path: Path) 
 def test_options_say_the_same_and_json_holds_the_answer(data: Path) -> None:
     options = ("--verb", "quantiles", "--column", "sbp", "--by", "ward", "--at", "0.5", "--spend", "0.2", "--json")
     told = json.loads(ask(str(data), "--budget", "pure:1", *options))
-    assert told["question"] == "quantiles 0.5 of sbp by ward"
+    assert told["question"] == "median of sbp by ward"
     assert told["left"] == "80 % left: about 4 more like the last"
     assert [row["ward"] for row in told["table"]] == ["A", "B"]
 
@@ -65,7 +65,7 @@ def test_an_answer_is_shown_though_its_file_cannot_be_written(
     for option, place in (("--csv", tmp_path), ("--plot", tmp_path / "a.png")):
         command = ["ask", str(data), "mean of sbp", "--budget", "pure:1", option, str(place)]
         found = CliRunner().invoke(application("ask"), command)
-        assert "95% intervals" in found.stdout and "in the ledger, but" in str(found.exception)
+        assert "95 % intervals" in found.stdout and "in the ledger, but" in str(found.exception)
 
 
 def test_a_folder_may_be_named_by_a_dot_and_data_need_a_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,6 +169,7 @@ def test_no_events_give_the_prior_back() -> None:
     everything = np.ones((2, 3), dtype=bool)
     silent = model.fit(counts, sweeps=20, burn_in=0, missing=everything, rng=seeded_rng(1))
     assert len(silent) == 4 * 20
+    assert repr(silent).startswith("HiddenMarkovPosterior(80 draws of ") and "transition (2 × 2)" in repr(silent)
 
 
 def test_empty_cells_are_steps_without_news() -> None:

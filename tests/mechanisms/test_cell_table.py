@@ -20,9 +20,13 @@ LAWS = [
     BetaLaw(Fraction(1, 2), Fraction(1, 2)),
     BetaLaw(Fraction(1, 10**6), Fraction(1)),
     BetaLaw(Fraction(10**9), Fraction(3)),
+    BetaLaw(Fraction(1, 100), Fraction(101, 100)),
+    BetaLaw(Fraction(101, 100), Fraction(1, 100)),
+    BetaLaw(Fraction(5 * 10**3), Fraction(10**4)),
     BetaLaw(Fraction(60), Fraction(3), Fraction(1, 10), Fraction(9, 10)),
     GammaLaw(Fraction(1, 3), Fraction(3)),
     GammaLaw(Fraction(5), Fraction(3), Fraction(20)),
+    GammaLaw(Fraction(10**5), Fraction(1)),
     NormalLaw(Fraction(1, 3), Fraction(2), spread=1.4),
     NormalLaw(Fraction(10**9), Fraction(1), spread=1.0),
     NormalLaw(Fraction(0), Fraction(1), Fraction(9), None),
@@ -65,10 +69,30 @@ def test_a_table_gives_the_very_cell_that_balls_give_for_the_same_bits(law) -> N
     assert np.allclose(quick + complements, 1, rtol=1e-12, atol=1e-12 * np.max(np.abs(quick)))
 
 
-def test_most_draws_need_no_balls() -> None:
-    law = BetaLaw(Fraction(40), Fraction(62))
+@pytest.mark.parametrize(
+    ("law", "least"),
+    [
+        (BetaLaw(Fraction(40), Fraction(62)), 0.999),
+        (BetaLaw(Fraction(1, 100), Fraction(101, 100)), 0.7),
+        (GammaLaw(Fraction(10**12), Fraction(1)), 0.99),
+    ],
+    ids=repr,
+)
+def test_most_draws_need_no_balls(law, least: float) -> None:
     words = np.random.default_rng(1).integers(0, 2**64, 20_000, dtype=np.uint64)
-    assert CellTable(law, UnitCells())._found(words)[1].mean() > 0.999
+    assert CellTable(law, cells_of(law))._found(words)[1].mean() > least
+
+
+@pytest.mark.parametrize("powers", [(Fraction(1, 100), Fraction(101, 100)), (Fraction(101, 100), Fraction(1, 100))])
+def test_a_share_next_to_either_end_is_looked_for_where_it_is(powers) -> None:
+    """A guess that loses the digits of what is left of one is 2⁵⁰ cells off, and each draw a search among them."""
+    law, looks, rng = BetaLaw(*powers), [], np.random.default_rng(4)
+    function = ball_function(law)
+    lower = function._lower
+    function._lower = lambda x, bits: (looks.append(x), lower(x, bits))[1]
+    for _ in range(50):
+        find_cell(function, cells_of(law), LazyUniform(Bits(rng.bytes(8))))
+    assert len(looks) < 4 * 50
 
 
 def test_a_wrong_piece_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

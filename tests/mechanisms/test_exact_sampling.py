@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from fractions import Fraction
 
 import mpmath
@@ -250,7 +251,7 @@ def coarse_edges(laws):
         function, cells = ball_function(law), cells_of(law)
         for u in (*levels, *(1 - level for level in levels[:3])):
             x = function.guess(u, 1 - u)
-            if np.isfinite(x):
+            if math.isfinite(x):
                 edges.add(exact(cells.edge(cells.index(Fraction(x)))))
     return sorted(edges)
 

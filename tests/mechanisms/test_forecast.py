@@ -1,5 +1,6 @@
 """Forecasts read no data and agree with what happens."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from sottovoce.mechanisms import (
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.systems import Beta, BetaBernoulli, DirichletCategorical, GammaPoisson, NormalMean
+from sottovoce.systems.distributions.mixtures import Mixtures
 
 
 def test_direct_sampling_loses_nothing():
@@ -98,6 +100,29 @@ def test_a_proportions_forecast_against_a_fine_integral(n, noise, scale, mean, p
     assert forecast.expected_kl == pytest.approx(shares @ divergences, rel=0.015)
     widths = [np.subtract(*posterior.interval()[::-1]) for posterior in posteriors]
     assert forecast.interval_width == pytest.approx(shares @ widths, rel=1e-6)
+
+
+@pytest.mark.parametrize(("alpha", "heads"), [(0.5, 3), (0.05, 0), (0.01, 3), (0.01, 10)])
+def test_a_divergence_beside_poles_of_the_prior_against_mpmath(alpha, heads):
+    """Most of such a posterior lies where no double is: of Beta(10.01, 0.01), 69 % within 2⁻⁵³ of one."""
+    k = np.arange(11.0)
+    weights = np.exp(-np.abs(k - heads) / 2) + 0.05
+    weights /= weights.sum()
+    with mp.workdps(30):
+        laws = [(mp.mpf(alpha) + mp.mpf(a), mp.mpf(alpha) + mp.mpf(10 - a)) for a in k]
+        norms = [mp.log(mp.beta(*law)) for law in laws]
+
+        def integrand(logit):
+            sides = -mp.log1p(mp.exp(-logit)), -mp.log1p(mp.exp(logit))
+            logs = [a * sides[0] + b * sides[1] - norm for (a, b), norm in zip(laws, norms, strict=True)]
+            density = mp.fsum(mp.mpf(w) * mp.exp(one) for w, one in zip(weights, logs, strict=True))
+            return density * (mp.log(density) - logs[heads])
+
+        cuts = [80 / alpha, 10 / alpha, 1 / alpha + 10, 9]
+        truth = mp.quad(integrand, [*(-cut for cut in cuts), 0, *cuts[::-1]], maxdegree=5)
+    mixtures, exact = Mixtures(Beta(alpha + k, alpha + 10 - k), weights[None]), Beta(alpha + heads, alpha + 10 - heads)
+    found = mixtures.mean_kl(exact, np.ones(1))
+    assert found == pytest.approx(float(truth), rel=0.01)
 
 
 def test_a_forecast_beside_a_pole_is_a_number():

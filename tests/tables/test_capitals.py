@@ -37,3 +37,5 @@ def test_they_are_on_an_engine_too(engine: str, spark_session: Any) -> None:
         open_table(frame)
     with pytest.raises(InvalidData, match="no name for column 1"):
         open_table(spark_session.range(3).toDF(""))
+    with pytest.raises(InvalidData, match="rename the column"):
+        open_table(spark_session.range(3).toDF("${x}"))

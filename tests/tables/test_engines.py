@@ -154,9 +154,9 @@ def test_cross_counts(engine_table: Table, messy: pa.Table, where: str | None) -
 @pytest.mark.parametrize("engine", [SPARK])
 def test_a_text_is_itself_to_spark(engine: str, spark_session: Any) -> None:
     """Its queries take some of these for other signs, unless they are told not to."""
-    texts = ["a\\b", "\\u0041", "a\nb", "100%", "$1", ":x", "😀", "'", "A", "a", None]
+    texts = ["a\\b", "\\u0041", "a\nb", "100%", "$1", ":x", "😀", "'", "${x}", "\\${spark.app.name}", "A", "a", None]
     frame = spark_session.createDataFrame([(text, i) for i, text in enumerate(texts)], "c string, k int")
-    reading = CrossCounts((tuple(texts[:8]), tuple(range(len(texts)))), ((0, 1),), (-1, -1))
+    reading = CrossCounts((tuple(texts[:10]), tuple(range(len(texts)))), ((0, 1),), (-1, -1))
     with open_table(frame) as table:
         assert table.read(reading, ["c", "k"]) == reading.read([texts, list(range(len(texts)))])
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
-from sottovoce.answers.display import formatted, html_table, shown
+from sottovoce.answers.display import footing, formatted, html_table, shown
 from sottovoce.answers.intervals import central
 from sottovoce.answers.questions import Question
 from sottovoce.answers.style import COLOURS, figure, words
@@ -148,9 +148,7 @@ class Answer:
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
-        paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
-        entry = "" if self.entry is None else f", entry {self.entry}"
-        return f"{self.level:.0%} intervals, privacy noise included{paid}{entry}"
+        return footing(self.level, self.share, self.entry)
 
     def __repr__(self) -> str:
         rows = self.rows
@@ -221,7 +219,7 @@ class Answer:
         axes.set_yticks(places, list(map(words, names)))
         axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_xlabel(words(self.question.parameter))
-        axes.set_title(f"{words(self.question.describe())} ({self.level:.0%} intervals)")
+        axes.set_title(f"{words(self.question.describe())} ({100 * self.level:.3g} % intervals)")
         return drawing
 
     def _densities(self, names: Sequence[str]) -> Any:

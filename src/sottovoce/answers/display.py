@@ -14,7 +14,18 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Drawn", "Scale", "drawn_rows", "formatted", "html_table", "picture", "plain_words", "scale_of", "shown"]
+__all__ = [
+    "Drawn",
+    "Scale",
+    "drawn_rows",
+    "footing",
+    "formatted",
+    "html_table",
+    "picture",
+    "plain_words",
+    "scale_of",
+    "shown",
+]
 
 _NUMBERS = ("estimate", "low", "high")
 
@@ -28,6 +39,17 @@ def shown(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def footing(level: float, share: float | None, entry: int | None) -> str:
+    """Return what holds for every row of a table, and what it cost, in one line.
+
+    >>> footing(0.95, 0.05, 3)
+    '95 % intervals, privacy noise included; cost 5 % of the budget, entry 3'
+    """
+    paid = "" if share is None else f"; cost {100 * share:.3g} % of the budget"
+    written = "" if entry is None else f", entry {entry}"
+    return f"{100 * level:.3g} % intervals, privacy noise included{paid}{written}"
 
 
 def formatted(row: Mapping[str, Any], *, counts: bool = False) -> list[str]:

@@ -160,5 +160,5 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], lev
         axes.legend(title=words(response))
     axes.set_xlabel(words(column))
     axes.set_ylabel(f"expected {words(response)}")
-    axes.set_title(f"{words(posterior.formula.describe())} ({level:.0%} intervals)")
+    axes.set_title(f"{words(posterior.formula.describe())} ({100 * level:.3g} % intervals)")
     return drawing

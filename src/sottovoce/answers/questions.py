@@ -289,8 +289,8 @@ class Question:
     def describe(self) -> str:
         """Return the question in one line, as `sottovoce ask` takes it."""
         what = ", ".join(self.columns_asked)
-        text = f"{self.verb} {', '.join(f'{p:g}' for p in self.at)} of {what}" if self.at else f"{self.verb} of {what}"
-        text = f"pooled {text}" if self.pool else text
+        verb = "median" if self.at == (0.5,) else " ".join([self.verb, ", ".join(f"{p:g}" for p in self.at)]).rstrip()
+        text = f"pooled {verb} of {what}" if self.pool else f"{verb} of {what}"
         text += f" per {self.exposure}" if self.exposure else ""
         text += f" by {', '.join(self.by)}" if self.by else ""
         return text + (f" where {self.where}" if self.where is not None else "")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers import predictions
+from sottovoce.answers.display import footing
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
@@ -164,9 +165,7 @@ class Regression:
             found.append(f"each beside {question.reference}")
         if cut is not None:
             found.append(question.model.cutting.format(cut))
-        paid = "" if self.share is None else f"; cost {self.share:.3g} of the budget"
-        entry = "" if self.entry is None else f", entry {self.entry}"
-        return [*found, f"{self.level:.0%} intervals, privacy noise included{paid}{entry}"]
+        return [*found, footing(self.level, self.share, self.entry)]
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"
@@ -255,7 +254,7 @@ class Regression:
         if name is not None:
             axes.set_xscale("log")
         axes.set_xlabel("coefficient" if self.ratio is None else self.ratio)
-        axes.set_title(f"{words(self.question.describe())} ({self.level:.0%} intervals)")
+        axes.set_title(f"{words(self.question.describe())} ({100 * self.level:.3g} % intervals)")
         return drawing
 
     def to_arviz(self, draws: int = _DRAWS) -> Any:
@@ -295,4 +294,4 @@ class Regression:
 
 
 def _part(share: float | None) -> str:
-    return "?" if share is None else f"{share:.0%}"
+    return "?" if share is None else f"{100 * share:.0f} %"

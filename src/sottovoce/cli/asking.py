@@ -115,7 +115,7 @@ def _print(answer: Any, left: str) -> None:
 
     names = answer.question.label_names
     rows = [
-        (*(shown(row[name]) for name in names), *answer.formatted(row), f"{row['privacy_share']:.0%}")
+        (*(shown(row[name]) for name in names), *answer.formatted(row), f"{100 * row['privacy_share']:.0f} %")
         for row in answer.rows
     ]
     header = (*names, "estimate", "low", "high", "of it privacy")

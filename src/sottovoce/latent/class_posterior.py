@@ -22,7 +22,7 @@ _AT_ONCE, _FEWEST = 1 << 17, 64
 least."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassPosterior(NamedDraws):
     """What is known of a naive Bayes model. Use it as often as you like: everything here is post-processing.
 

@@ -76,6 +76,11 @@ class NamedDraws(ABC):
             f"{label:<{width}}  {mean:.4g}  ({low:.4g} to {high:.4g})" for label, mean, (low, high) in lines
         )
 
+    def __repr__(self) -> str:
+        parts = self.named
+        sizes = (f"{name} ({' × '.join(map(str, draws.shape[1:]))})" for name, draws in parts.items())
+        return f"{type(self).__name__}({len(next(iter(parts.values())))} draws of {', '.join(sizes)})"
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the draws as plain values."""

@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 _BLOCK = 2_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HiddenMarkovPosterior(NamedDraws):
     """Posterior draws with the same labels throughout, the commonest state first.
 

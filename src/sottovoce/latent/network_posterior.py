@@ -20,7 +20,7 @@ from sottovoce.privacy.randomness import secure_rng
 __all__ = ["NetworkPosterior"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NetworkPosterior(QueriedDraws):
     """What is known of a network's tables. Use it as often as you like: everything here is post-processing.
 

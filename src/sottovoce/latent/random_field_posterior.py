@@ -32,7 +32,7 @@ def family_of(fields: Sequence[Field], cliques: Sequence[Sequence[str]]) -> LogL
     return LogLinear(BucketTree.of([f.size for f in fields], [[number[v] for v in clique] for clique in cliques]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RandomFieldPosterior(QueriedDraws):
     """What is known of a Markov random field. Use it as often as you like: everything here is post-processing.
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sottovoce.ledger import schema
 from sottovoce.ledger.anchor import Noting
 from sottovoce.ledger.chain import EMPTY
-from sottovoce.ledger.store import Store
+from sottovoce.ledger.store import Store, advised
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable
 
 __all__ = ["is_there", "open_store"]
@@ -91,7 +91,7 @@ def _open_sqlite(path: Path, gone: str | None, timeout: float, *, create: bool) 
         if found.st_nlink > 1:
             _finish_creation(path)
     except OSError as error:
-        raise LedgerUnavailable(f"cannot open the ledger {path}: {error.strerror}") from None
+        raise LedgerUnavailable(f"cannot open the ledger {path}: {advised(str(error.strerror))}") from None
     if found.st_mode & 0o077 and hasattr(os, "geteuid"):  # Windows has access lists, and bits that say nothing
         _log.warning("the ledger %s is open to other users of this machine; chmod 600 closes it", path)
 
@@ -102,6 +102,7 @@ def _create_sqlite(path: Path, timeout: float) -> None:
     try:
         draft.touch(mode=0o600, exist_ok=False)  # its log and all else beside it get the same bits
         store = Store(sa.URL.create("sqlite", database=str(draft)), timeout)
+        store.name = str(path)  # what is wrong with a draft is told of the ledger
         with contextlib.closing(store), store.transaction(write=True) as transaction:
             schema.create(transaction)
         _sync(draft)

@@ -24,11 +24,17 @@ from sottovoce.ledger.transaction import Kept, Transaction, leaves_it_sound
 from sottovoce.ledger.turns import Turns
 from sottovoce.privacy.errors import InvalidValue, LedgerCorrupt, LedgerUnavailable, SottovoceError
 
-__all__ = ["Store", "read_url"]
+__all__ = ["Store", "advised", "read_url"]
 
 _Place = tuple[Any, ...]
 """The inode and the device of a file: what stays the same when its names change."""
 _SUFFIXES = ("-wal", "-shm")
+
+
+def advised(said: str) -> str:
+    """Return what a system says and, where that is of a disk, what to do: SQLite calls a full one an I/O error."""
+    full = any(word in said.lower() for word in ("disk", "space", "too large"))
+    return f"{said}; see that its disk has room, then ask again" if full else said
 
 
 def read_url(url: str | os.PathLike[str]) -> sa.URL:
@@ -244,7 +250,7 @@ class Store:
             if self._swapped is None:
                 self._swapped = self._swap(connection, found, logs=logs)
         except OSError as error:
-            return LedgerUnavailable(f"the ledger {self.name} cannot be used: {error.strerror}")
+            return LedgerUnavailable(f"the ledger {self.name} cannot be used: {advised(str(error.strerror))}")
         if self._swapped is not None:
             return LedgerCorrupt(
                 f"{self._swapped} while it was open; nothing is charged or told until it is opened anew"
@@ -273,7 +279,7 @@ class Store:
         said = str(cause).strip().partition("\n")[0]
         match leaves_it_sound(cause):
             case True:
-                return LedgerUnavailable(f"the ledger {self.name} cannot be used: {said}")
+                return LedgerUnavailable(f"the ledger {self.name} cannot be used: {advised(said)}")
             case False:
                 return LedgerCorrupt(f"the ledger {self.name} is damaged, or is no ledger: {said}")
         return None

@@ -92,7 +92,7 @@ class BallFunction:
         natural: tuple[Fraction | None, Fraction | None],
         lower: Callable[[Fraction, int], Ball],
         upper: Callable[[Fraction, int], Ball],
-        inverse: Callable[[float, float], float],
+        inverse: Callable[[float, float], float | Fraction],
         middle: Fraction,
     ) -> None:
         self.low, self.high = ends
@@ -132,7 +132,7 @@ class BallFunction:
             first, last = self._ends(bits)
             return (self._tail(x, bits) - first) / (last - first)
 
-    def guess(self, u: float, complement: float) -> float:
+    def guess(self, u: float, complement: float) -> float | Fraction:
         """Return about where Pr[θ <= x] = u, u and 1 - u in doubles; nothing rests on it."""
         if self.plain:
             return self._inverse(u, complement)
@@ -190,10 +190,12 @@ def _beta(law: BetaLaw) -> BallFunction:
         rest = 1 - x
         return 1 - tail(x, rest, False, bits) if low_side(x) else tail(rest, x, True, bits)
 
-    def inverse(u: float, complement: float) -> float:
-        if u <= 0.5:
-            return float(special.betaincinv(a, b, u))
-        return 1 - float(special.betaincinv(b, a, complement))
+    def inverse(u: float, complement: float) -> float | Fraction:
+        low = float(special.betaincinv(a, b, u))  # on the side on which it lies it keeps its digits, whatever u is
+        if low <= 0.5:
+            return low
+        rest = float(special.betaincinv(b, a, complement))
+        return 1 - Fraction(rest) if math.isfinite(rest) else low  # far out SciPy knows none
 
     natural = Fraction(0), Fraction(1)
     return BallFunction((law.low, law.high), natural, lower, upper, inverse, law.alpha / total)

@@ -13,8 +13,10 @@ bits. So a table changes the time of a draw and nothing else.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +38,10 @@ _PRECISION = 192
 _PIECES = 32
 _MOST = 1500
 """Pieces tried at most: a law for which that is too few is drawn in balls where no piece is."""
+_SMALLEST = 2.0**-960
+"""No piece of a share or rate begins lower."""
+_RATIO = 1.5
+"""The upper end of a piece over the lower, at most: beside a pole at zero no series reaches farther."""
 _FINE = 2.0**-46
 """Error of a piece that is small enough."""
 _WORD = 2.0**-52
@@ -47,10 +53,14 @@ OneNumber = BetaLaw | GammaLaw | NormalLaw
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Polynomials side by side: where each is centred and how far it reaches, coefficients from t⁰ on, errors."""
+    """Polynomials side by side: where each is centred and how far it reaches, coefficients from t⁰ on, errors.
+
+    They are of t = (x - centre)/unit, the unit a power of two: near zero, powers of x - centre would be no doubles.
+    """
 
     centres: Floats
     reaches: Floats
+    units: Floats
     coefficients: Floats
     errors: Floats
     starts: Floats
@@ -58,12 +68,12 @@ class _Pieces:
 
     def at(self, places: NDArray[np.int64], x: Floats) -> tuple[Floats, Floats]:
         """Return F and the density at x by the polynomials of these places."""
-        t = x - self.centres[places]
+        t = (x - self.centres[places]) / self.units[places]
         value, slope = np.zeros_like(t), np.zeros_like(t)
         for j in range(self.coefficients.shape[1] - 1, -1, -1):
             slope = slope * t + value
             value = value * t + self.coefficients[places, j]
-        return value, slope
+        return value, slope / self.units[places]
 
     def error(self, places: NDArray[np.int64], x: Floats) -> Floats:
         """Return how far F by a polynomial may be off at x; infinite beyond its reach."""
@@ -81,9 +91,9 @@ class CellTable:
     (True, True)
     """
 
-    def __init__(self, law: OneNumber, cells: Cells) -> None:
+    def __init__(self, law: OneNumber, cells: Cells, draws: int = _MOST) -> None:
         self._function, self._cells = ball_function(law), cells
-        self._pieces = _pieces(law, self._function)
+        self._pieces = _pieces(law, self._function, min(draws, _MOST))  # a piece takes about as long as a draw in balls
 
     def draw(self, count: int, source: BitSource) -> tuple[Floats, Floats]:
         """Return the middles of the cells of so many draws, and one less each."""
@@ -113,40 +123,46 @@ class CellTable:
             return x, below & above
 
 
-def _pieces(law: OneNumber, function: BallFunction) -> _Pieces | None:
-    """Return polynomials that cover the law but for its tails, or None where there are none."""
-    first, last = (function.guess(u, v) for u, v in ((_TAIL, 1 - _TAIL), (1 - _TAIL, _TAIL)))
+def _pieces(law: OneNumber, function: BallFunction, most: int) -> _Pieces | None:
+    """Return polynomials that cover the law but for its tails, the upper ones first, or None where there are none."""
+    first, last = (float(function.guess(u, v)) for u, v in ((_TAIL, 1 - _TAIL), (1 - _TAIL, _TAIL)))
+    first = max(first, _SMALLEST) if function.low == 0 else first
     if not first < last:
         return None
+    reached = cache(lambda x: function(Fraction(x), _PRECISION))  # most ends are those of two pieces
     edges = np.linspace(first, last, _PIECES + 1).tolist()
-    waiting, made, tried = list(pairwise(edges))[::-1], [], 0
-    while waiting and tried < _MOST:
+    waiting, made, tried = list(pairwise(edges)), [], 0
+    while waiting and tried < most:
         low, high = waiting.pop()
+        if 0 < _RATIO * low < high:
+            centre = math.sqrt(low) * math.sqrt(high)
+            waiting += [(low, centre), (centre, high)]
+            continue
         centre = low + (high - low) / 2
         tried += 1
-        found = _piece(law, function, Fraction(low), Fraction(centre), Fraction(high)) if low < centre < high else None
-        if found is not None and found[-1] <= _FINE:
-            made.append((centre, max(centre - low, high - centre), *found))
-        elif found is not None:
-            waiting += [(centre, high), (low, centre)]
+        if not low < centre < high:
+            continue
+        reach = max(centre - low, high - centre)
+        unit = math.ldexp(1.0, math.frexp(reach)[1])
+        found, error = _piece(law, (reached(low), reached(high)), *map(Fraction, (low, centre, high, unit)))
+        if error <= _FINE:
+            made.append((centre, reach, unit, found, error))
+        else:
+            waiting += [(low, centre), (centre, high)]
     if not made:
         return None
-    centres, reaches, coefficients, errors = (np.array(part) for part in zip(*made, strict=True))
-    return _Pieces(centres, reaches, coefficients, errors, _starts(centres, reaches, coefficients))
-
-
-def _starts(centres: Floats, reaches: Floats, coefficients: Floats) -> Floats:
-    powers = (-reaches)[:, None] ** np.arange(coefficients.shape[1])
-    return np.maximum.accumulate((coefficients * powers).sum(axis=1))
+    centres, reaches, units, coefficients, errors = (np.array(part) for part in zip(*sorted(made), strict=True))
+    starts = np.maximum.accumulate((coefficients * (-reaches / units)[:, None] ** np.arange(_DEGREE + 1)).sum(axis=1))
+    return _Pieces(centres, reaches, units, coefficients, errors, starts)
 
 
 def _piece(
-    law: OneNumber, function: BallFunction, low: Fraction, centre: Fraction, high: Fraction
-) -> tuple[list[float], float] | None:
+    law: OneNumber, ends: tuple[Ball, Ball], low: Fraction, centre: Fraction, high: Fraction, unit: Fraction
+) -> tuple[list[float], float]:
     """Return coefficients of F about the centre, in doubles, and a proven bound of their error up to both ends."""
     from flint import arb, ctx  # noqa: PLC0415 - only a release needs it
 
-    start, end = function(low, _PRECISION), function(high, _PRECISION)
+    start, end = ends
     with precision(_PRECISION):
         before, ctx.cap = ctx.cap, _DEGREE + 1
         try:
@@ -154,10 +170,10 @@ def _piece(
             near, wide = _density(law, ball(centre), centre), _density(law, whole, centre)
         finally:
             ctx.cap = before
-        reach = ball(max(high - centre, centre - low))
+        reach, one = ball(max(high - centre, centre - low) / unit), ball(unit)
         # I(t) = Σ near[j] t^(j+1)/(j+1) + θ·wide[D] t^(D+1)/(D+1): the remainder is the last coefficient over the piece
-        terms = [near[j] / (j + 1) for j in range(_DEGREE)]
-        rest = arb(0, float((abs(wide[_DEGREE]) * reach ** (_DEGREE + 1) / (_DEGREE + 1)).upper()))
+        terms = [near[j] * one**j / (j + 1) for j in range(_DEGREE)]
+        rest = arb(0, _above(abs(wide[_DEGREE]) * one**_DEGREE * reach ** (_DEGREE + 1) / (_DEGREE + 1)))
 
         def integral(t: Ball) -> Ball:
             total = arb(0)
@@ -165,8 +181,8 @@ def _piece(
                 total = (total + term) * t
             return total + rest
 
-        first = integral(ball(low - centre))
-        scale = (end - start) / (integral(ball(high - centre)) - first)
+        first = integral(ball((low - centre) / unit))
+        scale = (end - start) / (integral(ball((high - centre) / unit)) - first)
         if not scale.is_finite():
             return [0.0] * (_DEGREE + 1), np.inf
         exact = [start - scale * first, *(scale * term for term in terms)]
@@ -176,20 +192,32 @@ def _piece(
         # Horner in doubles: t is off by a rounding, every step by two more; what is added up has so many sizes
         size = sum((abs(arb(c)) * reach**j for j, c in enumerate(made)), arb(0))
         off += size * (4 * _DEGREE + 8) * arb(2) ** -53
-        return made, float(off.upper()) * (1 + 2.0**-40)
+        return made, _above(off)
+
+
+def _above(bound: Ball) -> float:
+    """Return a double that is not below a ball."""
+    return float(bound.upper()) * (1 + 2.0**-40)
 
 
 def _density(law: OneNumber, at: Ball, centre: Fraction) -> Any:
-    """Return the Taylor series, about a ball, of the density over what it is at the centre of a piece."""
-    from flint import arb_series  # noqa: PLC0415 - only a release needs it
+    """Return the Taylor series, about a ball, of the density over what it is at the centre of a piece.
+
+    Of its logarithm, the first two coefficients are differences of numbers that a narrow law makes large. So the slope
+    is written as one fraction, and the value is the slope somewhere in the ball times the way from the centre.
+    """
+    from flint import arb_series, ctx  # noqa: PLC0415 - only a release needs it
 
     x = arb_series([at, 1])
     match law:
         case BetaLaw(alpha, beta):
-            logs = (ball(alpha) - 1) * (x / ball(centre)).log() + (ball(beta) - 1) * ((1 - x) / ball(1 - centre)).log()
+            logs = (ball(alpha) - 1) * x.log() + (ball(beta) - 1) * (1 - x).log()
+            slope = (ball(alpha - 1) - ball(alpha + beta - 2) * at) / (at * (1 - at))
         case GammaLaw(shape, rate):
-            logs = (ball(shape) - 1) * (x / ball(centre)).log() - ball(rate) * (x - ball(centre))
+            logs = (ball(shape) - 1) * x.log()
+            slope = (ball(shape - 1) - ball(rate) * at) / at
         case NormalLaw(mean, variance):
-            away, near = x - ball(mean), ball(centre - mean)
-            logs = -(away * away - near * near) / (2 * ball(variance))
-    return logs.exp()
+            logs = -(x - ball(mean)) * (x - ball(mean)) / (2 * ball(variance))
+            slope = (ball(mean) - at) / ball(variance)
+    value = slope * (at - ball(centre))
+    return arb_series([value, slope, *(logs[j] for j in range(2, ctx.cap))]).exp()

@@ -109,14 +109,14 @@ def _many(law: Law, draws: int, source: BitSource) -> Floats:
     cells = cells_of(law)
     if not isinstance(law, DirichletLaw):
         low, high = _ends(law)
-        return np.clip(CellTable(law, cells).draw(draws, source)[0], low, high)
+        return np.clip(CellTable(law, cells, draws).draw(draws, source)[0], low, high)
     if len(law.alpha) == 2 and law.floor > 0:
         one = _many(BetaLaw(law.alpha[0], law.alpha[1], law.floor, 1 - law.floor), draws, source)
         return np.stack([one, np.clip(1 - one, *_ends(law))], axis=-1)
     out, rest, left = [], np.ones(draws), sum(law.alpha, Fraction(0))
     for alpha in law.alpha[:-1]:
         left -= alpha
-        share, other = CellTable(BetaLaw(alpha, left), cells).draw(draws, source)
+        share, other = CellTable(BetaLaw(alpha, left), cells, draws).draw(draws, source)
         out.append(rest * share)
         rest = rest * other
     return np.stack([*out, rest], axis=-1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any, Protocol
-
-import numpy as np
 
 from sottovoce.mechanisms.balls import Ball, BallFunction, ball, precision
 from sottovoce.mechanisms.cells import Cells, exact
@@ -95,7 +94,7 @@ def find_cell(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int
 def _start(function: BallFunction, cells: Cells, uniform: LazyUniform) -> int:
     """Return about where the cell is, by the quantile in doubles."""
     x = function.guess(*uniform.double)
-    at = Fraction(x) if np.isfinite(x) else function.low or Fraction(0)
+    at = Fraction(x) if math.isfinite(x) else function.low or Fraction(0)
     at = at if function.low is None else max(at, function.low)
     at = at if function.high is None else min(at, function.high)
     return cells.index(at)

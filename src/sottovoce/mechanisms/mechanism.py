@@ -211,7 +211,7 @@ class Mechanism(ABC):
         accept_unproven
             Release even if the profile holds only when a Markov chain has converged.
         """
-        cost = self.cost(draws)
+        cost = self.cost(check_draws(draws))
         if cost.basis is Basis.CONVERGENCE and not accept_unproven:
             raise UnprovenPrivacy(
                 "the profile holds only if a Markov chain has converged, which nobody can check; "

@@ -40,17 +40,19 @@ def numeric(engine: Engine, table: Any, name: str) -> Any:
     """Return a column as integers (whole numbers and truth values) or doubles, its missing values null.
 
     NaN stays as it is: whoever compares it must say what it means. Text of no given type is the number it reads as,
-    1 for true or yes, 0 for false or no, and missing otherwise.
+    1 for true or yes, 0 for false or no, and missing otherwise; that of a flag is what `truth` says.
     """
     column = field(table, name)
-    kind = column.type()
+    kind, small = column.type(), "int8" if engine.small else "int32"
+    if kind.is_string() and name in engine.flags:
+        return (truth(column) if engine.tries else _word_of_truth(column)).cast(small)
     if kind.is_string() and name in engine.untyped:
         value, word = column.try_cast("float64"), column.strip().lower()
         return ibis.cases(
             (value.notnull(), value), (word.isin(_YES), 1.0), (word.isin(_NO), 0.0), else_=ibis.null("float64")
         )
     if kind.is_boolean():
-        return column.cast("int8" if engine.small else "int32")
+        return column.cast(small)
     if kind.is_integer():
         return _signed(column)
     if kind.is_decimal():
@@ -69,6 +71,13 @@ def truth(text: Any) -> Any:
     value = text.try_cast("float64")
     odd = ibis.cases((value == 1.0, True), (value == 0.0, False), else_=text.strip().try_cast("boolean"))
     return ibis.coalesce(text.try_cast("boolean"), odd)  # most cells are plain words, and soon read
+
+
+def _word_of_truth(text: Any) -> Any:
+    """Return the same truth values where no cast can be tried: a 1 or 0 is written in one of two ways."""
+    word = text.strip().lower()
+    yes, no = word.isin((*_YES, "t", "y", "1", "1.0")), word.isin((*_NO, "f", "n", "0", "0.0"))
+    return ibis.cases((yes, True), (no, False), else_=ibis.null("boolean"))
 
 
 def _signed(column: Any) -> Any:

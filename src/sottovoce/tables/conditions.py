@@ -73,7 +73,7 @@ class _Translator:
             case Compare(sign, left, right):
                 return self.compare(sign, left, right)
             case Column(name):
-                if name in self.engine.untyped:
+                if name in self.engine.loose:
                     return numeric(self.engine, self.table, name) == 1
                 if not field(self.table, name).type().is_boolean():
                     raise InvalidData(f"column {name!r} holds no truth values; compare it with something")
@@ -96,7 +96,8 @@ class _Translator:
         return bool(kind.is_date() or kind.is_timestamp())
 
     def missing(self, column: Column) -> Any:
-        value = field(self.table, column.name)
+        flag = column.name in self.engine.flags
+        value = numeric(self.engine, self.table, column.name) if flag else field(self.table, column.name)
         empty = value.isnull()
         return empty | value.isnan().fill_null(False) if value.type().is_floating() else empty
 
@@ -123,7 +124,7 @@ class _Translator:
         """Return whether a side is text; None where nobody said."""
         if isinstance(side, Literal):
             return isinstance(side.value, str)
-        return None if side.name in self.engine.untyped else is_text(self.table, side.name)
+        return None if side.name in self.engine.loose else is_text(self.table, side.name)
 
     def numbers(self, sides: tuple[Column | Literal, Column | Literal]) -> list[Any]:
         columns = {side: numeric(self.engine, self.table, side.name) for side in sides if isinstance(side, Column)}

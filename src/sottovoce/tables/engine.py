@@ -57,8 +57,8 @@ class Engine:
     small
         Whole numbers may be of 8 bits, by which records are grouped fastest.
     tries
-        A double that no whole number is near to becomes null where a cast is tried, and the others are rounded to
-        nearest, ties to even.
+        A cast can be tried: what does not fit becomes null. Of doubles, those that no whole number is near to do, and
+        the others are rounded to nearest, ties to even.
     lists
         The products of two lists are added up in one operation, from left to right.
     copies
@@ -66,6 +66,9 @@ class Engine:
     untyped
         The columns of this table whose type nobody gave, all of them text: they are read as numbers where a question
         asks for numbers.
+    flags
+        Its columns of text that the facts call flags: they are read as truth values where a question does not compare
+        them with texts.
     """
 
     rounds: bool = False
@@ -81,6 +84,12 @@ class Engine:
     lists: bool = False
     copies: bool = False
     untyped: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+
+    @property
+    def loose(self) -> frozenset[str]:
+        """The columns of text that are texts or numbers, as a question takes them."""
+        return self.untyped | self.flags
 
     def integer(self, value: Any, kind: str = "int64") -> Any:
         """Return the integer nearest to a double of size up to 2⁵¹."""
@@ -183,14 +192,19 @@ def fetch_row(connection: Any, query: Any, name: str) -> tuple[int, ...]:
 
     def row() -> list[Any]:
         if connection.name == "pyspark":  # straight from the driver: Ibis would go through pandas
-            text = query if isinstance(query, str) else connection.compile(query)
-            return list(connection.raw_sql(text).collect()[0])
+            return list(_by_spark(connection, query).collect()[0])
         if isinstance(query, str):
             return _told(connection, query, lambda found: list(found.fetchone()))
         return list(connection.to_pyarrow_batches(query).read_all().to_pylist()[0].values())
 
     # What is no whole number stays in here too: a complaint of it would quote a sum that no noise has met.
     return guarded(lambda: tuple(0 if cell is None else int(cell) for cell in row()), _COMPLAINT.format(name))
+
+
+def _by_spark(connection: Any, query: Any) -> Any:
+    """Return Spark's own frame of a query, each text of which stays as it is: ``${x}`` would be a setting's value."""
+    text = query if isinstance(query, str) else connection.compile(query)
+    return connection.raw_sql(text.replace("${", r"\u0024{"))
 
 
 def _told(connection: Any, text: str, fetch: Callable[[Any], T]) -> T:
@@ -210,7 +224,7 @@ def fetch_rows(connection: Any, query: Any, name: str) -> NDArray[np.int64]:
 
     def run() -> NDArray[np.int64]:
         if connection.name == "pyspark":
-            rows = connection.raw_sql(connection.compile(query)).collect()
+            rows = _by_spark(connection, query).collect()
             return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
         if isinstance(query, str):
             found = _told(connection, query, lambda cursor: cursor.fetch_arrow_table())
@@ -228,7 +242,7 @@ def fetch_batches(connection: Any, query: Any, name: str, decode: Callable[[Any]
         if not isinstance(query, ibis.Expr):
             return decode(iter(query()))
         if connection.name == "pyspark":  # Ibis would go through pandas, whose types depend on the records
-            return decode(iter(connection.raw_sql(connection.compile(query)).toArrow().to_batches()))
+            return decode(iter(_by_spark(connection, query).toArrow().to_batches()))
         return decode(iter(connection.to_pyarrow_batches(query)))
 
     return guarded(run, _COMPLAINT.format(name))

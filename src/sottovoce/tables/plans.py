@@ -102,7 +102,7 @@ class Asked:
     def value(self, name: str, categories: Sequence[Any] | None = None, *, cut: bool = True) -> Any:
         """Return a column as numbers, or as its categories are; a record outside of `kept` as missing where `cut`."""
         # A column of no given type is text where its categories are texts, and numbers where they are not.
-        typed = name not in self.engine.untyped or any(isinstance(category, str) for category in categories or ())
+        typed = name not in self.engine.loose or any(isinstance(category, str) for category in categories or ())
         as_text = categories is not None and typed and is_text(self.records, name)
         value = field(self.records, name) if as_text else numeric(self.engine, self.records, name)
         if self.kept is None or not cut:

@@ -100,7 +100,8 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
         not fit counts as missing. A column without a type is text, whatever it holds, and is read as numbers where a
         question asks for numbers.
     facts
-        What is public of the columns: where the source is CSV, it gives their types.
+        What is public of the columns: where the source is CSV, it gives their types; anywhere, text is read as truth
+        values where it is a flag.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     if isinstance(source, str) and "://" in source:
         opened = _address(source)
     elif isinstance(source, str | Path):
-        return _path(str(source), types, facts)
+        return _path(str(source), types, facts).know(facts)
     elif isinstance(source, ibis.Table):
         connection = guarded(source.get_backend, "the Ibis table belongs to no single connection")
         opened = Table("the Ibis table", source, connection)
@@ -126,7 +127,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     if types:
         opened.close()
         raise InvalidData("types= is for CSV files; every other source has types of its own")
-    return opened
+    return opened.know(facts)
 
 
 def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Table:
@@ -361,6 +362,8 @@ def _word(value: Any) -> str | None:
 
 def _spark(frame: Any) -> Table:
     distinct(frame.columns, "the Spark data frame")
+    if any("${" in name for name in frame.columns):
+        raise InvalidData("Spark takes ${...} in the name of a column for a setting of its own; rename the column")
     view = f"sottovoce_{secrets.token_hex(8)}"
     session = frame.sparkSession
     frame.createTempView(view)

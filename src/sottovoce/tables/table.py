@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import ibis.expr.operations as ops
@@ -75,6 +76,13 @@ class Table:
     def schema(self) -> dict[str, str]:
         """The names and types of the columns: public."""
         return {name: str(kind.copy(nullable=True)) for name, kind in self._records.schema().items()}
+
+    def know(self, facts: Facts | None) -> Self:
+        """Take what is public of the columns: text that the facts call a flag is read as one. Returns the table."""
+        flags = {name for name, kind in facts.types.items() if kind == "boolean"} if facts is not None else set()
+        texts = (name for name, kind in self._records.schema().items() if kind.is_string())
+        self._engine = replace(self._engine, flags=frozenset(flags.intersection(texts)))
+        return self
 
     def count(self, person: str | None = None) -> int:
         """Return n, the number of records; or, where a column says whose a row is, of persons."""

@@ -107,8 +107,8 @@ class Beta(ScalarDistribution):
     def renyi(self, other: Beta, order: ArrayLike) -> Any:
         """Return the Rényi divergence of this distribution from `other`; order 1 is Kullback–Leibler."""
         order = as_floats("order", order, 1.0)
-        a, b, c, d = self.alpha, self.beta, other.alpha, other.beta
-        return dirichlet_renyi(np.stack(np.broadcast_arrays(a, b)), np.stack(np.broadcast_arrays(c, d)), order)
+        a, b, c, d = np.broadcast_arrays(self.alpha, self.beta, other.alpha, other.beta)
+        return dirichlet_renyi(np.stack([a, b]), np.stack([c, d]), order)
 
 
 def _times(power: Any, logs: Floats) -> Any:
