@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sottovoce.answers import parse_question, parse_spend
@@ -10,6 +11,7 @@ from sottovoce.answers.questions import Question
 from sottovoce.cli.console import console, emit, escape, number, table
 from sottovoce.curator.protected import Protected
 from sottovoce.facts import Facts
+from sottovoce.facts.imagined import parse_imagined
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -27,6 +29,8 @@ def plan_question(
     plot: Path | None,
     family: str | None = None,
     protect: str | None = None,
+    imagine: Sequence[str] = (),
+    kept: float = 1.0,
     *,
     as_json: bool,
 ) -> None:
@@ -37,15 +41,16 @@ def plan_question(
         raise InvalidValue("say --width or --spend: each follows from the other")
     whom = Protected.of(facts, protect)
     facts, budget = whom.facts or facts, whom.meant(budget)
+    imagined = parse_imagined(imagine, facts, kept=kept)
     if "~" in text:
         from sottovoce.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
 
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
-        plan_formula(text, facts, family, n, budget, spend or "5%", as_json=as_json)
+        plan_formula(text, facts, family, n, budget, spend or "5%", imagined, as_json=as_json)
         return
     asked = parse_question(text)
-    balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget)
+    balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget, imagined=imagined)
     share = None if spend is None else parse_spend(spend)
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
@@ -68,8 +73,10 @@ def plan_question(
         for one in {offer.share: offer for offer in offers}.values()
     ]
     console.print(table(balance.question.describe(), ("", "share of the budget", "known to"), rows))
-    kept = "" if balance.question.where is None else ", as if the condition held for all of them"
+    held = "" if balance.question.where is None else f", if the condition holds for {kept:.3g} of them"
+    but = ", but for what was imagined" if imagine else ""
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
-        f"{n:,} {whom.units} in equal groups, numbers spread over a quarter of their bounds{kept}. Nothing was read."
+        f"{n:,} {whom.units}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
+        f"{but}. A smaller group is known less well (--imagine ward:B=5%). Nothing was read."
     )
