@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sottovoce.answers import parse_question, parse_spend
 from sottovoce.answers.balance import Balance
-from sottovoce.answers.questions import Question
+from sottovoce.answers.questions import Question, categories_of
 from sottovoce.cli.console import console, emit, escape, number, table
 from sottovoce.curator.protected import Protected
-from sottovoce.facts import Facts
+from sottovoce.facts import Facts, Flag
 from sottovoce.facts.imagined import parse_imagined
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue
@@ -60,10 +62,10 @@ def plan_question(
             balance.plot(chosen).savefig(plot)
         except (OSError, ValueError) as error:
             raise InvalidValue(f"cannot write {plot}: {error}") from None
-    beware = list(cautions(budget, n))
+    beware, rare = list(cautions(budget, n)), _if_rare(balance, chosen.share)
     if as_json:
         told = {"question": balance.question.describe(), "n": n, "budget": str(budget)}
-        emit(told | chosen.to_dict() | {"cautions": beware})
+        emit(told | chosen.to_dict() | {"rare": rare, "cautions": beware})
         return
     for caution in beware:
         console.print(f"[yellow]beware:[/] {escape(caution)}")
@@ -75,8 +77,24 @@ def plan_question(
     console.print(table(balance.question.describe(), ("", "share of the budget", "known to"), rows))
     held = "" if balance.question.where is None else f", if the condition holds for {kept:.3g} of them"
     but = ", but for what was imagined" if imagine else ""
+    few = "" if rare is None else f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
+    few += "" if rare is None else f"; say --imagine {_hint(balance.question)} if you know how small."
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
         f"{n:,} {whom.units}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
-        f"{but}. A smaller group is known less well (--imagine ward:B=5%). Nothing was read."
+        f"{but}.{escape(few)} Nothing was read."
     )
+
+
+def _if_rare(balance: Balance, share: float) -> float | None:
+    """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
+    imagined, by = balance.imagined, balance.question.by
+    groups = math.prod(len(categories_of(name, balance.question.facts[name])) for name in by)
+    if groups < 2 or any(name in imagined.columns for name in by):
+        return None
+    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * groups))).at(share).width
+
+
+def _hint(question: Question) -> str:
+    name, column = question.by[0], question.facts[question.by[0]]
+    return f"{name}=10%" if isinstance(column, Flag) else f"{name}:{categories_of(name, column)[-1]}=10%"
