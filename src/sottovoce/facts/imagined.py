@@ -151,13 +151,13 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
             number = float(right.removesuffix("%")) / (100 if right.endswith("%") else 1)
         except ValueError:
             raise InvalidValue(f"imagine columns like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}") from None
-        name, word = (left, "") if left in facts or ":" not in left else left.rpartition(":")[::2]
-        column = facts.get(name)
-        if isinstance(column, Category):
-            level = next((one for one in column.categories if str(one) == word), word)
+        name = max((one for one in facts if f"{left}:".startswith(f"{one}:")), key=len, default=left)
+        word = left[len(name) + 1 :]
+        if name in facts and isinstance(facts[name], Category):
+            level = next((one for one in levels_of(facts[name]) or () if str(one) == word), word)
             found.setdefault(name, {})[level] = number
         else:
-            found[name] = number
+            found[left] = number
     made = Imagined(columns=found, **others)
     made.check(facts)
     return made
