@@ -171,7 +171,7 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
     )
     assert imagined["rare"] is None and imagined["terms"][1]["width"] > told["terms"][1]["width"]
     assert run(*asked, "--imagine", "age=3").returncode == 2
-    assert "name no column" in run(*asked, "--imagine", "wage=0.1").stderr
+    assert "nothing can be imagined of 'wage'" in run(*asked, "--imagine", "wage=0.1").stderr
     said = run(*asked, "--family", "linear").stdout
     assert "linear regression falls ~ age" in said and "4 adaptive looks" in said and "5% of approx:1" in said
     one = run("plan", "--system", "formula:formula=falls~age", *asked[2:], "--target", "approx:1,1e-6").stdout

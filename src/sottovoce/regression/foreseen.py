@@ -128,14 +128,13 @@ def foresee(
     said = Imagined() if imagined is None else imagined
     about = whole("n", count, 1) * said.kept
     rows = max(min(round(about), _ROWS), 1)
+    held = {effect: HeldRecords(_imagined(mechanism.system, rows, said, effect)) for effect in {0.0, *_EFFECTS}}
 
     def walked(asked: AdaptiveLooks, effect: float, noise: Callable[[int], Floats]) -> Floats:
-        held = HeldRecords(_imagined(asked.system, rows, said, effect))
-
         def shown(look: Look, scales: Mapping[str, float]) -> Floats:
             noises = zip(asked.noises(look, scales), look.sizes.values(), strict=True)
             scale = np.concatenate([np.full(size, noise.scale) for noise, size in noises])
-            total = look.steps(look.check(held.look(look))).astype(np.float64) * (about / rows)
+            total = look.steps(look.check(held[effect].look(look))).astype(np.float64) * (about / rows)
             return np.asarray(np.rint(total + scale * noise(len(scale))))
 
         return np.asarray(np.diff(asked.conclude(asked.walk(shown)).interval(level), axis=1)[:, 0] / 2)
