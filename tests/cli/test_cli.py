@@ -164,7 +164,14 @@ def test_the_plan_of_a_formula_names_the_looks_and_the_width_of_every_term(tmp_p
     told = json.loads(run(*asked, "--spend", "100%", "--json").stdout)
     assert told["mechanism"]["mechanism"] == "adaptive looks" and told["question"].startswith("poisson")
     assert [one["term"] for one in told["terms"]] == ["Intercept", "age"]
-    assert all(0 < one["plain"] < one["width"] for one in told["terms"])
+    assert all(0 < one["plain"] < one["width"] <= one["widest"] for one in told["terms"])
+    assert told["rare"][1]["width"] > 2 * told["terms"][1]["width"]  # nobody said how far ages spread
+    imagined = json.loads(
+        run(*asked, "--spend", "100%", "--imagine", "age=0.1", "--imagine", "falls=2", "--json").stdout
+    )
+    assert imagined["rare"] is None and imagined["terms"][1]["width"] > told["terms"][1]["width"]
+    assert run(*asked, "--imagine", "age=3").returncode == 2
+    assert "nothing can be imagined of 'wage'" in run(*asked, "--imagine", "wage=0.1").stderr
     said = run(*asked, "--family", "linear").stdout
     assert "linear regression falls ~ age" in said and "4 adaptive looks" in said and "5% of approx:1" in said
     one = run("plan", "--system", "formula:formula=falls~age", *asked[2:], "--target", "approx:1,1e-6").stdout
@@ -456,7 +463,12 @@ def test_plan_says_what_an_accuracy_costs(tmp_path: Path) -> None:
     told = json.loads(run(*asked, "--width", 2, "--json").stdout)
     assert 0.005 < told["share"] < 0.1
     assert told["width"] <= 2
-    assert "%" in run(*asked, "--spend", "5%").stdout
+    assert "groups are equal" in run(*asked, "--spend", "5%").stdout.replace("\n", " ")
+    assert told["rare"] > 2 * told["width"]  # nobody said that wards are equal
+    few = json.loads(run(*asked, "--width", 2, "--imagine", "ward:B=20%", "--json").stdout)
+    assert few["rare"] is None
+    assert few["share"] > 2 * told["share"]  # a small group takes more
+    assert "such as ward:B=5%" in run(*asked, "--imagine", "ward=5%").stderr
     assert "--n and --facts" in run("plan", "mean of sbp").stderr
     assert run(*asked, "--width", 1e-9).returncode == 7
     beta = ("plan", "--system", "beta-bernoulli:alpha=1,beta=1", "--n", 5000)

@@ -113,6 +113,12 @@ def test_missing_and_unknown_values_leave_a_row_of_zeros_unless_the_facts_say_ot
     assert Encoding.from_dict(encoding.to_dict()) == encoding
 
 
+def test_a_flag_is_what_its_one_level_is() -> None:
+    """One question, one prior: that of a slope widened with how rare the flag is, that of a level did not."""
+    plain, coded = (parse_formula(f"smoker ~ age*{sex} + ward", FACTS).encoding for sex in ("sex", "C(sex)"))
+    assert plain.entries == coded.entries
+
+
 def test_an_encoding_of_factors_that_no_column_has_is_refused() -> None:
     for entries in ((((1, -1),),), (((0, 3),),), (), (((5, -1),),)):
         with pytest.raises(InvalidValue):

@@ -1,46 +1,112 @@
-"""What a plan foresees of a regression's intervals, against releases of made-up records."""
+"""What a plan foresees of a regression's intervals, against releases of records that are as imagined, rare or not."""
 
 from functools import cache
 
 import numpy as np
 import pytest
+from scipy import special
 
 import sottovoce as sv
-from sottovoce.facts.dummy import dummy_columns
+from sottovoce.facts.imagined import Imagined
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression import AdaptiveLooks, Formula
-from sottovoce.regression.foreseen import foresee
+from sottovoce.regression.foreseen import foresee, rarely
 
+N = 20_000
 FACTS = sv.Facts(
     age=sv.Number(0, 110),
     ward=sv.Category(["A", "B", "C"]),
     smoker=sv.Flag(),
+    married=sv.Flag(),
     sbp=sv.Number(60, 250),
     visits=sv.Count(12),
     patient=sv.Person(),
 )
+EVEN = {"age": 0.289, "ward": {"B": 1 / 3, "C": 1 / 3}, "married": 0.5, "smoker": 0.5, "visits": 1.0, "sbp": 0.25}
+RARE = {"age": 0.144, "ward": {"B": 0.35, "C": 0.08}, "married": 0.1, "smoker": 0.3, "visits": 0.5, "sbp": 0.1}
 
 
 @cache
-def made_up(seed):
-    rng, records = np.random.default_rng(seed), dummy_columns(FACTS.of_rows(), 8000, seed=seed + 5)
-    return records | {"sbp": rng.normal(155, 47.5, 8000), "visits": rng.poisson(1.0, 8000)}
+def made_up(rare, seed):
+    """Records that were drawn another way: numbers evenly over a part of their bounds, effects unlike imagined ones."""
+    rng, said = np.random.default_rng(seed), RARE if rare else EVEN
+    spread = said["age"] / 0.289
+    part = rng.uniform(-1, 1, N)
+    shares = [1 - sum(said["ward"].values()), *said["ward"].values()]
+    ward, married = rng.choice(3, N, p=shares), rng.random(N) < said["married"]
+    t = 0.4 * part - 0.2 * married + np.array([0.0, 0.2, 0.3])[ward]
+    t = t - t.mean()
+    sbp = 155 + 190 * said["sbp"] * (rng.uniform(-1.7, 1.7, N) + 0.3 * t)
+    return {
+        "age": 55 + 55 * spread * part,
+        "ward": np.array(["A", "B", "C"])[ward],
+        "married": married,
+        "smoker": rng.random(N) < special.expit(special.logit(said["smoker"]) + t),
+        "visits": rng.poisson(said["visits"] * np.exp(t)),
+        "sbp": sbp,
+    }
 
 
+@pytest.mark.parametrize("rare", [False, True], ids=["even", "rare"])
 @pytest.mark.parametrize("response", ["smoker", "sbp", "visits", "ward"])
-def test_intervals_are_as_wide_as_foreseen(response):
-    formula = Formula(f"{response} ~ age" + (" + C(ward)" if response != "ward" else ""), FACTS.of_rows())
-    mechanism = AdaptiveLooks.calibrate(formula, 8000, sv.ApproxDP(2.0, 1e-6))
-    told = foresee(mechanism)
+def test_intervals_are_as_wide_as_foreseen(response, rare):
+    formula = Formula(f"{response} ~ age + married" + (" + C(ward)" if response != "ward" else ""), FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(2.0, 1e-6))
+    said = {name: value for name, value in (RARE if rare else EVEN).items() if name in formula.columns}
+    told = foresee(mechanism, imagined=Imagined(columns=said))
     widths, plain = [], []
-    for seed in range(3):  # where noise is loud, intervals of one table differ by a third
-        value = mechanism.release(made_up(seed), seeded_rng(seed + 9)).value
+    for seed in range(5):  # where noise is loud, intervals of one table differ by a third
+        value = mechanism.release(made_up(rare, seed), seeded_rng(seed + 9)).value
         widths.append(np.diff(value.interval(), axis=1)[:, 0] / 2)
         plain.append(1.96 * value.plain_sd)
     assert [one.term for one in told] == value.terms
     np.testing.assert_allclose([one.width for one in told], np.median(widths, axis=0), rtol=0.25)
-    np.testing.assert_allclose([one.plain for one in told], np.median(plain, axis=0), rtol=0.1)
+    assert all(0 < one.plain <= one.width <= one.widest for one in told)
+    if not rare:  # of what noise hides a release cannot tell what would be left without it
+        np.testing.assert_allclose([one.plain for one in told], np.median(plain, axis=0), rtol=0.1)
+
+
+def test_without_privacy_widths_are_those_of_the_likelihood():
+    formula = Formula("smoker ~ age + C(ward)", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(0.1, 1e-6))
+    told = foresee(mechanism, imagined=Imagined(columns={n: RARE[n] for n in formula.columns}))
+    plain = []
+    for seed in range(3):
+        records = made_up(True, seed)
+        X = np.column_stack([np.ones(N), records["age"], records["ward"] == "B", records["ward"] == "C"]).astype(float)
+        plain.append(1.96 * np.sqrt(np.diag(np.linalg.inv(0.3 * 0.7 * X.T @ X))))
+    np.testing.assert_allclose([one.plain for one in told], np.mean(plain, axis=0), rtol=0.1)
+    assert told[3].width > 4 * told[3].plain  # noise hides a ward that few are in
+
+
+def test_where_nobody_says_a_plan_for_the_rare_is_no_less_wide_than_what_is_got():
+    formula = Formula("smoker ~ age + married + C(ward)", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, N, sv.ApproxDP(1.0, 1e-6))
+    even, rare = foresee(mechanism), foresee(mechanism, imagined=rarely(formula))
+    widths = [
+        np.diff(mechanism.release(made_up(True, seed), seeded_rng(seed)).value.interval(), axis=1)[:, 0] / 2
+        for seed in range(3)
+    ]
+    got = np.median(widths, axis=0)
+    for place in (1, 2, 4):  # the narrow number, the rare flag and the rare level
+        assert 1.25 * even[place].width < got[place] < 1.25 * rare[place].width
+    said = rarely(formula, Imagined(columns={"ward": {"B": 0.5}, "smoker": 0.4}))
+    assert said.columns["ward"] == {"B": 0.5} and said.columns["smoker"] == 0.4 and said.share == 0.1
+
+
+def test_a_condition_leaves_so_many_records():
+    formula = Formula("smoker ~ age", FACTS.of_rows(), where="ward = 'A'")
+    mechanism = AdaptiveLooks.calibrate(formula, 20_000, sv.ApproxDP(1.0, 1e-6))
+    whole, some = (foresee(mechanism, imagined=Imagined(kept=kept))[1].plain for kept in (1.0, 0.25))
+    assert some / whole == pytest.approx(2, rel=0.05)
+
+
+def test_groups_that_differ_are_imagined():
+    """Of groups that do not differ one would know far more than of any that do."""
+    formula = Formula("smoker ~ 1 + (1 | ward)", FACTS.of_rows())
+    mechanism = AdaptiveLooks.calibrate(formula, 20_000, sv.ApproxDP(3.0, 1e-6))
+    assert max(one.width for one in foresee(mechanism)[1:]) > 0.1
 
 
 def test_a_large_table_is_foreseen_from_few_imagined_records():

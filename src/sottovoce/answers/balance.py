@@ -16,7 +16,7 @@ from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.noisy_cells import NoisyCells
 from sottovoce.answers.questions import Question, categories_of
-from sottovoce.facts import Flag
+from sottovoce.facts.imagined import Imagined
 from sottovoce.privacy.errors import InvalidValue, PromiseUnreachable
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.numbers import real, whole
@@ -29,72 +29,6 @@ __all__ = ["Balance", "Imagined", "Offer"]
 _LEAST = 1e-4
 """The least share that is looked at."""
 _POINTS = 13
-
-
-@dataclass(frozen=True)
-class Imagined:
-    """What the records are imagined to be, for a forecast: a guess of yours, or of anyone's, never read off the data.
-
-    Attributes
-    ----------
-    share
-        How often a flag is set.
-    spread
-        The standard deviation of a number, as a part of the range between its bounds.
-    kept
-        The part of the records that the question is about: those its condition holds for.
-    smallest
-        The part of those that the smallest group has; all groups are as large unless it is given.
-    """
-
-    share: float = 0.5
-    spread: float = 0.25
-    kept: float = 1.0
-    smallest: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, most in (("share", 1.0), ("spread", 0.5), ("kept", 1.0), ("smallest", 1.0)):
-            value = getattr(self, name)
-            if value is not None and not 0 <= real(name, value) <= most:
-                raise InvalidValue(f"{name} must lie between 0 and {most:g}. Got {value!r}")
-
-    def sizes(self, n: int, groups: int) -> NDArray[np.float64]:
-        """Return how many records each group is imagined to have, the smallest first."""
-        first = 1 / groups if self.smallest is None else min(self.smallest, 1 / groups)
-        others = [(1 - first) / (groups - 1)] * (groups - 1) if groups > 1 else []
-        return n * self.kept * np.array([first, *others])
-
-    def cells(self, question: Question, n: int, reading: Any = None) -> NDArray[np.int64]:
-        """Return the counts and sums that the question would see, in whole steps."""
-        reading = question.reading if reading is None else reading
-        groups = math.prod(len(categories_of(name, question.facts[name])) for name in question.by)
-        sizes = self.sizes(n, groups)
-        if question.verb in ("proportion", "counts") and not reading.measures:
-            inside = np.outer(sizes, self._shares(question)).ravel()
-        elif question.verb == "quantiles":
-            inside = np.outer(sizes, self._bins(np.asarray(reading.edges))).ravel()
-        else:
-            inside = sizes
-        inside = np.rint(inside)
-        counts = inside * reading.fine
-        parts = [np.append(counts, max(reading.places(n) - counts.sum(), 0.0))] if reading.counted else []
-        parts += [np.zeros(reading.cells)] * len(reading.measures)
-        parts += [np.rint(inside * (2 * self.spread) ** 2 * STEPS)] * reading.squared
-        return np.concatenate(parts).astype(np.int64)
-
-    def _shares(self, question: Question) -> NDArray[np.float64]:
-        found = np.ones(1)
-        for name in question.columns_asked:
-            column = question.facts[name]
-            values = len(categories_of(name, column))
-            each = [1 - self.share, self.share] if isinstance(column, Flag) else [1 / values] * values
-            found = np.outer(found, each).ravel()
-        return found
-
-    def _bins(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        middle, sd = (edges[0] + edges[-1]) / 2, max(self.spread, 1e-3) * (edges[-1] - edges[0])
-        parts = np.diff(special.ndtr((edges - middle) / sd))
-        return np.asarray(parts / parts.sum())
 
 
 @dataclass(frozen=True)
@@ -169,6 +103,7 @@ class Balance:
         purse = self.budget if isinstance(self.budget, PrivacyFilter) else PrivacyFilter(self.budget)
         object.__setattr__(self, "budget", purse)
         object.__setattr__(self, "level", checked_level(self.level))
+        self.imagined.check(self.question.facts)
         if not 0 < real("baseline", self.baseline) < 1:
             raise InvalidValue(f"baseline must lie between 0 and 1. Got {self.baseline:g}")
 
@@ -188,7 +123,7 @@ class Balance:
         target = purse.share(share)
         n = None if target.relation.hides_n else self.n
         mechanism = NoisyCells.calibrate(self.question, n, target, price=purse.cost)
-        cells = self.imagined.cells(mechanism.system, self.n, mechanism.reading)
+        cells = _cells(self.imagined, mechanism.system, self.n, mechanism.reading)
         posterior = CellsPosterior(mechanism.system, n, mechanism.noise, mechanism.scale, cells)
         ends = posterior.interval(self.level)
         width = float(np.max(ends[:, 1] - ends[:, 0])) / 2
@@ -265,3 +200,33 @@ class Balance:
             left.axvline(100 * offer.share, color="#888888", linewidth=0.8)
         left.set_title(words(self.question.describe()))
         return drawing
+
+
+def _cells(imagined: Imagined, question: Question, n: int, reading: Any) -> NDArray[np.int64]:
+    """Return the counts and sums that the question would see of imagined records, in whole steps."""
+    asked, groups = ({name: question.facts[name] for name in names} for names in (question.columns_asked, question.by))
+    for name, column in groups.items():
+        categories_of(name, column)
+    sizes, spread = imagined.sizes(n, groups), imagined.spread
+    if question.verb in ("proportion", "counts") and not reading.measures:
+        for name, column in asked.items():
+            categories_of(name, column)
+            sizes = np.outer(sizes, imagined.shares(name, column)).ravel()
+    elif question.verb == "quantiles":
+        spread = imagined.spread_of(*next(iter(asked.items())))
+        sizes = np.outer(sizes, _bins(spread, np.asarray(reading.edges))).ravel()
+    elif reading.squared:
+        spread = imagined.spread_of(*next(iter(asked.items())))
+    inside = np.rint(sizes)
+    counts = inside * reading.fine
+    parts = [np.append(counts, max(reading.places(n) - counts.sum(), 0.0))] if reading.counted else []
+    parts += [np.zeros(reading.cells)] * len(reading.measures)
+    parts += [np.rint(inside * (2 * spread) ** 2 * STEPS)] * reading.squared
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _bins(spread: float, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return which part of numbers lies in each bin."""
+    middle, sd = (edges[0] + edges[-1]) / 2, max(spread, 1e-3) * (edges[-1] - edges[0])
+    parts = np.diff(special.ndtr((edges - middle) / sd))
+    return np.asarray(parts / parts.sum())

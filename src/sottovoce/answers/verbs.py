@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
 from sottovoce.answers.asking import parse_question
-from sottovoce.answers.balance import Balance
+from sottovoce.answers.balance import Balance, Imagined
 from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
@@ -206,19 +206,26 @@ class Verbs(ABC):
         return self.answer(self._parsed(text), spend=spend, part=part, **options)
 
     def share_for(
-        self, question: Question | str, width: float, part: Budget | None = None, *, records: int | None = None
+        self,
+        question: Question | str,
+        width: float,
+        part: Budget | None = None,
+        *,
+        records: int | None = None,
+        imagined: Imagined | None = None,
     ) -> float:
         """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
 
-        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds; see
-        `sottovoce.answers.balance.Balance` to imagine others. Where n is a secret, `records` says how many to imagine.
+        Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds, unless records
+        are `imagined` to be others: a group that few are in takes far more. Where n is a secret, `records` says how
+        many to imagine.
         """
         asked = self._parsed(question) if isinstance(question, str) else question
         purse, n = self._purse(part)
         n = n if records is None else records
         if n is None:
             raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, purse).for_width(width).share
+        return Balance(asked, n, purse, imagined=imagined or Imagined()).for_width(width).share
 
     @abstractmethod
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:

@@ -38,10 +38,11 @@ def balance(
 ) -> None:
     """Say what share of a budget an accuracy or a risk takes, and what it brings. Reads nothing, spends nothing."""
     from sottovoce.answers import parse_question, parse_spend  # noqa: PLC0415 - needs the data extra
-    from sottovoce.answers.balance import Balance, Imagined  # noqa: PLC0415
+    from sottovoce.answers.balance import Balance  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.curator.protected import Protected  # noqa: PLC0415
     from sottovoce.facts import read_facts  # noqa: PLC0415
+    from sottovoce.facts.imagined import Imagined  # noqa: PLC0415
 
     if sum(one is not None for one in (width, risk, spend)) > 1:
         raise InvalidValue("say one of --width, --risk and --spend: each follows from the others")

@@ -50,6 +50,11 @@ def plan(
         float | None, typer.Option(help="Of a regression: how near its chain must be, beside the prior's own length.")
     ] = None,
     precision: Annotated[float, typer.Option(help="With --within: the prior's precision.")] = 1.0,
+    imagine: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a question: smoker=20%, ward:B=5%, age=0.1 (its spread, of its range); one a column."),
+    ] = None,
+    kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
     spec: Annotated[
         Path | None, typer.Option(help="A TOML file with a table system, and n, target, mechanism.")
     ] = None,
@@ -66,8 +71,11 @@ def plan(
 
         alone = system is None and mechanism == "all" and mean is None
         paid = _paid(target, budget, spend, alone=alone)
-        plan_question(question, count, known, parse_promise(whole), width, paid, plot, family, protect, as_json=as_json)
+        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, protect)
+        plan_question(*asked, imagine or (), kept, as_json=as_json)
         return
+    if imagine or kept != 1:
+        raise InvalidValue("--imagine and --kept go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None
     if (system is None and "system" not in given) or count is None or (promise_text is None and not priced):

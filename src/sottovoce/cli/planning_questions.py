@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sottovoce.answers import parse_question, parse_spend
 from sottovoce.answers.balance import Balance
-from sottovoce.answers.questions import Question
+from sottovoce.answers.questions import Question, categories_of
 from sottovoce.cli.console import console, emit, escape, number, table
 from sottovoce.curator.protected import Protected
-from sottovoce.facts import Facts
+from sottovoce.facts import Facts, Flag
+from sottovoce.facts.imagined import parse_imagined
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
@@ -27,6 +31,8 @@ def plan_question(
     plot: Path | None,
     family: str | None = None,
     protect: str | None = None,
+    imagine: Sequence[str] = (),
+    kept: float = 1.0,
     *,
     as_json: bool,
 ) -> None:
@@ -37,15 +43,16 @@ def plan_question(
         raise InvalidValue("say --width or --spend: each follows from the other")
     whom = Protected.of(facts, protect)
     facts, budget = whom.facts or facts, whom.meant(budget)
+    imagined = parse_imagined(imagine, facts, kept=kept)
     if "~" in text:
         from sottovoce.cli.planning_regressions import plan_formula  # noqa: PLC0415 - needs the regression extra
 
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
-        plan_formula(text, facts, family, n, budget, spend or "5%", as_json=as_json)
+        plan_formula(text, facts, family, n, budget, spend or "5%", imagined, as_json=as_json)
         return
     asked = parse_question(text)
-    balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget)
+    balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget, imagined=imagined)
     share = None if spend is None else parse_spend(spend)
     if isinstance(share, str):
         raise InvalidValue(f"say a share of the budget such as 5%. Got {spend!r}")
@@ -55,10 +62,10 @@ def plan_question(
             balance.plot(chosen).savefig(plot)
         except (OSError, ValueError) as error:
             raise InvalidValue(f"cannot write {plot}: {error}") from None
-    beware = list(cautions(budget, n))
+    beware, rare = list(cautions(budget, n)), _if_rare(balance, chosen.share)
     if as_json:
         told = {"question": balance.question.describe(), "n": n, "budget": str(budget)}
-        emit(told | chosen.to_dict() | {"cautions": beware})
+        emit(told | chosen.to_dict() | {"rare": rare, "cautions": beware})
         return
     for caution in beware:
         console.print(f"[yellow]beware:[/] {escape(caution)}")
@@ -68,8 +75,26 @@ def plan_question(
         for one in {offer.share: offer for offer in offers}.values()
     ]
     console.print(table(balance.question.describe(), ("", "share of the budget", "known to"), rows))
-    kept = "" if balance.question.where is None else ", as if the condition held for all of them"
+    held = "" if balance.question.where is None else f", if the condition holds for {kept:.3g} of them"
+    but = ", but for what was imagined" if imagine else ""
+    few = "" if rare is None else f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
+    few += "" if rare is None else f"; say --imagine {_hint(balance.question)} if you know how small."
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
-        f"{n:,} {whom.units} in equal groups, numbers spread over a quarter of their bounds{kept}. Nothing was read."
+        f"{n:,} {whom.units}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
+        f"{but}.{escape(few)} Nothing was read."
     )
+
+
+def _if_rare(balance: Balance, share: float) -> float | None:
+    """Return the width of the widest row if one group is small; None without groups, or where it is said how small."""
+    imagined, by = balance.imagined, balance.question.by
+    groups = math.prod(len(categories_of(name, balance.question.facts[name])) for name in by)
+    if groups < 2 or any(name in imagined.columns for name in by):
+        return None
+    return replace(balance, imagined=replace(imagined, smallest=1 / (4 * groups))).at(share).width
+
+
+def _hint(question: Question) -> str:
+    name, column = question.by[0], question.facts[question.by[0]]
+    return f"{name}=10%" if isinstance(column, Flag) else f"{name}:{categories_of(name, column)[-1]}=10%"

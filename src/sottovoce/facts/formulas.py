@@ -200,8 +200,8 @@ def _entries(
             entry, shown = [], []
             for column, coded, expr in found:
                 at = place[column]
-                if not coded:
-                    entry.append((at, -1))
+                if not coded:  # a flag is what C(flag) is: its one level, set
+                    entry.append((at, 1 if isinstance(columns[at], Flag) else -1))
                     shown.append(expr)
                     continue
                 against, word = next(coded_levels) or "", next(coded_levels)

@@ -1,0 +1,163 @@
+"""What records are imagined to be, for a forecast: a guess of yours, or of anyone's, never read off the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sottovoce.facts.columns import Category, Column, Count, Flag, Number
+from sottovoce.facts.encodings import levels_of
+from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.numbers import real
+
+__all__ = ["Imagined", "counted", "parse_imagined"]
+
+Floats = NDArray[np.float64]
+_MOST = {"share": 1.0, "spread": 0.5, "kept": 1.0, "smallest": 1.0}
+
+
+@dataclass(frozen=True)
+class Imagined:
+    """How often flags are set, how large groups are and how far numbers spread, unless more is said of a column.
+
+    Attributes
+    ----------
+    share
+        How often a flag is set.
+    spread
+        The standard deviation of a number, as a part of the range between its bounds.
+    kept
+        The part of the records that the question is about: those its condition holds for.
+    smallest
+        The part of those that the smallest group has; all groups are as large unless it is given.
+    columns
+        What is said of single columns: of a flag its share, of a number its spread, of counts their mean, of categories
+        the part of each that is named, which leaves the rest to the others evenly.
+
+    Examples
+    --------
+    >>> rare = Imagined(columns={"smoker": 0.2, "ward": {"C": 0.1}})
+    >>> rare.shares("smoker", Flag()).tolist(), rare.shares("ward", Category(["A", "B", "C"])).tolist()
+    ([0.8, 0.2], [0.45, 0.45, 0.1])
+    """
+
+    share: float = 0.5
+    spread: float = 0.25
+    kept: float = 1.0
+    smallest: float | None = None
+    columns: Mapping[str, float | Mapping[Any, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, most in _MOST.items():
+            value = getattr(self, name)
+            if value is not None and not 0 <= real(name, value) <= most:
+                raise InvalidValue(f"{name} must lie between 0 and {most:g}. Got {value!r}")
+
+    def check(self, facts: Mapping[str, Column]) -> None:
+        """Refuse what is said of a column that the facts do not name, or that it cannot be."""
+        for name in self.columns:
+            if name not in facts:
+                raise InvalidValue(f"nothing can be imagined of {name!r}; there are {', '.join(facts)}")
+            if levels_of(facts[name]) is None:
+                self.spread_of(name, facts[name])
+            else:
+                self.shares(name, facts[name])
+
+    def shares(self, name: str, column: Column) -> Floats:
+        """Return how often each value of a flag or of a column of categories is imagined."""
+        levels = levels_of(column) or ()
+        given: Any = self.columns.get(name, {})
+        if isinstance(column, Flag):
+            given = {True: self.columns.get(name, self.share)}
+        if not isinstance(given, Mapping) or not set(given) <= set(levels):
+            raise InvalidValue(f"say how often a value of {name!r} is met, such as {name}:{levels[-1]}=5%")
+        parts = {level: real(f"the share of {name}", part) for level, part in given.items()}
+        left, others = 1 - sum(parts.values()), len(levels) - len(parts)
+        if min(parts.values(), default=0) < 0 or left < -1e-9 or (not others and left > 1e-9):
+            raise InvalidValue(f"the shares of {name!r} must add up to one")
+        return np.array([parts.get(level, max(left, 0.0) / max(others, 1)) for level in levels])
+
+    def spread_of(self, name: str, column: Column) -> float:
+        """Return the standard deviation of a number or of counts, as a part of the range."""
+        said = self.columns.get(name, self.spread)
+        most = column.high if isinstance(column, Count) and name in self.columns else _MOST["spread"]
+        what = "a spread, as a part of its range" if most == _MOST["spread"] else "a mean"
+        if isinstance(said, Mapping) or not 0 <= real(f"what {name} is imagined to be", said) <= most:
+            raise InvalidValue(f"imagine of {name!r} {what}, from 0 to {most:g}. Got {said!r}")
+        if isinstance(column, Count) and name in self.columns:
+            return min(math.sqrt(said) / column.high, _MOST["spread"])
+        return float(said)
+
+    def values(self, name: str, column: Column, places: Floats) -> NDArray[Any]:
+        """Return the values at these places, from 0 to 1, of what a column is imagined to hold.
+
+        Numbers lie about the middle of their bounds as a beta law does that spreads so far.
+        """
+        levels = levels_of(column)
+        if levels is not None:
+            at = np.searchsorted(np.cumsum(self.shares(name, column))[:-1], places, side="right")
+            return np.asarray(at == 1) if isinstance(column, Flag) else np.array(levels)[at]
+        if not isinstance(column, Number | Count):
+            raise InvalidValue(f"nobody has said how to imagine {name!r}, a {column.word}")
+        spread = self.spread_of(name, column)
+        if isinstance(column, Count) and name in self.columns:
+            return counted(places, real(name, self.columns[name]), column.high)
+        shape = (1 / np.clip(2 * spread, 1e-6, 1 - 1e-6) ** 2 - 1) / 2
+        part = special.betaincinv(shape, shape, places)
+        if isinstance(column, Count):
+            return np.asarray(np.rint(column.high * part))
+        return np.asarray(column.low + (column.high - column.low) * part)
+
+    def sizes(self, n: int, columns: Mapping[str, Column]) -> Floats:
+        """Return how many records each combination of the columns' values is imagined to have.
+
+        Where it is said how small the smallest is, that is the first, and the others are as large as each other.
+        """
+        parts = np.ones(1)
+        for name, column in columns.items():
+            parts = np.outer(parts, self.shares(name, column)).ravel()
+        if self.smallest is not None and len(parts) > 1:
+            first = min(self.smallest, 1 / len(parts))
+            parts = np.array([first, *[(1 - first) / (len(parts) - 1)] * (len(parts) - 1)])
+        return n * self.kept * parts
+
+
+def counted(places: Floats, mean: Any, high: int) -> Floats:
+    """Return the counts at these places of Poisson laws of a mean, or of several, cut at the highest.
+
+    >>> counted(np.array([0.1, 0.5, 0.9]), 1.0, 9).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    found = np.nan_to_num(special.pdtrik(places, np.maximum(mean, 1e-9)))  # no number where there are none
+    return np.asarray(np.clip(np.ceil(found), 0.0, high))
+
+
+def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: Any) -> Imagined:
+    """Return what is said of columns in words: ``smoker=20%``, ``age=0.1``, ``ward:C=5%``.
+
+    >>> parse_imagined(["ward:C=5%"], {"ward": Category(["A", "B", "C"])}).columns
+    {'ward': {'C': 0.05}}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        left, _, right = text.rpartition("=")
+        try:
+            number = float(right.removesuffix("%")) / (100 if right.endswith("%") else 1)
+        except ValueError:
+            raise InvalidValue(f"imagine columns like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}") from None
+        name = max((one for one in facts if f"{left}:".startswith(f"{one}:")), key=len, default=left)
+        word = left[len(name) + 1 :]
+        if name in facts and isinstance(facts[name], Category):
+            level = next((one for one in levels_of(facts[name]) or () if str(one) == word), word)
+            found.setdefault(name, {})[level] = number
+        else:
+            found[left] = number
+    made = Imagined(columns=found, **others)
+    made.check(facts)
+    return made
