@@ -221,6 +221,13 @@ def test_pooled_counts_cover_where_a_few_categories_have_most() -> None:
     assert np.mean(held) > 0.945  # 0.92 where cells are told to stray as a normal law has it
 
 
+@pytest.mark.parametrize("yes", [5, 7, 12])
+def test_records_at_the_two_bounds_alone_are_told_to_spread_as_far_as_they_can(yes: int) -> None:
+    """Of 25 records at the bounds, seen without noise to speak of, Σt² = N leaves no other spread."""
+    means, spreads, _ = mean_draws(np.full(100, 25.0), 2.0 * yes - 25, 25.0, (1e-4, 1e-4), 4000, seeded_rng(1))
+    assert np.median(spreads / np.sqrt(1 - means**2)) > 0.98  # 0.93 to 0.95 where t² may vary beyond its bounds
+
+
 def test_pooled_means_cover_where_the_groups_that_noise_hides_differ() -> None:
     rng, held = seeded_rng(3), []
     for _ in range(3):
