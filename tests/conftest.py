@@ -190,9 +190,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let all workers have their tests in one order, whichever way they walked."""
+    """Let all workers have their tests in one order, whichever way they walked and in what order cases registered."""
     if _worker(config):
-        items.sort(key=lambda item: item.path.parts)
+        items.sort(key=lambda item: (item.path.parts, item.location[1] or 0, item.nodeid))
 
 
 def _worker(config: pytest.Config) -> str:

@@ -7,12 +7,21 @@ import mpmath
 import numpy as np
 import pytest
 from papers.verb_coverage import Cell, cover
-from scipy import stats
+from scipy import special, stats
 
 from sottovoce.answers.intervals import central
 from sottovoce.answers.latent_cells import cell_draws
 from sottovoce.answers.moments import _log_density, mean_draws
-from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
+from sottovoce.answers.pooling import (
+    _MEANS,
+    _STRAY,
+    _beyond_normal,
+    _log_normal,
+    _nodes,
+    pooled_counts,
+    pooled_means,
+    pooled_shares,
+)
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -175,6 +184,48 @@ def test_pooled_counts_cover_where_one_category_strays_and_another_does_not() ->
         low, high = central(pooled_counts(noisy, noise, int(truth.sum()), (18, 6, 3), 1000, rng)).T
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert np.mean(held) > 0.91
+
+
+@pytest.mark.parametrize("noise", [IntegerNoise("laplace", 2.0), IntegerNoise("gaussian", 48.0)])
+def test_pooled_counts_weigh_long_tails_as_a_negative_binomial_law_does(noise: IntegerNoise) -> None:
+    noisy, n = np.array([-3.0, 0.0, 7.0, 250.0]), 1000
+    first, widths = _nodes(noisy, math.sqrt(noise.variance), n)
+    inside = widths >= 1
+    for cell in range(noisy.size):  # every count once, few of them together
+        assert np.array_equal(
+            first[cell, 1:][inside[cell, 1:]], np.cumsum(widths[cell, inside[cell]])[:-1] + first[cell, 0]
+        )
+        assert np.all(widths[cell, :4] == 1)
+    nodes = first + (np.maximum(widths, 1.0) - 1) / 2
+    likelihood = noise.log_weight(noisy[:, None] - nodes) - special.gammaln(nodes + 1) + np.log(widths)
+    beyond = _beyond_normal(noisy, noise.variance, n, nodes, likelihood)
+    counts = np.arange(n + 1)
+    for i, j in itertools.product((0, 14, 24), (0, 5, 9)):
+        mean, stray = math.exp(np.linspace(-7.0, math.log(n + 1.0), _MEANS)[i]), _STRAY[j]
+        law = stats.nbinom.pmf(counts, stray, stray / (stray + mean))
+        whole = np.log(np.exp(noise.log_weight(noisy[:, None] - counts)) @ law)
+        found = beyond[i, j] + _log_normal(noisy, mean, stray, noise.variance)
+        near = whole > whole.max() - 20
+        assert found[near] == pytest.approx(whole[near], abs=0.02)
+
+
+def test_pooled_counts_cover_where_a_few_categories_have_most() -> None:
+    """Of 300 categories the k-th has a share as 1/k: 290 are small, and none is empty."""
+    rng, noise = seeded_rng(6), IntegerNoise("laplace", 2.0)
+    shares, held = 1 / np.arange(1, 301), []
+    for _ in range(2):
+        truth = rng.multinomial(6000, shares / shares.sum())
+        noisy = noise.add(truth, rng).astype(float)
+        low, high = central(pooled_counts(noisy, noise, 6000, (300,), 1000, rng)).T
+        held.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(held) > 0.945  # 0.92 where cells are told to stray as a normal law has it
+
+
+@pytest.mark.parametrize("yes", [5, 7, 12])
+def test_records_at_the_two_bounds_alone_are_told_to_spread_as_far_as_they_can(yes: int) -> None:
+    """Of 25 records at the bounds, seen without noise to speak of, Σt² = N leaves no other spread."""
+    means, spreads, _ = mean_draws(np.full(100, 25.0), 2.0 * yes - 25, 25.0, (1e-4, 1e-4), 4000, seeded_rng(1))
+    assert np.median(spreads / np.sqrt(1 - means**2)) > 0.98  # 0.93 to 0.95 where t² may vary beyond its bounds
 
 
 def test_pooled_means_cover_where_the_groups_that_noise_hides_differ() -> None:

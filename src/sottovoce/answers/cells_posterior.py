@@ -14,7 +14,7 @@ from scipy import special
 
 from sottovoce.answers.bin_quantiles import in_bins, whole_values
 from sottovoce.answers.cell_noise import cell_noises
-from sottovoce.answers.intervals import central, to_the_ends
+from sottovoce.answers.intervals import FAINT, FLAT, central, to_the_ends
 from sottovoce.answers.latent_cells import cell_draws, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
@@ -243,7 +243,8 @@ class CellsPosterior:
 
         Where noise hides a row, it goes to the ends of what the row may be.
         """
-        return to_the_ends(self.draws, central(self.draws, level), *self._range)
+        flat = FAINT if self.question.verb == "quantiles" else FLAT
+        return to_the_ends(self.draws, central(self.draws, level), *self._range, flat)
 
     @property
     def _range(self) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["central", "checked_level", "to_the_ends"]
+__all__ = ["FAINT", "FLAT", "central", "checked_level", "to_the_ends"]
 
 
 def checked_level(level: Any) -> float:
@@ -35,15 +35,18 @@ def central(draws: Floats, level: float = 0.95) -> Floats:
     return np.stack([ordered[left_out - 1], ordered[-left_out]], axis=-1)
 
 
-_FLAT = 0.25
+FLAT = 0.25
 """Draws beyond an interval, a quarter as dense as those within, are no reason to leave an end of the range out."""
+FAINT = 0.06
+"""Nor are so few draws of a quantile: of a column of which nothing is known an outer quantile is rarely in the bin at
+the other end, yet it always is where that bin holds all records."""
 
 
-def to_the_ends(draws: Floats, ends: Floats, low: float, high: float) -> Floats:
+def to_the_ends(draws: Floats, ends: Floats, low: float, high: float, flat: float = FLAT) -> Floats:
     """Return intervals, drawn out to an end of the public range where draws lie beyond them about as densely as within.
 
     Where noise hides a group, every interval of one length holds about as many draws, and chance would say which end
-    is left out; a truth close to that end would be missed, again and again.
+    is left out; a truth close to that end would be missed, again and again. About as densely is `flat` times as much.
 
     >>> flat = np.linspace(0, 1, 1001)[:, None]
     >>> to_the_ends(flat, np.array([[0.03, 0.98]]), 0.0, 1.0).tolist()
@@ -52,7 +55,7 @@ def to_the_ends(draws: Floats, ends: Floats, low: float, high: float) -> Floats:
     [[0.0, 0.82]]
     """
     below, above = (draws < ends[:, 0]).mean(axis=0), (draws > ends[:, 1]).mean(axis=0)
-    width, dense = ends[:, 1] - ends[:, 0], _FLAT * (1 - below - above)
+    width, dense = ends[:, 1] - ends[:, 0], flat * (1 - below - above)
     first = np.where(below * width > dense * np.maximum(ends[:, 0] - low, 0.0), low, ends[:, 0])
     last = np.where(above * width > dense * np.maximum(high - ends[:, 1], 0.0), high, ends[:, 1])
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)

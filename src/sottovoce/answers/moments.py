@@ -106,7 +106,9 @@ def _weigh(
     off = total - n * mean
     both = (2 * (1 - part**2) / (1 + part**2)) * mean * own
     slope = both / (own + noise[0])
-    second = own * (2 * _TAILS * spread + 4 * squares) - both * slope
+    # Of records within bounds t² varies by no more than (μ² + σ²)(1 - μ² - σ²): by nothing where all lie at them.
+    most = n * (squares + spread) * (1 - part**2) * (1 - squares)
+    second = np.minimum(own * (2 * _TAILS * spread + 4 * squares), most) - both * slope
     left = square - n * (squares + spread) - slope * off
     log = _log_density(off, own, noise[0], kind) + _log_density(left, second, noise[1], kind)
     # The part r has a density of 1/√(r(1 - r²)): columns that hardly vary are common, and so are those of nothing but

@@ -27,8 +27,10 @@ _STRAY = np.geomspace(0.05, 2000.0, 16)
 """How far cells may stray from what their categories suggest: shapes of a negative binomial law."""
 _ALL_STRAY = (1.0, 2.0)
 """Mean and deviation of the logarithm of how far all cells stray; that of each category has a deviation of one."""
-_NODES = 256
-"""At most so many counts are weighed for each cell."""
+_LEAST, _MEANS = -7.0, 32
+"""The least logarithm of a mean, and how many of them are tried to tell how likely cells are."""
+_NODES = 128
+"""So many counts, or counts that go together, are weighed for each cell."""
 _FACTORS = 64
 """Draws of the factors of all categories; each serves many draws of the counts."""
 _STEPS = 400
@@ -114,26 +116,53 @@ def pooled_counts(
     is how far cells stray from it: where one severity differs from place to place, another need not. All factors are
     averaged over.
     """
-    nodes, widths = _nodes(noisy, float(np.sqrt(noise.variance)), n)
+    first, widths = _nodes(noisy, float(np.sqrt(noise.variance)), n)
+    nodes = first + (np.maximum(widths, 1.0) - 1) / 2
     likelihood = noise.log_weight(noisy[:, None] - nodes) - gammaln(nodes + 1) + np.log(widths)
+    beyond = _beyond_normal(noisy, noise.variance, n, nodes, likelihood)
     each = -(-draws // _FACTORS)
     found = []
-    for factors in zip(*_factors(noisy, noise.variance, n, shape, rng), strict=True):
-        mean, stray = factors[0][:, None], factors[1][:, None]
-        stray = np.minimum(stray, np.maximum(mean**2 / (_LOOSE**2 * noise.variance), 1.0))
-        log = likelihood + gammaln(nodes + stray) + nodes * np.log(mean / (stray + mean))
+    for factors in zip(*_factors(noisy, noise.variance, n, shape, beyond, rng), strict=True):
+        log_mean, stray = factors[0][:, None], np.exp(factors[1])[:, None]
+        stray = np.minimum(stray, np.maximum(np.exp(2 * log_mean) / (_LOOSE**2 * noise.variance), 1.0))
+        log = likelihood + gammaln(nodes + stray) + nodes * (log_mean - np.log(stray + np.exp(log_mean)))
         cumulative = np.cumsum(np.exp(log - log.max(axis=1, keepdims=True)), axis=1)
         goal = rng.random((noisy.size, each)) * cumulative[:, -1:]
         place = np.minimum(_places(cumulative, goal), nodes.shape[1] - 1)
-        drawn = np.take_along_axis(nodes, place, axis=1)
+        drawn = np.take_along_axis(first, place, axis=1)
         found.append(drawn.T + np.floor(rng.random(place.T.shape) * np.take_along_axis(widths, place, axis=1).T))
     return rng.permutation(np.concatenate(found))[:draws]
 
 
+def _beyond_normal(noisy: Floats, variance: float, n: int, nodes: Floats, likelihood: Floats) -> Floats:
+    """Return how much likelier each noisy count is than a normal law says, in logarithms, (means, strays, cells).
+
+    Of a few large cells among many small ones a normal law would have it that all stray as far as the large ones do,
+    and so that most are empty: a negative binomial law tells a long tail from that. Only what it has beyond the normal
+    one is laid on a grid, for that hardly changes between two places of it.
+    """
+    own = [likelihood + gammaln(nodes + stray) for stray in _STRAY]
+    found = np.empty((_MEANS, _STRAY.size, noisy.size))
+    for i, log_mean in enumerate(np.linspace(_LEAST, np.log(n + 1.0), _MEANS)):
+        mean = np.exp(log_mean)
+        for j, stray in enumerate(_STRAY):
+            log = own[j] + nodes * (log_mean - np.log(stray + mean))
+            top = log.max(axis=1)
+            exact = top + np.log(np.exp(log - top[:, None]).sum(axis=1)) - gammaln(stray)
+            exact += stray * (np.log(stray) - np.log(stray + mean))
+            found[i, j] = exact - _log_normal(noisy, mean, stray, variance)
+    return found
+
+
+def _log_normal(noisy: Floats, mean: Floats, stray: Floats | float, variance: float) -> Floats:
+    total = mean + mean**2 / stray + variance
+    return np.asarray(-((noisy - mean) ** 2 / total + np.log(total)) / 2)
+
+
 def _factors(
-    noisy: Floats, variance: float, n: int, shape: tuple[int, ...], rng: np.random.Generator
+    noisy: Floats, variance: float, n: int, shape: tuple[int, ...], beyond: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return draws of every cell's mean and of how far it strays, (draws, cells) each.
+    """Return draws of the logarithms of every cell's mean and of how far it strays, (draws, cells or 1) each.
 
     Chains begin at draws of Laplace's method, each for one of a grid of strays common to all cells, and move the
     factors of the means and of the strays in turn, in steps of all sizes that leave their reference laws as they are.
@@ -146,22 +175,32 @@ def _factors(
     picked = rng.choice(weights.size, _FACTORS, p=weights / weights.sum())
     centres, roots = np.stack([fits[i][1] for i in picked]), np.stack([fits[i][2] for i in picked])
     widths = np.append(_ALL_STRAY[1], np.ones(design.shape[1] - 1))
+    ends, cells = np.log(_STRAY[[0, -1]]), np.arange(noisy.size)
+    flat, row = beyond.ravel(), _STRAY.size * noisy.size
+
+    def exact(log_mean: Floats, log_stray: Floats) -> Floats:
+        """Return `beyond` between the places of its grid."""
+        first = (log_mean - _LEAST) / (np.log(n + 1.0) - _LEAST) * (_MEANS - 1)
+        second = (log_stray - ends[0]) / (ends[1] - ends[0]) * (_STRAY.size - 1)
+        i, j = (np.minimum(at.astype(np.int64), size - 2) for at, size in ((first, _MEANS), (second, _STRAY.size)))
+        a, b, at = first - i, second - j, (i * _STRAY.size + j) * noisy.size + cells
+        low, high = (flat.take(at + k) * (1 - b) + flat.take(at + k + noisy.size) * b for k in (0, row))
+        return np.asarray((1 - a) * low + a * high)
 
     def means(standard: Floats) -> tuple[Floats, Floats]:
-        """Return the means, and how likely their factors are beside their reference law."""
+        """Return the logarithms of means, and how likely their factors are beside their reference law."""
         factors = centres + np.einsum("cij,cj->ci", roots, standard)
         off = factors - prior
         beside = ((standard**2).sum(axis=1) - ((off @ precision) * off).sum(axis=1)) / 2
-        return np.exp(np.clip(_of_cells(factors, shape), -7, np.log(n + 1.0))), beside
+        return np.clip(_of_cells(factors, shape), _LEAST, np.log(n + 1.0)), beside
 
     def strays(standard: Floats) -> tuple[Floats, Floats]:
-        """Return how far cells stray; the reference law is the prior."""
-        log = _ALL_STRAY[0] + _of_cells(widths * standard, shape)
-        return np.exp(np.clip(log, *np.log(_STRAY[[0, -1]]))), np.zeros(len(standard))
+        """Return the logarithms of how far cells stray; the reference law is the prior."""
+        return np.clip(_ALL_STRAY[0] + _of_cells(widths * standard, shape), *ends), np.zeros(len(standard))
 
-    def likely(mean: Floats, stray: Floats) -> Floats:
-        total, gap = mean + mean * mean / stray + variance, noisy - mean
-        return np.asarray(-(gap * gap / total + np.log(total)).sum(axis=1) / 2)
+    def likely(log_mean: Floats, log_stray: Floats) -> Floats:
+        normal = _log_normal(noisy, np.exp(log_mean), np.exp(log_stray), variance)
+        return np.asarray((normal + exact(log_mean, log_stray)).sum(axis=1))
 
     ways = (means, strays)
     now = np.stack([rng.normal(size=centres.shape), np.zeros_like(centres)])
@@ -180,24 +219,31 @@ def _factors(
 
 
 def _of_cells(factors: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return the sum of the factors of every cell, (draws, cells), as `_main_effects` orders them."""
+    """Return the sum of the factors of every cell, (draws, cells), as `_main_effects` orders them.
+
+    Of one column, what holds for a cell holds for all: (draws, 1).
+    """
     total, at = factors[:, :1], 1
     for size in shape if factors.shape[1] > 1 else ():
         if size > 1:
             total = (total[:, :, None] + factors[:, None, at : at + size]).reshape(len(factors), -1)
             at += size
-    return np.broadcast_to(total, (len(factors), int(np.prod(shape))))
+    return total
 
 
 def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
-    """Return counts to be weighed for each cell, (cells, nodes), and how many counts each of them stands for."""
-    reach = np.ceil(10 * deviation) + 3  # whole, so that every node is a count
+    """Return the first of the counts that are weighed together for each cell, (cells, nodes), and how many they are.
+
+    Few counts are weighed one by one, for how likely they are changes fast; of many, those that noise can hardly tell
+    apart go together.
+    """
+    reach = np.ceil(10 * deviation) + 3  # whole, so that every node begins with a count
     low = np.clip(np.floor(noisy - reach), 0, max(n - 2 * reach, 0))
     high = np.clip(np.ceil(noisy + reach), np.minimum(low + reach, n), n)
-    step = np.maximum(1.0, np.ceil((high - low + 1) / _NODES))
-    nodes = low[:, None] + step[:, None] * np.arange(int(np.max((high - low) / step)) + 1)
-    inside = nodes <= high[:, None]
-    return np.where(inside, nodes, high[:, None]), np.where(inside, np.minimum(step[:, None], n + 1 - nodes), 1e-9)
+    span, place = (high - low + 1)[:, None], np.arange(_NODES + 1)
+    edges = np.minimum(np.maximum(place, np.rint(span * (place / _NODES) ** 2)), span)
+    widths = np.diff(edges, axis=1)
+    return low[:, None] + np.minimum(edges[:, :-1], span - 1), np.where(widths > 0, widths, 1e-9)
 
 
 def _main_effects(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -218,7 +264,7 @@ def _fitted(
     """Return log evidence, mode and root of the covariance of the logarithms of the factors, given how cells stray."""
     factors = prior.copy()
     for _ in range(40):
-        log_mean = np.clip(design @ factors, -7, np.log(n + 1.0))
+        log_mean = np.clip(design @ factors, _LEAST, np.log(n + 1.0))
         mean = np.exp(log_mean)
         weight = mean**2 / (mean + mean**2 / stray + variance)
         step = np.clip((noisy - mean) / mean, -2, 2)
@@ -228,10 +274,9 @@ def _fitted(
         factors = factors + 0.7 * (moved - factors)
         if done:
             break
-    mean = np.exp(np.clip(design @ factors, -7, np.log(n + 1.0)))
-    total = mean + mean**2 / stray + variance
+    mean = np.exp(np.clip(design @ factors, _LEAST, np.log(n + 1.0)))
     off = factors - prior
-    log = -((noisy - mean) ** 2 / total + np.log(total)).sum() / 2 - off @ precision @ off / 2
+    log = _log_normal(noisy, mean, stray, variance).sum() - off @ precision @ off / 2
     log -= np.linalg.slogdet(curvature)[1] / 2
     return float(log), factors, np.linalg.cholesky(np.linalg.inv(curvature))
 
