@@ -96,23 +96,24 @@ def believe(
     H = guesses.information
     values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
     values = np.maximum(values, 1e-12 * values[:, -1:])
-    J = _varies(glance, values, vectors, meat)
+    imagined = Imagined.of(glance, guesses.mean)
+    J = _varies(glance, imagined.variation(look, H), meat)
     logs, sds = prior(guesses.spread)
     roots = _roots(glance, guesses, sds)
     along: Floats = np.asarray(np.linalg.solve(T.T, roots), dtype=np.float64)
     level = values.mean(axis=1)[:, None, None]
     shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
-    imagined = Imagined.of(glance, guesses.mean) if look.model.curved else None
+    bent = imagined if look.model.curved else None
     eye = np.eye(D)
     whole, cut = np.broadcast_to(eye, H.shape), _cut(glance)
     centre = look.predictors.ravel()
     theta = np.tile(centre, (count, 1))
     J = J + glance.sigma**2 * eye if noisy else J
-    if noisy and extra is not None and imagined is not None:
+    if noisy and extra is not None:
         J = J + _unsure(imagined, extra)
     V, turns = J, vectors.transpose(0, 2, 1)
     for step in range(_STEPS):
-        seems, turn = (theta - centre, whole) if imagined is None or step == 0 else imagined.way(theta)
+        seems, turn = (theta - centre, whole) if bent is None or step == 0 else bent.way(theta)
         G = H @ turn
         score = glance.score + _times(G, theta) - _times(H, seems)
         V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
@@ -132,8 +133,8 @@ def believe(
             bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
             V = V + bends[:, :, None] * bends[:, None] + (bends**2).mean(axis=1)[:, None, None] * eye
         move = (means - theta) / (1 if step < 3 else 2)
-        if imagined is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
-            move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
+        if bent is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
+            move = move / np.maximum(1.0, bent.size(move) / _FARTHEST)[:, None]
         theta = theta + move
     evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
     evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
@@ -195,15 +196,17 @@ def _cut(glance: Glance) -> float:
     return float(np.clip((np.sqrt(glance.dispersion) / glance.look.cap - 0.35) / 0.25, 0.0, 1.0))
 
 
-def _varies(glance: Glance, values: Floats, vectors: Floats, meat: Glance | None) -> Floats:
+def _varies(glance: Glance, modelled: Floats, meat: Glance | None) -> Floats:
     """Return the score's own variation: as the model has it, corrected by what was measured, as far as noise allows.
 
-    One for each guess of the information, by its eigenvalues and vectors.
+    One for each guess of the information.
     """
-    family, turns = glance.look.model, vectors.transpose(0, 2, 1)
+    family = glance.look.model
     model = 0.63 if family.word == "probit" else 1.0
     if meat is None or meat.meat is None:
-        return np.asarray((vectors * values[:, None]) @ turns * model)
+        return modelled * model
+    values, vectors = np.linalg.eigh(modelled)
+    values, turns = np.maximum(values, 1e-12 * values[:, -1:]), vectors.transpose(0, 2, 1)
     root, eye = np.sqrt(values), np.eye(values.shape[1])
     scale = root[:, :, None] * root[:, None]
     ratio = (turns @ meat.meat @ vectors) / scale
@@ -219,7 +222,7 @@ def _varies(glance: Glance, values: Floats, vectors: Floats, meat: Glance | None
 
 
 def _factor(ratios: Floats, noises: Floats, model: float | None) -> Floats:
-    """Return the score's variation beside the information; where noise hides it, what the model says if it says."""
+    """Return the score's variation beside the model's; where noise hides it, what the model says if it says."""
     told, sd = 1 / noises, 1 / np.sqrt((1 / noises).sum(axis=1))
     middle = (ratios * told).sum(axis=1) / told.sum(axis=1)
     for _ in range(2):  # directions differ by a part of the factor itself

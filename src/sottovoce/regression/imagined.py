@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.readings import Look
 from sottovoce.readings.families import Family
 from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
@@ -18,6 +19,8 @@ __all__ = ["Imagined"]
 _ROWS = 128
 _RAREST = 50.0
 """No imagined row stands for so many times as many records as another."""
+_ROUGH = 0.25
+"""How much more, as a part of it, a score may vary along long rows: few records are, and imagined ones tell roughly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,18 @@ class Imagined:
         solved = np.linalg.solve(steep, np.concatenate([(there[0] - here)[:, :, None], there[1]], axis=2))
         return solved[:, :, 0], solved[:, :, 1:]
 
+    def variation(self, look: Look, information: Floats) -> Floats:
+        """Return by how much a score of this information varies, one for each guess, if the model holds.
+
+        A long row, cut to a weight v, counts as v in the information and as v² in the score's variation: where long
+        rows tell most of a coefficient, as of a rare flag's, the score varies by far less than the information says.
+        """
+        told = self._here[1]
+        v = look.weights((self.rows**2).sum(axis=2))
+        varies = replace(self, weights=self.weights * v * (1 + _ROUGH * (1 - v)))._here[1]
+        sides = _power(information, 0.5) @ _power(told, -0.5)
+        return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
+
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:
         """S at the centre, and its slope there, of which no direction is quite flat."""
@@ -128,3 +143,10 @@ def _squeezed(t: Floats) -> Floats:
 def _root(matrix: Floats) -> Floats:
     values, vectors = np.linalg.eigh((matrix + matrix.transpose(0, 2, 1)) / 2)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))[:, None]) @ vectors.transpose(0, 2, 1))
+
+
+def _power(matrix: Floats, power: float) -> Floats:
+    """Return a power of matrices, of which no direction is taken to be quite flat."""
+    values, vectors = np.linalg.eigh((matrix + matrix.transpose(0, 2, 1)) / 2)
+    values = np.maximum(values, 1e-12 * values[:, -1:]) ** power
+    return np.asarray((vectors * values[:, None]) @ vectors.transpose(0, 2, 1))
