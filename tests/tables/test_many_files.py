@@ -52,6 +52,19 @@ def test_texts_of_every_form_are_counted(tmp_path, kind):
         assert table.read(CategoryCounts(("a", "b")), "t", missing="b").total.tolist() == [1, 4]
 
 
+@pytest.mark.parametrize("name", ["v=1", "v=many", "p=7", "t=a"])
+def test_what_a_folder_is_called_says_nothing_of_the_records_in_it(tmp_path, name):
+    """Whether DuckDB reads them, which would take ``v=1`` for the number of all, or Arrow does."""
+    (tmp_path / name).mkdir()
+    records = pa.table({"t": ["a", "b", "b"], "v": [0, 2, None], "p": [1, 2, 3]})
+    with open_table(_folder(tmp_path / name, records)) as table:
+        assert table.schema == {"t": "string", "v": "int64", "p": "int64"}
+        assert table.count("p") == 3
+        for where in (None, "p > 0", "t = 'a' or t = 'b'"):
+            assert table.read(CategoryCounts((0, 1, 2)), "v", where=where, missing=1).total.tolist() == [1, 1, 1]
+            assert table.read(CategoryCounts(("a", "b")), "t", where=where).total.tolist() == [1, 2]
+
+
 def test_a_column_that_a_file_lacks_is_missing_there_to_every_question(tmp_path):
     """Whether DuckDB reads the records or Arrow does."""
     whole, less = pa.table({"t": ["a", "b", "b"], "v": [0, 7, 99]}), pa.table({"t": ["a", "b"]})
