@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.mechanisms.balls import ball_function, precision
+from sottovoce.mechanisms.balls import BallFunction, ball_function, precision
 from sottovoce.mechanisms.cell_table import CellTable
 from sottovoce.mechanisms.cells import EvenCells, FloatingCells, SignedCells, UnitCells, exact
 from sottovoce.mechanisms.exact_sampling import _ends, cells_of, draw, samples
@@ -67,6 +67,22 @@ def test_a_table_gives_the_very_cell_that_balls_give_for_the_same_bits(law) -> N
     assert np.array_equal(quick, slow)
     assert draw(law, Bits(given[0])) == np.clip(slow[0], *_ends(law))
     assert np.allclose(quick + complements, 1, rtol=1e-12, atol=1e-12 * np.max(np.abs(quick)))
+
+
+def test_no_piece_reaches_beyond_the_ends_of_a_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a narrow law a quantile, as a double, may lie beyond an end, where F has a kink: nothing rests on a guess."""
+    law = BetaLaw(Fraction(7), Fraction(9), Fraction(1, 3), Fraction(2, 3))
+    cells, function, words = cells_of(law), ball_function(law), []
+    for place in np.linspace(0.334, 0.666, 65).tolist():
+        found = function(exact(cells.edge(cells.index(Fraction(place)))), 128)
+        with precision(160):
+            word = int((found * 2**64).mid().floor().unique_fmpz())
+        words += [word + sign * 2**bits for bits in range(20, 35, 5) for sign in (-1, 1)]
+    slow = np.array([cells.value(find_cell(function, cells, LazyUniform(Bits(b""), word))) for word in words])
+    monkeypatch.setattr(BallFunction, "guess", lambda _, u, v: 1 / 3 - v * 1e-6 if u < v else 2 / 3 + u * 1e-6)
+    x, sure = CellTable(law, cells)._found(np.array(words, dtype=np.uint64))
+    assert sure.mean() > 0.5
+    assert np.array_equal(cells.round(x[sure]), slow[sure])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from sottovoce.facts import Facts, Flag, Number
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import CategoryCounts, ClippedSum, GroupMoments
+from sottovoce.readings.functions import FunctionSum
 from sottovoce.regression import Formula
 from sottovoce.tables import Table, engine, open_table, sources
 from sottovoce.tables.threads import narrowed, threads_for
@@ -152,3 +153,22 @@ def test_the_environment_says_how_much_memory_duckdb_may_hold(tmp_path: Path, mo
 def test_a_thread_is_counted_with_every_column_it_reads() -> None:
     few, many = (", ".join(f'SUM("t0"."x{i % k}" * 2)' for i in range(200)) for k in (2, 200))
     assert threads_for(many, 2**30) < threads_for(few, 2**30) / 10
+
+
+class _Times:
+    """A function that looks like every other of its kind."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __repr__(self) -> str:
+        return "times"
+
+    def __call__(self, record: Any) -> float:
+        return self.factor * float(np.ravel(record)[0])
+
+
+def test_two_functions_that_look_alike_are_two_questions() -> None:
+    with open_table(pa.table({"x": [1.0, 2.0, 3.0]})) as table:
+        found = [table.read(FunctionSum(_Times(k), (Number(0, 10),), 0, 10), ["x"]).total[0] for k in (1, 2)]
+    assert found == [6, 12]

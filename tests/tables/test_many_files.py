@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -50,6 +52,31 @@ def test_texts_of_every_form_are_counted(tmp_path, kind):
         assert table.read(CategoryCounts(("a", "b")), "t").total.tolist() == [3, 2]
         assert table.read(CategoryCounts(("a", "b")), "t", where="v < 3").total.tolist() == [4, 1]
         assert table.read(CategoryCounts(("a", "b")), "t", missing="b").total.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+@pytest.mark.parametrize("written", [_folder, _arrows])
+def test_a_file_of_several_names_is_read_once(tmp_path, written, link):
+    """Each of its records would else move every sum twice as far as one record may."""
+    path = written(tmp_path, pa.table({"v": [1, 2]}), pa.table({"v": [4]}))
+    ending = ".parquet" if written is _folder else ".arrow"
+    link(tmp_path / f"0{ending}", tmp_path / f"2{ending}")
+    with open_table(path) as table:
+        assert table.read(ClippedSum(0, 10), "v").total.tolist() == [7]
+        assert (table.count(), len(table.origin.parts)) == (3, 2)
+
+
+@pytest.mark.parametrize("name", ["v=1", "v=many", "p=7", "t=a"])
+def test_what_a_folder_is_called_says_nothing_of_the_records_in_it(tmp_path, name):
+    """Whether DuckDB reads them, which would take ``v=1`` for the number of all, or Arrow does."""
+    (tmp_path / name).mkdir()
+    records = pa.table({"t": ["a", "b", "b"], "v": [0, 2, None], "p": [1, 2, 3]})
+    with open_table(_folder(tmp_path / name, records)) as table:
+        assert table.schema == {"t": "string", "v": "int64", "p": "int64"}
+        assert table.count("p") == 3
+        for where in (None, "p > 0", "t = 'a' or t = 'b'"):
+            assert table.read(CategoryCounts((0, 1, 2)), "v", where=where, missing=1).total.tolist() == [1, 1, 1]
+            assert table.read(CategoryCounts(("a", "b")), "t", where=where).total.tolist() == [1, 2]
 
 
 def test_a_column_that_a_file_lacks_is_missing_there_to_every_question(tmp_path):

@@ -125,7 +125,7 @@ class CellTable:
 
 def _pieces(law: OneNumber, function: BallFunction, most: int) -> _Pieces | None:
     """Return polynomials that cover the law but for its tails, the upper ones first, or None where there are none."""
-    first, last = (float(function.guess(u, v)) for u, v in ((_TAIL, 1 - _TAIL), (1 - _TAIL, _TAIL)))
+    first, last = (_within(function, float(function.guess(u, v))) for u, v in ((_TAIL, 1 - _TAIL), (1 - _TAIL, _TAIL)))
     first = max(first, _SMALLEST) if function.low == 0 else first
     if not first < last:
         return None
@@ -154,6 +154,15 @@ def _pieces(law: OneNumber, function: BallFunction, most: int) -> _Pieces | None
     centres, reaches, units, coefficients, errors = (np.array(part) for part in zip(*sorted(made), strict=True))
     starts = np.maximum.accumulate((coefficients * (-reaches / units)[:, None] ** np.arange(_DEGREE + 1)).sum(axis=1))
     return _Pieces(centres, reaches, units, coefficients, errors, starts)
+
+
+def _within(function: BallFunction, x: float) -> float:
+    """Return a double that is not beyond the ends of a law, where no polynomial follows its F."""
+    if function.low is not None and x < function.low:
+        return math.nextafter(nearest_double(function.low), math.inf)
+    if function.high is not None and x > function.high:
+        return math.nextafter(nearest_double(function.high), -math.inf)
+    return x
 
 
 def _piece(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,26 +52,38 @@ class Origin:
 
 
 def _files(paths: Sequence[str]) -> set[tuple[int, int]]:
-    found = set()
-    for path in paths:
-        with contextlib.suppress(OSError, ValueError):
-            place = Path(path).stat()
-            found.add((place.st_dev, place.st_ino))
-    return found
+    return {place for path in paths if (place := _place(path)) is not None}
+
+
+def _place(path: str) -> tuple[int, int] | None:
+    """Return what stays the same of a file by whatever name it is reached; None where there is none."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _each_once(paths: Iterable[str]) -> list[str]:
+    """Return files in order, one of several names by the first of them: a record read twice would move sums twice."""
+    found: dict[object, str] = {}
+    for path in sorted(paths):
+        found.setdefault(_place(path) or path, path)
+    return list(found.values())
 
 
 def named_files(path: str) -> list[str]:
-    """Return the files that a path names: itself, the Parquet files of a folder, or what fits a pattern.
+    """Return the files that a path names, each once: itself, the Parquet files of a folder, or what fits a pattern.
 
     A name that exists is no pattern, whatever signs it holds.
     """
     place = Path(path)
     if place.is_dir():
-        return sorted(map(str, place.rglob("*.parquet")))
+        return _each_once(map(str, place.rglob("*.parquet")))
     if place.exists() or not glob.has_magic(path):
         return [path]
     found = glob.glob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no pattern from the root
-    return sorted(file for file in found if Path(file).is_file())
+    return _each_once(file for file in found if Path(file).is_file())
 
 
 def file_origin(path: str, files: Sequence[str]) -> Origin:

@@ -197,8 +197,10 @@ def _parquet(connection: Any, files: Sequence[str]) -> Found:
     if any(_overflows(leaf, True) for field in schema for leaf in _leaves(field.type)):
         # DuckDB looks at the least and the largest of every column, and ends the query where one is such a moment.
         return Found(_register(connection, ds.dataset(list(files), schema=known, format="parquet")))
-    # A column that a file lacks is missing in all of its records.
-    records = connection.read_parquet([glob.escape(file) for file in files], union_by_name=not complete)
+    # A column that a file lacks is missing in all of its records, and what a folder's name says of one (ward=A) is not
+    # what the records hold.
+    every = [glob.escape(file) for file in files]
+    records = connection.read_parquet(every, union_by_name=not complete, hive_partitioning=False)
     records = records.select(known.names)
     texts = [name for name, kind in records.schema().items() if kind.is_string()]
     if not texts:

@@ -238,8 +238,8 @@ def _key(reading: Any, *asked: Any) -> Any:
         hash(reading)
     except TypeError:
         return None
-    # By their looks too: to Python 1, 1.0 and True are the same.
-    return reading, repr((reading, *asked))
+    # By their looks too: to Python 1, 1.0 and True are the same. A user's function is itself alone, however it looks.
+    return reading, repr((reading, *asked)), id(getattr(reading, "function", None))
 
 
 def _names(column: str | Sequence[str] | None) -> list[str]:
