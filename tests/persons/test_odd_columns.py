@@ -51,7 +51,8 @@ def test_a_number_is_one_person_with_however_many_zeros_it_was_written(postgres_
 
 def test_a_number_among_texts_is_one_person_whole_or_not_by_type():
     """Of a long file pandas makes a column of whole numbers, of doubles where some are missing, and of texts."""
-    ids = [7, 7.0, "7", np.float32(7), np.int8(7), 1e15, 10**15, 1e300, -0.0, 0, 2.5, "x", None, math.nan]
+    seven = [7, 7.0, "7", np.float32(7), np.int8(7), Decimal(7), Decimal("7.00")]
+    ids = [*seven, 1e15, 10**15, 1e300, -0.0, 0, 2.5, "x", None, math.nan]
     with open_table(pd.DataFrame({"p": pd.Series(ids, dtype=object)})) as table:
         assert table.count("p") == 6
-        assert table.read(ClippedSum(0, 9), "p").total.tolist() == [5 * 7 + 3 * 9 + 2.5]
+        assert table.read(ClippedSum(0, 9), "p").total.tolist() == [7 * 7 + 3 * 9 + 2.5]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.privacy.errors import InvalidData
 
-__all__ = ["averages", "chosen", "commonest", "split_person", "whose"]
+__all__ = ["averages", "chosen", "commonest", "shortest", "split_person", "whose"]
 
 Whole = NDArray[np.int64]
 _NUMBERS: Any = (numbers.Real, np.number, np.bool_)
@@ -55,14 +55,18 @@ def _place(one: Any, known: dict[str, int]) -> int:
             if int(one) != one or (isinstance(one, _FRACTIONS) and not -_LARGEST <= one <= _LARGEST):
                 return -1
             one = int(one)
-        text = _shortest(one) if isinstance(one, Decimal) else str(one)
+        text = shortest(one) if isinstance(one, Decimal) else str(one)
         return known.setdefault(text, len(known))
     except Exception:  # what cannot be compared or hashed is nobody
         return -1
 
 
-def _shortest(number: Decimal) -> str:
-    """Return a decimal number without zeros at its end, as an engine tells it: 1 and 1.00 are one number."""
+def shortest(number: Decimal) -> str:
+    """Return a decimal number without zeros at its end, as an engine tells it; of 1,000 digits there is none.
+
+    >>> shortest(Decimal("1.00")), shortest(Decimal("0.50")), shortest(Decimal("1e3"))
+    ('1', '0.5', '1000')
+    """
     if not number:
         return "0"
     if number.is_finite() and abs(number.adjusted()) > _LONGEST:  # digits without end

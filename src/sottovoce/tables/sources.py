@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData, InvalidValue
+from sottovoce.readings.persons import shortest
 from sottovoce.tables.agreeing import agreed, distinct, is_text, named
 from sottovoce.tables.engine import guarded
 from sottovoce.tables.origin import database_origin, file_origin, named_files
@@ -355,6 +357,8 @@ def _word(value: Any) -> str | None:
             return None
         elif isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
             word = str(int(float(value)))  # pandas reads a long file in parts, where 7 may be 7.0
+        elif isinstance(value, Decimal):  # a database may tell 7 and 7.00 of one column
+            word = shortest(value)
         else:
             word = str(value)
         return word.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # "?" may be a category
