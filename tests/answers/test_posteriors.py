@@ -11,7 +11,7 @@ from scipy import special, stats
 
 from sottovoce.answers.intervals import central
 from sottovoce.answers.latent_cells import cell_draws
-from sottovoce.answers.moments import _log_density, mean_draws
+from sottovoce.answers.moments import log_density, mean_draws
 from sottovoce.answers.pooling import (
     _MEANS,
     _STRAY,
@@ -103,7 +103,7 @@ def test_a_sum_with_laplace_noise_has_the_density_of_both_laws(variance: float, 
             for at in map(mpmath.mpf, x)
         ]
         exact = [float(mpmath.log((one + other) / 2) + s**2 / (2 * b**2)) for one, other in sides]
-    assert _log_density(x, np.array(variance), noise, "laplace") == pytest.approx(exact, rel=1e-12, abs=1e-12)
+    assert log_density(x, np.array(variance), noise, "laplace") == pytest.approx(exact, rel=1e-12, abs=1e-12)
 
 
 def test_means_that_noise_drowns_are_as_the_prior_says() -> None:

@@ -15,7 +15,7 @@ from scipy import special
 from sottovoce.answers.bin_quantiles import in_bins, whole_values
 from sottovoce.answers.cell_noise import cell_noises
 from sottovoce.answers.intervals import FAINT, FLAT, central, to_the_ends
-from sottovoce.answers.latent_cells import cell_draws, most_records
+from sottovoce.answers.latent_cells import cell_draws, lone_counts, most_records
 from sottovoce.answers.moments import mean_draws
 from sottovoce.answers.pooling import pooled_counts, pooled_means, pooled_shares
 from sottovoce.answers.questions import Question
@@ -244,7 +244,20 @@ class CellsPosterior:
         Where noise hides a row, it goes to the ends of what the row may be.
         """
         flat = FAINT if self.question.verb == "quantiles" else FLAT
-        return to_the_ends(self.draws, central(self.draws, level), *self._range, flat)
+        ends = to_the_ends(self.draws, central(self.draws, level), *self._range, flat)
+        if self.question.verb != "counts" or self.question.pool or self.reading.cells == 1:
+            return ends
+        alone = to_the_ends(self._alone, central(self._alone, level), *self._range)
+        return np.stack([np.minimum(ends[:, 0], alone[:, 0]), np.maximum(ends[:, 1], alone[:, 1])], axis=-1)
+
+    @cached_property
+    def _alone(self) -> Floats:
+        """Every count as its noisy one alone tells it: a composition of all draws those that noise hides together."""
+        noisy, noise, room = self._noisy_counts()
+        inside = self.draws.sum(axis=1)
+        total = None if room is None else (float(inside.mean()), float(inside.var()))
+        most = most_records(noisy, noise) if room is None else room
+        return lone_counts(noisy[:-1], noise, most, self.question.prior / 2, total, len(self.draws))
 
     @property
     def _range(self) -> tuple[float, float]:

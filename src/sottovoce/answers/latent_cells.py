@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln
 
+from sottovoce.answers.moments import log_density
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["cell_draws", "log_prior", "most_records"]
+__all__ = ["cell_draws", "log_prior", "lone_counts", "most_records"]
 
 _REACH = {"gaussian": 9.0, "laplace": 40.0}
 """Beyond this many scales the noise has no weight that a draw could meet."""
+_TAIL, _POINTS = {"gaussian": 6.0, "laplace": 12.0}, 512
+"""So many scales, and so many values, tell what the noise on one count leaves uncertain."""
 _NODES = 2048
 """At most this many values a cell are weighed one by one; where more could be, each stands for its neighbours."""
 _WORK = 2e8
@@ -177,6 +180,32 @@ def _apart(noisy: Floats, noise: IntegerNoise, prior: _Prior, draws: int, rng: n
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         picked = nodes[np.searchsorted(cumulative, rng.random(draws) * cumulative[-1], side="right")]
         found[:, cell] = np.minimum(picked + np.floor(rng.random(draws) * step[cell]), high[cell])
+    return found
+
+
+def lone_counts(
+    noisy: Floats, noise: IntegerNoise, most: int, alpha: float, total: tuple[float, float] | None, draws: int
+) -> Floats:
+    """Return quantiles of each count, (draws, cells), as if nothing were known of the others but their noisy sum.
+
+    Where noise is small beside all counts this is what `cell_draws` says of one cell. Where it is not, a prior over
+    compositions draws counts towards each other, and those that lie apart are missed: here no other count is told to
+    be above zero, nor to be like this one. `total` is the mean and the variance of what all counts add up to.
+    """
+    reach = _TAIL[noise.kind] * noise.scale + 2
+    low, high = np.clip(np.ceil(noisy - reach), 0, most), np.clip(np.floor(noisy + reach), 0, most)
+    low, high = np.minimum(low, max(most - reach, 0)), np.maximum(high, min(reach, most))
+    step = np.maximum(1.0, np.ceil((high - low + 1) / _POINTS))
+    ranks = (np.arange(draws) + 0.5) / draws
+    found = np.empty((draws, noisy.size))
+    for cell, seen in enumerate(noisy):
+        nodes = np.arange(low[cell], high[cell] + 1, step[cell])
+        log = noise.log_weight(seen - nodes) + log_prior(nodes, alpha)
+        if total is not None:  # the noise on the sum of the others: that on one of them, and on the rest as if normal
+            rest = np.array((noisy.size - 2) * noise.variance + total[1])
+            log += log_density(total[0] - nodes - (noisy.sum() - seen), rest, noise.variance, noise.kind)
+        cumulative = np.cumsum(np.exp(log - log.max()))
+        found[:, cell] = nodes[np.searchsorted(cumulative, ranks * cumulative[-1], side="right")]
     return found
 
 

@@ -18,7 +18,7 @@ from scipy.special import erfcx
 from sottovoce.mechanisms.integer_noise import NoiseKind
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["mean_draws"]
+__all__ = ["log_density", "mean_draws"]
 
 _TAILS = 2.0
 """κ: spreads are told as if records had a kurtosis of 5, for few columns are normal."""
@@ -110,7 +110,7 @@ def _weigh(
     most = n * (squares + spread) * (1 - part**2) * (1 - squares)
     second = np.minimum(own * (2 * _TAILS * spread + 4 * squares), most) - both * slope
     left = square - n * (squares + spread) - slope * off
-    log = _log_density(off, own, noise[0], kind) + _log_density(left, second, noise[1], kind)
+    log = log_density(off, own, noise[0], kind) + log_density(left, second, noise[1], kind)
     # The part r has a density of 1/√(r(1 - r²)): columns that hardly vary are common, and so are those of nothing but
     # the two bounds, whose part is one. (A prior on the spread's logarithm favours small ones so much that Σt² then
     # says that |μ| is large, and means lean towards a bound.)
@@ -123,7 +123,7 @@ def _weigh(
     return np.exp(log), middle + half * _STARTS, half * _WEIGHTS
 
 
-def _log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> Floats:
+def log_density(x: Floats, variance: Floats, noise: float, kind: NoiseKind) -> Floats:
     """Return the log density, up to a constant, of a normal variable with noise of a variance added."""
     if kind == "gaussian":
         total = np.maximum(variance + noise, 1e-18)
