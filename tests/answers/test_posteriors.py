@@ -10,7 +10,7 @@ from papers.verb_coverage import Cell, cover
 from scipy import special, stats
 
 from sottovoce.answers.intervals import central
-from sottovoce.answers.latent_cells import cell_draws
+from sottovoce.answers.latent_cells import cell_draws, lone_counts
 from sottovoce.answers.moments import log_density, mean_draws
 from sottovoce.answers.pooling import (
     _MEANS,
@@ -81,6 +81,18 @@ def test_counts_of_many_records_keep_their_sum(scale: float) -> None:
     assert draws.sum(axis=1) == pytest.approx(np.full(2000, 100_000), abs=1)
     spread = scale * math.sqrt(2 / 3)
     assert scale > 10_000 or draws.std(axis=0) == pytest.approx(np.full(3, spread), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("cells", [2, 3, 6])
+def test_a_count_alone_is_told_as_beside_the_others_where_none_is_small(kind: str, cells: int) -> None:
+    noise, truth = IntegerNoise(kind, 6.0), np.full(cells, 100.0)  # type: ignore[arg-type]
+    noisy = truth + np.resize([5.0, -4.0, 9.0], cells)
+    n = int(truth.sum())
+    joint = cell_draws(noisy, noise, n, np.full(cells, 0.75), 20_000, seeded_rng(1))
+    alone = lone_counts(noisy, noise, n, 0.75, (float(n), 0.0), 4000)
+    for rank in (0.025, 0.5, 0.975):
+        assert np.quantile(alone, rank, axis=0) == pytest.approx(np.quantile(joint, rank, axis=0), abs=1.5)
 
 
 def test_a_mean_without_noise_has_the_interval_of_a_normal_mean() -> None:

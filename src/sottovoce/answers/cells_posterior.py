@@ -36,6 +36,8 @@ _SEED = 20170913
 _MISSING, _OUTSIDE = (0.1, 1.0), (0.5, 0.5)
 """Beta priors of the share of records in no cell: most often few, where only missing values are; with a condition, any
 share."""
+_CHANCE = 0.05
+"""By less than this part of an interval, and a record, its ends are uncertain by the chance of the draws."""
 _LEAN = -0.25
 """Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
 prior and Jeffreys'."""
@@ -248,7 +250,10 @@ class CellsPosterior:
         if self.question.verb != "counts" or self.question.pool or self.reading.cells == 1:
             return ends
         alone = to_the_ends(self._alone, central(self._alone, level), *self._range)
-        return np.stack([np.minimum(ends[:, 0], alone[:, 0]), np.maximum(ends[:, 1], alone[:, 1])], axis=-1)
+        # By chance of the draws either end may lie a little beyond the other one's: that is no reason to be wider,
+        # unless it is an end of the range, where truths lie: none, or all.
+        beyond = (alone - ends) * [-1, 1] > 1 + _CHANCE * np.ptp(ends, axis=1)[:, None]
+        return np.where(beyond | (alone == self._range), alone, ends)
 
     @cached_property
     def _alone(self) -> Floats:

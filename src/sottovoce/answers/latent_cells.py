@@ -192,7 +192,7 @@ def lone_counts(
     compositions draws counts towards each other, and those that lie apart are missed: here no other count is told to
     be above zero, nor to be like this one. `total` is the mean and the variance of what all counts add up to.
     """
-    reach = _TAIL[noise.kind] * noise.scale + 2
+    reach = math.ceil(_TAIL[noise.kind] * noise.scale) + 2  # whole, so that every node is a count
     low, high = np.clip(np.ceil(noisy - reach), 0, most), np.clip(np.floor(noisy + reach), 0, most)
     low, high = np.minimum(low, max(most - reach, 0)), np.maximum(high, min(reach, most))
     step = np.maximum(1.0, np.ceil((high - low + 1) / _POINTS))
