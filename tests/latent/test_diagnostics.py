@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sottovoce.latent.diagnostics import Convergence, NotConverged, effective_draws, split_r_hat
+from sottovoce.latent.draws import ends_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 
@@ -49,3 +50,9 @@ def test_a_warning_names_the_worst() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Convergence.of({"good": good}).warn("wait")
+
+
+def test_intervals_of_few_draws_hold_their_level() -> None:
+    # Quantiles that begin at the first draw and end at the last hold 94.2 % of a law on average, of 256 draws.
+    low, high = ends_of(np.random.default_rng(1).random((256, 4000)), 0.95).T
+    assert np.mean(high - low) == pytest.approx(0.95, abs=0.002)

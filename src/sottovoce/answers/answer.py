@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import footing, formatted, html_table, shown
-from sottovoce.answers.intervals import central
+from sottovoce.answers.intervals import apart, central
 from sottovoce.answers.questions import Question
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
@@ -35,6 +35,8 @@ class Comparison:
     what: str
     draws: Floats = field(repr=False)
     level: float = 0.95
+    ends: Callable[[float], Floats] | None = field(default=None, repr=False)
+    """The interval of a level, where it is not that of the draws alone."""
 
     @property
     def estimate(self) -> float:
@@ -42,8 +44,12 @@ class Comparison:
         return float(np.median(self.draws))
 
     def interval(self, level: float | None = None) -> Floats:
-        """Return (low, high) of the interval that holds `level`, with as many draws below as above."""
-        return np.asarray(central(self.draws[:, None], self.level if level is None else level)[0])
+        """Return (low, high) of the interval that holds `level`, with as many draws below as above.
+
+        Of a difference it is drawn out as far as the intervals of its rows are where noise hides them.
+        """
+        level = self.level if level is None else level
+        return np.asarray(central(self.draws[:, None], level)[0] if self.ends is None else self.ends(level))
 
     @property
     def low(self) -> float:
@@ -172,7 +178,13 @@ class Answer:
 
     def difference(self, first: Any, second: Any) -> Comparison:
         """Return the first row less the second, from their joint posterior; a row of several groups is a tuple."""
-        return self._compared(f"{_name(first)} - {_name(second)}", self.draws(first) - self.draws(second))
+        rows = [self._place((one,)) for one in (first, second)]
+        draws = self.posterior.draws[:, rows]
+
+        def ends(level: float) -> Floats:
+            return apart(draws, self.posterior.interval(level)[rows], level)
+
+        return self._compared(f"{_name(first)} - {_name(second)}", draws[:, 0] - draws[:, 1], ends)
 
     def ratio(self, first: Any, second: Any) -> Comparison:
         """Return the first row over the second, from their joint posterior."""
@@ -183,8 +195,8 @@ class Answer:
             draws = np.minimum(self.draws(first) / below, np.finfo(np.float64).max)
         return self._compared(f"{_name(first)} / {_name(second)}", draws)
 
-    def _compared(self, what: str, draws: Floats) -> Comparison:
-        return Comparison(f"{self.question.describe()}, {what}", draws, self.level)
+    def _compared(self, what: str, draws: Floats, ends: Callable[[float], Floats] | None = None) -> Comparison:
+        return Comparison(f"{self.question.describe()}, {what}", draws, self.level, ends)
 
     def probability(self, claim: str) -> float:
         """Return how likely a claim about rows is, such as ``"A > B"`` or ``"A >= 0.3"``."""

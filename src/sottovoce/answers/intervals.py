@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["FAINT", "FLAT", "central", "checked_level", "to_the_ends"]
+__all__ = ["FAINT", "FLAT", "apart", "central", "checked_level", "to_the_ends"]
 
 
 def checked_level(level: Any) -> float:
@@ -59,3 +59,20 @@ def to_the_ends(draws: Floats, ends: Floats, low: float, high: float, flat: floa
     first = np.where(below * width > dense * np.maximum(ends[:, 0] - low, 0.0), low, ends[:, 0])
     last = np.where(above * width > dense * np.maximum(high - ends[:, 1], 0.0), high, ends[:, 1])
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)
+
+
+def apart(draws: Floats, ends: Floats, level: float) -> Floats:
+    """Return the interval of the first of two columns of draws less the second, drawn out as far as their `ends` are.
+
+    Where noise hides the second row, few draws of it lie at the end where its truth may be, and so do few differences.
+
+    >>> known, hidden = np.full(999, 0.1), np.linspace(0, 1, 999)
+    >>> draws = np.stack([known, hidden], axis=1)
+    >>> apart(draws, central(draws), 0.95).round(3).tolist()
+    [-0.876, 0.076]
+    >>> apart(draws, np.array([[0.1, 0.1], [0.0, 1.0]]), 0.95).round(3).tolist()
+    [-0.9, 0.1]
+    """
+    moved = np.abs(ends - central(draws, level))
+    low, high = central(draws[:, :1] - draws[:, 1:], level)[0]
+    return np.array([low - moved[0, 0] - moved[1, 1], high + moved[0, 1] + moved[1, 0]])

@@ -94,7 +94,8 @@ class ClassPosterior(NamedDraws):
         parts = []
         for block in self._blocks(coded):
             joint = self.log_joint(block)
-            parts.append(np.quantile(np.exp(joint - special.logsumexp(joint, axis=-1, keepdims=True)), levels, axis=0))
+            shares = np.exp(joint - special.logsumexp(joint, axis=-1, keepdims=True))
+            parts.append(np.quantile(shares, levels, axis=0, method="weibull"))  # as in `ends_of`
         return np.concatenate(parts, axis=1)
 
     def _blocks(self, coded: list[Any]) -> list[list[Any]]:
