@@ -298,7 +298,7 @@ def test_a_server_s_file_says_private_or_nothing(file: Path) -> None:
 
 @pytest.mark.parametrize("said", [{"n": "private"}, {}])
 def test_the_ledger_does_not_tell_the_size_of_a_file(tmp_path: Path, place: Path, said: dict[str, str]) -> None:
-    """Its salt is beside its hash: who tries one size after the other would find the right one, and what a flag says."""
+    """Its salt is beside its hash: who tries one size after the other would find it, and with it what a flag says."""
     prints, file = {}, tmp_path / "patients.csv"
     for word in ("true", "false"):
         file.write_text(f"smoker\n{word}\n" + "true\n" * 20)
