@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sottovoce.curator import Answer, Curator, Draft, records
+from sottovoce.curator.source import Source
 from sottovoce.facts import Facts, Flag
 from sottovoce.ledger import EntryPending, Ledger, Reservation, State
+from sottovoce.ledger.chain import canonical, digest
 from sottovoce.mechanisms import DiffusedPosterior, NoisyStatistics, Release, StatisticalQuery
 from sottovoce.privacy.errors import (
     BudgetExceeded,
@@ -516,6 +518,16 @@ class TestWhoseData:
             curator.release(MECHANISM, "smoker")
             prints = [entry.request["data"] for entry in curator.history()]
         assert len({*prints}) == len(prints) == 2
+
+    def test_a_budget_whose_print_held_the_size_goes_on(self, tmp_path: Path, place: Path) -> None:
+        file = smokers(tmp_path / "p.parquet")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Source, "print", lambda self, salt, state: digest(canonical([salt, self.schema, state])))
+            Curator(file, place, BUDGET).close()
+        Curator(file, place).close()  # a warning would be an error
+        os.utime(file, ns=(1, 1))
+        with pytest.warns(UserWarning, match="written again"):
+            Curator(file, place).close()
 
     def test_an_entry_tells_nothing_of_a_file_but_that_it_changed(self, tmp_path: Path, place: Path) -> None:
         """Receipts show the request to analysts, and the size of a CSV file tells of its records."""

@@ -296,13 +296,14 @@ def test_a_server_s_file_says_private_or_nothing(file: Path) -> None:
         read_config(place)
 
 
-def test_the_ledger_does_not_tell_the_size_of_a_file(tmp_path: Path, place: Path) -> None:
-    """Its salt is beside its hash: who tries one size after the other would find the right one."""
-    prints = []
-    for n in (20, 21):
-        file = tmp_path / "patients.parquet"
-        pq.write_table(records(n), file)
+@pytest.mark.parametrize("said", [{"n": "private"}, {}])
+def test_the_ledger_does_not_tell_the_size_of_a_file(tmp_path: Path, place: Path, said: dict[str, str]) -> None:
+    """Its salt is beside its hash: who tries one size after the other would find it, and with it what a flag says."""
+    prints, file = {}, tmp_path / "patients.csv"
+    for word in ("true", "false"):
+        file.write_text(f"smoker\n{word}\n" + "true\n" * 20)
         os.utime(file, (1e9, 1e9))
-        with Curator(file, place.with_suffix(f".{n}"), BUDGET, facts=FACTS, n="private") as curator:
-            prints.append(curator._source.print("salt", curator._source.state()))
-    assert prints[0] == prints[1]
+        facts = sv.Facts(smoker=sv.Flag())
+        with Curator(file, place.with_suffix(f".{word}"), BUDGET, facts=facts, **said) as curator:
+            prints[file.stat().st_size] = curator._source.print("salt", curator._source.state())
+    assert len(prints) == 2 and len({*prints.values()}) == 1

@@ -81,6 +81,18 @@ def test_an_approx_budget_is_kept_by_whatever_was_spent(order: float | None) -> 
         assert compose(granted).delta(budget.epsilon) <= budget.delta
 
 
+@pytest.mark.parametrize("order", [1.000001, 1.5, 21.98, 1e4, 1e9, 1e12])
+def test_the_allowance_is_rounded_down(order: float) -> None:
+    """δ grows λ - 1 times as fast as the divergence: to the nearest double, δ was 8 % above at the largest order."""
+    with mp.workdps(60):
+        o = mp.mpf(order)
+        for epsilon in (0.1, 1.0, 8.0, 50.0, 1000.0):
+            for delta in (1e-12, 1e-6, 0.2):
+                found = mp.mpf(ApproxDP(epsilon, delta).allowance(order))
+                log_delta = (o - 1) * (found - mp.mpf(epsilon)) + (o - 1) * mp.log1p(-1 / o) - mp.log(o)
+                assert log_delta <= mp.log(mp.mpf(delta))
+
+
 def test_the_allowance_inverts_the_conversion() -> None:
     budget = ApproxDP(1.0, 1e-6)
     for order in (5.0, 20.0, 100.0):

@@ -61,7 +61,7 @@ def open_budget(
     if hidden and promise is not None:
         promise = promise.under(replace(promise.relation, kind=ADD_REMOVE.kind))
     n = None if hidden else count()  # a secret is not even counted
-    source = Source(origin_of(table), table.schema, hidden)
+    source = Source(origin_of(table), table.schema)
     if found is None:
         if promise is None:
             raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")

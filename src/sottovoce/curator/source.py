@@ -57,30 +57,30 @@ class Source:
         Where they come from; None of a frame.
     schema
         The names and types of their columns.
-    hides_n
-        Whether how many records there are is a secret: then so is the size of a file.
     seen
         What `state` said when they were opened; None where no budget knows them.
     """
 
     origin: Any
     schema: Mapping[str, str]
-    hides_n: bool
     seen: Mapping[str, Any] | None = None
 
     def state(self) -> dict[str, Any]:
         """Return what tells whether the data were written again, without a look at the records."""
         known: dict[str, Any] = self.origin.fingerprint()
-        if self.hides_n:  # who reads the ledger knows the salt, and could try size after size
-            known.pop("size", None)
         return known
 
     def print(self, salt: str, state: Mapping[str, Any] | None) -> str:
-        """Return the fingerprint of the data in a state."""
-        return digest(canonical([salt, self.schema, state]))
+        """Return the fingerprint of the data in a state, without a file's size.
+
+        The size tells of the records: one that says "false" is a byte longer than one that says "true", and a person's
+        second row is a line. Who reads the ledger knows the salt, and could try size after size.
+        """
+        told = None if state is None else {name: value for name, value in state.items() if name != "size"}
+        return digest(canonical([salt, self.schema, told]))
 
     def noted(self) -> dict[str, Any] | None:
-        """Return where the data lie and their fingerprint, salted: the size of a file tells of its records."""
+        """Return where the data lie and their fingerprint, salted."""
         if self.origin is None:
             return None
         salt = secrets.token_hex(16)
@@ -92,7 +92,9 @@ class Source:
         if known is None or self.origin is None:
             return
         moved = known["identity"] != self.origin.identity
-        changed = known["print"] != self.print(known["salt"], self.state())
+        salt, state = known["salt"], self.state()
+        sized = digest(canonical([salt, self.schema, state]))  # as a budget was opened before
+        changed = known["print"] not in (self.print(salt, state), sized)
         if moved and (changed or not self.origin.fingerprint()):  # of a database, the address is all that is known
             raise InvalidData(
                 f"the budget of {dataset!r} was opened for {known['identity']}. Got {self.origin.identity}; "

@@ -101,11 +101,14 @@ class ApproxDP(Promise):
     def allowance(self, order: float) -> float:
         """Return the Rényi divergence that still implies the promise; may be negative.
 
-        The inverse of δ = exp((λ-1)(R-ε))·(1-1/λ)^(λ-1)/λ (Canonne, Kamath and Steinke 2020).
+        The inverse of δ = exp((λ-1)(R-ε))·(1-1/λ)^(λ-1)/λ (Canonne, Kamath and Steinke 2020), rounded down: δ grows
+        λ - 1 times as fast as R.
         """
         if order == 1:
             raise InvalidValue("order must be > 1: a divergence at order 1 implies no (epsilon, delta)")
-        return self.epsilon + (math.log(self.delta) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
+        rest = order - 1
+        terms = (self.epsilon, math.log(self.delta) / rest, math.log(order) / rest, math.log1p(1 / rest))
+        return math.fsum(terms) - 2.0**-48 * math.fsum(map(abs, terms))
 
     def worst(self) -> Profile:
         """Return all that the promise says, as a curve."""
