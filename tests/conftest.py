@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what 
 
 from sottovoce.mechanisms.integer_noise import IntegerNoise
 from sottovoce.privacy import randomness
+from support.nursery import prepare
 from support.postgres import postgres_server, postgres_url
 
 __all__ = ["postgres_server", "postgres_url"]
@@ -206,9 +207,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_runtest_setup() -> None:
-    """Give every test the digits it would have alone: with those of an earlier one, integrals took twentyfold."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give every test the digits it would have alone: with those of an earlier one, integrals took twentyfold.
+
+    The worker that has the nursery starts it with the first of its files, of which not the first test needs it.
+    """
     mpmath.mp.dps = 15
+    if _worker(item.config) and item.nodeid.partition("::")[0] in _BORN:
+        prepare()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 import sottovoce
 
-__all__ = ["Born", "born", "told_by"]
+__all__ = ["Born", "born", "prepare", "told_by"]
 
 _SOURCE = str(Path(sottovoce.__file__).parents[1])
 _ROOMS = ["ibis.backends.duckdb", "opendp.measurements", "pandas", "pyarrow.dataset", "sottovoce.server.running"]
@@ -46,10 +47,16 @@ def born(script: str, *arguments: object, out: Path, parent: bool = False) -> Bo
     """Run a program in a new process, whose words of either kind go to a file; say so if it has children of its own."""
     words = [str(one) for one in arguments]
     process = _NURSERY.Process(target=_live, args=(script, words, str(out)), daemon=not parent)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", _SOURCE)  # for the nursery itself, which starts with its first child
-        process.start()
+    prepare()
+    process.start()
     return Born(process)
+
+
+def prepare() -> None:
+    """Have the nursery import its rooms, beside whatever its first child is not needed for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", _SOURCE)
+        forkserver.ensure_running()
 
 
 def told_by(script: str, *arguments: object) -> str:

@@ -24,6 +24,7 @@ from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.readings import BallSum, CategoryCounts, ClippedSum, GroupMoments
 from sottovoce.readings.group_moments import STEPS
 from sottovoce.tables import open_table
+from sottovoce.tables.sources import _PLAIN, _duckdb, _holds
 
 RECORDS = pa.table(
     {
@@ -309,3 +310,10 @@ def test_an_engine_that_adds_no_exact_sums_is_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE people (smoker BOOLEAN)")
     with pytest.raises(InvalidData, match="cannot add whole numbers exactly; write it as Parquet"):
         open_table(f"sqlite://{tmp_path}/clinic.db?table=people")
+
+
+def test_the_types_that_no_engine_is_asked_about_are_held_by_it() -> None:
+    connection, close = _duckdb()
+    held = [kind for kind in _PLAIN if _holds(connection, [pa.field("x", kind)])]
+    close()
+    assert set(held) == _PLAIN

@@ -47,6 +47,10 @@ SETTINGS = {
     "autoinstall_known_extensions": False,
 }
 
+_PLAIN = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32()}
+_PLAIN |= {pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), pa.timestamp("us")}
+"""Types that every DuckDB holds, which none is asked about."""
+
 _LEAST, _UNITS = 100, {"MB": 1, "GB": 1000}
 
 ENDINGS = {
@@ -242,8 +246,8 @@ def readable(connection: Any, schema: pa.Schema, *, parquet: bool = False) -> pa
     """Return the fields whose types DuckDB can hold: a decimal of 50 digits, for one, it takes for another number."""
     distinct(schema.names, "the table")
     fields = [field for field in schema if _reads(field, parquet)]
-    if _holds(connection, fields):  # as it nearly always can: to try each alone takes a millisecond a column
-        return pa.schema(fields)
+    if _PLAIN.issuperset(field.type for field in fields) or _holds(connection, fields):
+        return pa.schema(fields)  # as nearly always: to try each alone takes a millisecond a column
     return pa.schema([field for field in fields if _holds(connection, [field])])
 
 
