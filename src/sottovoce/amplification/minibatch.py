@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import jax
@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
@@ -151,7 +152,8 @@ class MinibatchSGD(RegressionMechanism):
         # Bounded whole numbers are drawn by rejection: every part is as likely, and which one was drawn stays here.
         parts = np.array([rng.permutation(self.n)[: self.batch] for _ in range(self.steps)])
         noise = rng.standard_normal((self.steps, d))
-        return np.asarray(_steps(self.design.loss, X, y, numbers, parts, noise))
+        run = compiled(_steps, self.steps * self.batch * d)
+        return np.asarray(run(self.design.loss, X, y, numbers, parts, noise))
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -169,7 +171,6 @@ def _composed(mu: float, batch: int, n: int, steps: int) -> Profile:
     return steps * (one if rate >= 1 else SubsampledProfile(one, rate))
 
 
-@partial(jax.jit, static_argnames=("loss",))
 def _steps(
     loss: Loss, X: jax.Array, y: jax.Array, n: dict[str, jax.Array], parts: jax.Array, noise: jax.Array
 ) -> jax.Array:

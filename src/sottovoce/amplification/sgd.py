@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import jax
@@ -21,6 +20,7 @@ from numpy.typing import ArrayLike
 from sottovoce.amplification.convex_sets import Box, ConvexSet
 from sottovoce.amplification.iteration import cyclic_mu, iteration_profile, path_of_equal_shifts, thesis_mu
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.exact_normals import CoupledNormals, exact_normals
 from sottovoce.privacy.errors import InvalidData, InvalidValue, PromiseUnreachable
 from sottovoce.privacy.gaussian import GaussianProfile
@@ -317,15 +317,17 @@ class NoisyProjectedSGD(RegressionMechanism):
         block = max(1, min(1 << max(steps - 1, 0).bit_length(), _BLOCK // (chains * d)))
         # Room for 32, 1024, … steps, each with its record: runs of many lengths share a few compiled programs.
         room = max(block, min(32 ** -(-(block - 1).bit_length() // 5), _BLOCK // (chains * d)))
+        run = compiled(_run_block, room * chains * d, static=(0, 1))
         for first in range(0, steps, block):
             here = np.resize(order[first : min(first + block, steps)], room)
             noise = np.zeros((room, chains, d))
             noise[:block] = source.standard_normal((block, chains, d))
             count = min(block, steps - first)
-            W = _run_block(self.design.loss, held_in, X[here], y[here], numbers, noise, count, W)
-        last = _jit_drift(self.design.loss, X[order[-1]], y[order[-1]], numbers, W)
+            W = run(self.design.loss, held_in, X[here], y[here], numbers, noise, count, W)
+        last = compiled(drift, chains * d)(self.design.loss, X[order[-1]], y[order[-1]], numbers, W)
         wide = math.nextafter(self.step * self.noise, math.inf)
-        return np.asarray(_jit_inside(held_in, exact_normals(np.asarray(last), wide, rng), numbers))
+        moved = exact_normals(np.asarray(last), wide, rng)
+        return np.asarray(compiled(_inside, chains * d)(held_in, moved, numbers))
 
     def _parameters(self) -> dict[str, Any]:
         known = self.public
@@ -355,7 +357,6 @@ class NoisyProjectedSGD(RegressionMechanism):
         return replace(self, public=None).describe() if self.public is not None else super().describe()
 
 
-@partial(jax.jit, static_argnames=("loss", "held_in"))
 def _run_block(
     loss: Loss,
     held_in: ConvexSet | None,
@@ -389,6 +390,3 @@ def _inside(held_in: ConvexSet | None, W: jax.Array, n: dict[str, jax.Array]) ->
     norm = jnp.sqrt(jnp.sum(W * W, axis=1, keepdims=True))
     W = jnp.where(norm > n["radius"], W * (n["radius"] / norm), W)
     return W if held_in is None else held_in.project(W)
-
-
-_jit_drift, _jit_inside = jax.jit(drift, static_argnums=0), jax.jit(_inside, static_argnums=0)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sottovoce.mechanisms.compiling import compiled
 from sottovoce.mechanisms.exact_normals import CoupledNormals
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.errors import InvalidValue
@@ -168,7 +169,6 @@ def _total(loss: Loss, X: jax.Array, y: jax.Array, W: jax.Array, steepest: jax.A
     return jax.lax.scan(add, jnp.zeros_like(W), (X, y))[0]
 
 
-@partial(jax.jit, static_argnames=("loss",))
 def _run_block(
     loss: Loss,
     X: jax.Array,
@@ -190,7 +190,6 @@ def _run_block(
     return moved
 
 
-@partial(jax.jit, static_argnums=0)
 def _run_apart(loss: Loss, *parts: Any) -> jax.Array:
     """Take the steps of several releases as `_run_block` does, each with rows, chains and noise of its own."""
     axes = (0, 0, None, 0, 0, 1, None, None)  # of X, y, numbers, centre, W, noise, count, kicked
@@ -219,10 +218,11 @@ def _resident(
     rng: np.random.Generator | CoupledNormals,
     progress: Any,
 ) -> Any:
-    W, dtype, run = start, start.dtype, _run_block if start.ndim == 2 else _run_apart
+    W, dtype = start, start.dtype
     block = max(1, min(1 << (steps.count - 1).bit_length(), _BLOCK // start.size))
     # Room for 32, 1024, … steps: chains of many lengths share a few compiled programs.
     room = max(block, min(32 ** -(-(block - 1).bit_length() // 5), _BLOCK // start.size))
+    run = compiled(_run_block if start.ndim == 2 else _run_apart, rows.X.size * start.shape[-2] * room)
     for first in range(0, steps.count, block):
         count, kicked = min(block, steps.count - first), min(block, steps.kicked - first)
         noise = np.zeros((room, *start.shape), dtype)  # anew: what was sent may still be read
