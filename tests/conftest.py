@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def _fixed_keys() -> Iterator[None]:
 _MEMORY = Path("/dev/shm")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Write what tests write into memory, where there is enough and TMPDIR does not say otherwise.
 
     No test cuts the power, and a disk that others write to holds no test up: hundreds of ledgers wait for it. Workers,
@@ -116,7 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="sottovoce-tests-", dir=_MEMORY))
     folder.chmod(0o755)  # a server of PostgreSQL runs as another user
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=-200)  # after multiprocessing's in it (-100)
 
 
 _BORN = (

@@ -1,5 +1,6 @@
 """What goes wrong outside the ledger: one clear line, and the ledger whole."""
 
+import gc
 import os
 import pwd
 import sqlite3
@@ -164,6 +165,15 @@ def test_a_forked_child_uses_connections_of_its_own(ledger: Ledger, budget: Budg
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     ledger.reserve(budget, GaussianProfile(0.125), {"by": "parent again"})
     assert [entry.request["by"] for entry in ledger.entries()] == ["parent", "child", "parent again"]
+
+
+def test_a_ledger_that_nobody_closed_is_closed_with_the_last_who_held_it(path: Path) -> None:
+    held = Ledger(path)
+    (idle,) = held._store._idle  # Python itself warns of what is open since 3.13 alone
+    del held
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        idle.raw.execute("SELECT 1")
 
 
 def test_a_locked_sqlite_ledger_says_so(path: Path) -> None:

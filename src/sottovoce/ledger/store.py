@@ -290,6 +290,13 @@ class Store:
             self._idle.pop().raw.close()
         self.turns.close()
 
+    def __del__(self) -> None:
+        # A ledger that nobody closed is no fault of theirs: Python would warn of each connection that it finds open.
+        with contextlib.suppress(Exception):  # what was never quite opened, or the interpreter's end
+            if self._process != os.getpid():
+                self._leave_parent()
+            self.close()
+
 
 def _end(connection: sqlite3.Connection) -> None:
     """Close a connection in doubt, its transaction first: half read it lives on, and locks, while it is held."""
