@@ -92,7 +92,7 @@ class PaidVerbs(Verbs, Purse):
         records: int | None = None,
         imagined: Imagined | Iterable[str] | None = None,
     ) -> RegressionPlan:
-        """Return how wide the intervals of `regress` will be: a forecast of every term, free of cost; nothing is read."""
+        """Return how wide the intervals of `regress` will be: a forecast of every term, free; nothing is read."""
         asked = self.formula(formula, family=family, where=where, prior=prior)
         mechanism = self.looks_for(asked, spend, part)
         made: RegressionPlan = regression_room().plan_looks(

@@ -78,10 +78,10 @@ class RegressionPlan:
     def _repr_html_(self) -> str:
         names = list(self.rows[0])
         head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
-        rows = "".join(
-            f"<tr><td>{escape(str(row['term']))}</td>{''.join(f'<td>± {row[name]:.3g}</td>' for name in names[1:])}</tr>"
-            for row in self.rows
-        )
+        rows = ""
+        for row in self.rows:
+            widths = "".join(f"<td>± {row[name]:.3g}</td>" for name in names[1:])
+            rows += f"<tr><td>{escape(row['term'])}</td>{widths}</tr>"
         return f"<p>{escape(self.question)}, n = {self.n:,}</p><table><tr>{head}</tr>{rows}</table>"
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,9 +156,8 @@ def plan_looks(
     said = imagined_of(imagined, formula.facts)
     count = mechanism.n if n is None else n
     unsaid = [name for name in (*formula.encoding.names, formula.parsed.response) if name not in said.columns]
-    asked = {"n": count, "level": level, "pause": pause}
-    terms = foresee(mechanism, imagined=said, **asked)
-    rare = foresee(mechanism, imagined=rarely(formula, said), **asked) if unsaid else None
+    terms = foresee(mechanism, count, level, said, pause)
+    rare = foresee(mechanism, count, level, rarely(formula, said), pause) if unsaid else None
     assert count is not None  # `foresee` refuses it otherwise
     return RegressionPlan(
         formula.describe(),
@@ -178,7 +177,8 @@ def plan_looks(
 
 def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     """Return what the plan takes for so."""
-    kept = "" if formula.where is None else f" The condition holds for {said.kept:.3g} of them."
+    many = "all" if said.kept == 1 else f"{100 * said.kept:.3g} %"
+    kept = "" if formula.where is None else f" The condition holds for {many} of them."
     small = f"Each column has a small effect (0.3).{kept}"
     if alike:
         return f"{small} Columns are as imagined."
