@@ -77,6 +77,11 @@ class Table:
         """The names and types of the columns: public."""
         return {name: str(kind.copy(nullable=True)) for name, kind in self._records.schema().items()}
 
+    @property
+    def untyped(self) -> frozenset[str]:
+        """The columns of text that is read as numbers where these are asked for, as that of a CSV file is."""
+        return self._engine.untyped
+
     def know(self, facts: Facts | None) -> Self:
         """Take what is public of the columns: text that the facts call a flag is read as one. Returns the table."""
         flags = {name for name, kind in facts.types.items() if kind == "boolean"} if facts is not None else set()
