@@ -66,9 +66,9 @@ def test_what_is_put_back_while_it_is_open_is_not_told_from(office: Path) -> Non
         budget = ledger.budget("patients")
         assert isinstance(ledger.reserve(budget, GaussianProfile(0.1), {}), Reservation)
         assert ledger.spent(budget) > 0
-        with contextlib.closing(sqlite3.connect(backup / "p.ledger")) as old:
-            with contextlib.closing(sqlite3.connect(office / "p.ledger")) as new:
-                old.backup(new)
+        both = (contextlib.closing(sqlite3.connect(folder / "p.ledger")) for folder in (backup, office))
+        with next(both) as old, next(both) as new:
+            old.backup(new)
         for asked in (ledger.spent, ledger.remaining, ledger.last_cost, lambda budget: ledger.find_entry(budget, 3)):
             with pytest.raises(LedgerCorrupt, match="had come to event 3 and now ends at 2"):
                 asked(budget)
