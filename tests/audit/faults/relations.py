@@ -51,7 +51,7 @@ budgets = { patients = "50%" }
 def _told(n: int) -> list[str]:
     """Return what a server tells of a data set, but for what it releases."""
     from sottovoce.server import read_config
-    from sottovoce.server.meaning import balance, explanation
+    from sottovoce.server.meaning import Imagining, balance, explanation
     from sottovoce.server.questions import Question
     from sottovoce.server.service import Service
 
@@ -67,7 +67,7 @@ def _told(n: int) -> list[str]:
             caller = service.authenticate(token)
             told = [service.datasets(caller), explanation(service, caller, "patients")]
             told += [service.plan(caller, "patients", question, only=["diffused", "laplace", "direct"])]
-            told += [balance(service, caller, "patients", "proportion of smoker")]
+            told += [balance(service, caller, "patients", "proportion of smoker", Imagining())]
             answer = asyncio.run(service.ask(caller, "patients", replace(question, mechanism="diffused")))
             told += [{name: answer[name] for name in ("dataset", "summary", "cost", "remaining")}]
             said = json.loads(answer["receipt"]["signed"])
