@@ -92,9 +92,13 @@ def test_every_verb_answers_by_group(curator: Curator) -> None:
     truth = patients().group_by(["ward", "smoker"]).aggregate([("age", "count")]).to_pylist()
     known = {(r["ward"], r["smoker"]): r["age_count"] for r in truth}
     assert all(holds(r, known.get((r["ward"], r["smoker"]), 0)) for _, r in counts.iterrows())
-    median = curator.quantiles("sbp", [0.5], by="ward", spend=0.1).rows
+    answer = curator.ask("median of sbp by ward", spend=0.1)
+    median = answer.rows
     assert holds(median[0], 131)
     assert holds(median[1], 120)
+    assert list(answer.table.columns)[:2] == ["ward", "estimate"]  # told as asked, with no quantile in every row
+    assert answer.difference("A", "B").high > 0
+    assert [row["quantile"] for row in curator.quantiles("sbp", [0.25, 0.5], spend=0.1).rows] == [0.25, 0.5]
     shares = curator.proportion("ward", where="age < 50", spend=0.1).rows
     assert sum(row["estimate"] for row in shares) == pytest.approx(1, abs=0.05)
 

@@ -118,6 +118,15 @@ class TestFacts:
         assert "90" not in text and '"A"' not in text
         assert json.loads(run("facts", folder / "p.parquet", "--json").stdout)["columns"]["ward"] == "string"
 
+    def test_numbers_are_offered_where_text_would_be_read_as_numbers(self, folder: Path) -> None:
+        (folder / "p.csv").write_text("ward\nA\n", encoding="utf-8")
+        typed, untyped = (
+            next(line for line in run("facts", folder / f"p.{ending}").stdout.splitlines() if "[ward]" in line)
+            for ending in ("parquet", "csv")
+        )
+        assert "flag" in typed and "number" not in typed and "count" not in typed
+        assert "number (low, high)" in untyped and "count (high)" in untyped
+
     def test_it_is_written_once_and_must_be_filled_in(self, folder: Path) -> None:
         written = folder / "new.toml"
         assert run("facts", folder / "p.parquet", "-o", written).returncode == 0

@@ -106,7 +106,7 @@ def proxy(server: httpx.Client) -> Iterator[Proxy]:
     made.close()
 
 
-VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "ask", "share_for"]
+VERBS = ["proportion", "mean", "rate", "counts", "quantiles", "regress", "plan", "ask", "share_for"]
 
 
 @pytest.mark.parametrize("name", VERBS)

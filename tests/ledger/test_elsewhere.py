@@ -1,6 +1,8 @@
 """An anchor elsewhere: what finds a backup that was restored with everything beside it."""
 
+import contextlib
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,22 @@ def test_a_whole_backup_rolls_back_unseen_without_one_and_is_found_with_one(offi
     restore(backup, office)
     with pytest.raises(LedgerCorrupt, match="ends at event 2, and event 4 was once written"):
         Ledger(office / "p.ledger", anchor=anchor)
+
+
+def test_what_is_put_back_while_it_is_open_is_not_told_from(office: Path) -> None:
+    """SQLite's own way to restore a backup goes through the open file: whoever has it open finds what once was."""
+    backup = office.with_name("backup")
+    shutil.copytree(office, backup)
+    with Ledger(office / "p.ledger") as ledger:
+        budget = ledger.budget("patients")
+        assert isinstance(ledger.reserve(budget, GaussianProfile(0.1), {}), Reservation)
+        assert ledger.spent(budget) > 0
+        both = (contextlib.closing(sqlite3.connect(folder / "p.ledger")) for folder in (backup, office))
+        with next(both) as old, next(both) as new:
+            old.backup(new)
+        for asked in (ledger.spent, ledger.remaining, ledger.last_cost, lambda budget: ledger.find_entry(budget, 3)):
+            with pytest.raises(LedgerCorrupt, match="had come to event 3 and now ends at 2"):
+                asked(budget)
 
 
 def test_a_ledger_that_is_gone_with_all_beside_it_is_not_started_anew(office: Path, anchor: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.privacy.errors import InvalidData
 from sottovoce.readings import ClippedSum
+from sottovoce.readings.persons import whose
 from sottovoce.tables import open_table
 
 
@@ -56,3 +57,9 @@ def test_a_number_among_texts_is_one_person_whole_or_not_by_type():
     with open_table(pd.DataFrame({"p": pd.Series(ids, dtype=object)})) as table:
         assert table.count("p") == 6
         assert table.read(ClippedSum(0, 9), "p").total.tolist() == [7 * 7 + 3 * 9 + 2.5]
+
+
+def test_a_truth_value_among_numbers_is_the_person_that_the_number_is():
+    ids, facts = [True, 1, 1.0, "1", np.bool_(True), False, 0, "True", None], sv.Facts(p=sv.Person())
+    with open_table(pd.DataFrame({"p": pd.Series(ids, dtype=object)}), facts=facts) as table:
+        assert table.count("p") == len(whose(ids)[1]) == 3

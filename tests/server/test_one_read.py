@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sottovoce.readings import Statistics
+from sottovoce.facts import Number
+from sottovoce.readings import CategoryCounts, FunctionSum, Statistics
 from sottovoce.server.datasets import _Remembered
 
 
@@ -60,3 +61,32 @@ def test_a_read_that_failed_is_tried_again() -> None:
     assert remembered.read("sum", "age").n == 3
     assert table.reads == ["age", "age"]
     assert remembered._under_way == {}
+
+
+class Alike:
+    """Functions of one's own that show themselves alike, and are not."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, x: Any) -> Any:
+        return self.factor * x
+
+    def __repr__(self) -> str:
+        return "Alike"
+
+
+def test_readings_that_python_takes_for_equal_are_two_questions() -> None:
+    pairs = [
+        (CategoryCounts((1, 2)), CategoryCounts((True, 2))),
+        (CategoryCounts((1, 2)), CategoryCounts((1.0, 2))),
+        (FunctionSum(Alike(1.0), Number(0, 1), 0, 1), FunctionSum(Alike(2.0), Number(0, 1), 0, 1)),
+    ]
+    for one, other in pairs:
+        table = Slow()
+        table.go.set()
+        remembered = _Remembered(table)
+        assert one == other
+        assert remembered.read(one, "age") is not remembered.read(other, "age")
+        assert remembered.read(one, "age") is remembered.read(one, "age")
+        assert len(table.reads) == 2

@@ -50,6 +50,7 @@ OPERATIONS = [
     ("POST", "/api/v1/datasets/{dataset}/answers"),
     ("GET", "/api/v1/datasets/{dataset}/explanation"),
     ("GET", "/api/v1/datasets/{dataset}/balance"),
+    ("POST", "/api/v1/datasets/{dataset}/regressions/plan"),
     ("GET", "/api/v1/datasets/{dataset}/card"),
     ("POST", "/api/v1/datasets/{dataset}/plan"),
     ("POST", "/api/v1/datasets/{dataset}/ask"),

@@ -143,7 +143,7 @@ class MinibatchSGD(RegressionMechanism):
             ends = [self._run(X, y, numbers, rng) for _ in range(draws)]
         return to_grid(np.array(ends), self.learning_rate * self.noise)
 
-    def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return what so many independent releases let out, a row each: runs one by one, so no more than are asked."""
         return self._value(seen, rng, draws)
 

@@ -190,7 +190,7 @@ class NoisyCells(Mechanism):
         parts = self.reading.split(self.reading.steps(statistics))
         return np.concatenate([noise.add(part, rng) for noise, part in zip(self.noises, parts, strict=True)])
 
-    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy cells of `draws` releases."""
         parts = self.reading.split(self.reading.steps(seen))
         noisy = [noise.rows(part, rng, draws) for noise, part in zip(self.noises, parts, strict=True)]

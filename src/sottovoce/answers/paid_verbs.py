@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sottovoce.answers.purse import Purse, Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
 from sottovoce.answers.verbs import Verbs, regression_room
+from sottovoce.facts.imagined import Imagined
 from sottovoce.ledger import Budget
 from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
@@ -21,6 +22,7 @@ from sottovoce.privacy.profile import Profile
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
+    from sottovoce.regression.planned import RegressionPlan
 
 __all__ = ["PaidVerbs"]
 
@@ -76,6 +78,27 @@ class PaidVerbs(Verbs, Purse):
         mechanism = self.looks_for(formula, spend, part)
         done = self.answered(mechanism, where=formula.where, part=part, **options)
         return Regression(done.release, done.entry, budget.share(price(budget, done.release.profile)), level)
+
+    def plan(
+        self,
+        formula: str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        part: Budget | None = None,
+        level: float = 0.95,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+    ) -> RegressionPlan:
+        """Return how wide the intervals of `regress` will be: a forecast of every term, free; nothing is read."""
+        asked = self.formula(formula, family=family, where=where, prior=prior)
+        mechanism = self.looks_for(asked, spend, part)
+        made: RegressionPlan = regression_room().plan_looks(
+            mechanism, self.share(spend, part), records, checked_level(level), imagined
+        )
+        return made
 
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:
         budget = self.budget if part is None else part

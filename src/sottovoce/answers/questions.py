@@ -261,7 +261,12 @@ class Question:
         """The columns that name a row of the answer."""
         if self.verb == "counts" or (self.verb == "proportion" and not self._yes):
             return [*self.by, *self.columns_asked]
-        return [*self.by, *(["quantile"] if self.verb == "quantiles" else [])]
+        return [*self.by, *(["quantile"] if self.verb == "quantiles" and not self.median else [])]
+
+    @property
+    def median(self) -> bool:
+        """Whether the median alone is asked for: it then has no column that says so in every row."""
+        return self.at == (0.5,)
 
     @property
     def _yes(self) -> bool:
@@ -289,7 +294,7 @@ class Question:
     def describe(self) -> str:
         """Return the question in one line, as `sottovoce ask` takes it."""
         what = ", ".join(self.columns_asked)
-        verb = "median" if self.at == (0.5,) else " ".join([self.verb, ", ".join(f"{p:g}" for p in self.at)]).rstrip()
+        verb = "median" if self.median else " ".join([self.verb, ", ".join(f"{p:g}" for p in self.at)]).rstrip()
         text = f"pooled {verb} of {what}" if self.pool else f"{verb} of {what}"
         text += f" per {self.exposure}" if self.exposure else ""
         text += f" by {', '.join(self.by)}" if self.by else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
@@ -15,12 +15,14 @@ from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
 from sottovoce.facts import Cells, Facts
 from sottovoce.facts.conditions import check_levels
+from sottovoce.facts.imagined import imagined_of
 from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
+    from sottovoce.regression.planned import RegressionPlan
 
 __all__ = ["Verbs", "regression_room"]
 
@@ -201,6 +203,33 @@ class Verbs(ABC):
     ) -> Regression:
         """Fit a regression: charged once, durably, before any record is read, however often it looks at them."""
 
+    @abstractmethod
+    def plan(
+        self,
+        formula: str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        part: Budget | None = None,
+        level: float = 0.95,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+    ) -> RegressionPlan:
+        """Return how wide the intervals of `regress` will be: a forecast of every term, free of cost; nothing is read.
+
+        Parameters
+        ----------
+        formula, family, where, spend, prior, part, level
+            As for `regress`.
+        records
+            How many records to imagine, where that is a secret.
+        imagined
+            What is known of the columns, such as ``["smoker=20%", "ward:C=5%", "age=0.1"]``, or an `Imagined`. While
+            something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
+        """
+
     def ask(self, text: str, *, spend: Spend = 0.05, part: Budget | None = None, **options: Any) -> Answer:
         """Return the answer to a question in words, such as ``"mean of sbp by ward where age >= 40"``."""
         return self.answer(self._parsed(text), spend=spend, part=part, **options)
@@ -212,20 +241,20 @@ class Verbs(ABC):
         part: Budget | None = None,
         *,
         records: int | None = None,
-        imagined: Imagined | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
     ) -> float:
         """Return the share of the budget that an answer needs to be known to ± `width`: a forecast, free of cost.
 
         Groups are taken to be equal, flags even, and numbers to spread over a quarter of their bounds, unless records
-        are `imagined` to be others: a group that few are in takes far more. Where n is a secret, `records` says how
-        many to imagine.
+        are `imagined` to be others, ``["ward:C=5%"]``: a group that few are in takes far more. Where n is a secret,
+        `records` says how many to imagine.
         """
         asked = self._parsed(question) if isinstance(question, str) else question
         purse, n = self._purse(part)
         n = n if records is None else records
         if n is None:
             raise InvalidValue("how many records there are is a secret; say records=..., how many to imagine")
-        return Balance(asked, n, purse, imagined=imagined or Imagined()).for_width(width).share
+        return Balance(asked, n, purse, imagined=imagined_of(imagined, asked.facts)).for_width(width).share
 
     @abstractmethod
     def _purse(self, part: Budget | None) -> tuple[PrivacyFilter, int | None]:

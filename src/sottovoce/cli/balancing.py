@@ -32,6 +32,9 @@ def balance(
     spread: Annotated[float, typer.Option(help="Imagined: standard deviation as a part of the range.")] = 0.25,
     kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
     smallest: Annotated[float | None, typer.Option(help="Imagined: the part that the smallest group has.")] = None,
+    imagine: Annotated[
+        list[str] | None, typer.Option(help="Imagined of a column: smoker=20%, ward:B=5%, age=0.1; one a column.")
+    ] = None,
     protect: shared.Protect = None,
     plot: Annotated[Path | None, typer.Option(help="Draw both curves into this PNG or SVG file.")] = None,
     as_json: AsJson = False,
@@ -42,19 +45,21 @@ def balance(
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.curator.protected import Protected  # noqa: PLC0415
     from sottovoce.facts import read_facts  # noqa: PLC0415
-    from sottovoce.facts.imagined import Imagined  # noqa: PLC0415
+    from sottovoce.facts.imagined import parse_imagined  # noqa: PLC0415
 
     if sum(one is not None for one in (width, risk, spend)) > 1:
         raise InvalidValue("say one of --width, --risk and --spend: each follows from the others")
     asked = parse_question(question)
     known = read_facts(facts)
     whom = Protected.of(known, protect)
+    public = whom.facts or known
+    said = parse_imagined(imagine or (), public, share=share, spread=spread, kept=kept, smallest=smallest)
     found = Balance(
-        Question(asked.pop("verb"), asked.pop("columns"), whom.facts or known, **asked),
+        Question(asked.pop("verb"), asked.pop("columns"), public, **asked),
         n,
         whom.meant(parse_promise(budget)),
         baseline=baseline,
-        imagined=Imagined(share, spread, kept, smallest),
+        imagined=said,
     )
     chosen = None
     if width is not None:

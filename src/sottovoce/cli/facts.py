@@ -41,8 +41,8 @@ def facts(
     from sottovoce.tables import open_table  # noqa: PLC0415 - an extra
 
     with open_table(data) as table:
-        schema = table.schema
-    text = facts_template(schema)
+        schema, untyped = table.schema, table.untyped
+    text = facts_template(schema, untyped)
     if output is not None:
         _write(output, text)
     if as_json:

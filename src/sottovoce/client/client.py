@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import secrets
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.answers.answer import Answer
@@ -15,10 +15,11 @@ from sottovoce.answers.intervals import checked_level
 from sottovoce.answers.purse import Spend
 from sottovoce.answers.questions import Question
 from sottovoce.answers.regression import Regression
-from sottovoce.answers.verbs import Verbs
+from sottovoce.answers.verbs import Verbs, regression_room
 from sottovoce.client.errors import NotAllowed, NotFound, ServerUnreachable
 from sottovoce.client.wire import Wire
 from sottovoce.facts import Facts
+from sottovoce.facts.imagined import Imagined, imagined_of
 from sottovoce.ledger import Budget
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
@@ -27,6 +28,7 @@ from sottovoce.privacy.relation import REPLACE_ONE
 
 if TYPE_CHECKING:  # the room needs an extra
     from sottovoce.regression.formula import Formula
+    from sottovoce.regression.planned import RegressionPlan
 
 __all__ = ["Client"]
 
@@ -138,6 +140,37 @@ class Client(Verbs):
         told: Regression = self.asked("regress", **given, spend=spend, level=level, **stated)
         return told
 
+    def plan(
+        self,
+        formula: str,
+        *,
+        family: str | None = None,
+        where: str | None = None,
+        spend: Spend = 0.05,
+        prior: float | None = None,
+        part: Budget | None = None,
+        level: float = 0.95,
+        records: int | None = None,
+        imagined: Imagined | Iterable[str] | None = None,
+    ) -> RegressionPlan:
+        """Return how wide the intervals of `regress` will be, as `Curator.plan` does; the server makes the plan."""
+        _own(part, {})
+        said = imagined_of(imagined, self.facts)
+        body: dict[str, Any] = {
+            "formula": formula,
+            "family": family,
+            "where": where,
+            "prior": prior,
+            "records": records,
+        }
+        body |= {"spend": _paid(spend), "level": checked_level(level)}
+        body |= {"imagine": said.texts, "share": said.share, "spread": said.spread, "kept": said.kept}
+        given = {name: value for name, value in body.items() if value is not None}
+        key = secrets.token_hex(16)
+        told = self._wire.post("datasets", self.dataset, "regressions", "plan", body=given, key=key)
+        made: RegressionPlan = regression_room().RegressionPlan.from_dict(told)
+        return made
+
     def asked(
         self,
         verb: str,
@@ -151,9 +184,7 @@ class Client(Verbs):
         """Ask by the word of a verb that is registered here and there: ``client.asked("mean", column="sbp")``."""
         known: Verb = CATALOGUE[verb]
         body = known.checked(arguments) | {"verb": verb, "level": checked_level(level), "table": False}
-        body |= {} if purpose is None else {"purpose": purpose}
-        paid = spend_of(spend)
-        body["spend"] = _spelt(paid) if isinstance(paid, Promise) else paid
+        body |= {"spend": _paid(spend)} | ({} if purpose is None else {"purpose": purpose})
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         return known.read(self._wire.post("datasets", self.dataset, "answers", body=body, key=key))
 
@@ -223,6 +254,12 @@ def _own(part: Budget | None, options: Mapping[str, Any]) -> None:
     if part is not None or options:
         extra = "part" if part is not None else next(iter(options))
         raise InvalidValue(f"{extra}= is for a curator; a client pays from the part of its token")
+
+
+def _paid(spend: Spend) -> str | float:
+    """Return what an answer may cost, as it goes over the wire."""
+    paid = spend_of(spend)
+    return _spelt(paid) if isinstance(paid, Promise) else paid
 
 
 def _spelt(promise: Promise) -> str:

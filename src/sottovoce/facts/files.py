@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from sottovoce.facts.facts import Facts
@@ -37,10 +37,12 @@ def read_facts(path: str | os.PathLike[str]) -> Facts:
     return Facts.from_dict(state)
 
 
-def facts_template(schema: Mapping[str, str]) -> str:
+def facts_template(schema: Mapping[str, str], untyped: Collection[str] = ()) -> str:
     """Return a TOML file to fill in, from the names and types of the columns alone.
 
-    >>> print(facts_template({"age": "int64", "ward": "string"}), end="")
+    Columns that are `untyped` hold text that is read as numbers where these are asked for, as those of a CSV file do.
+
+    >>> print(facts_template({"age": "int64", "ward": "string", "sbp": "string"}, untyped=["sbp"]), end="")
     # What is public about this table. Fill in every "?", and leave out the columns that nobody may ask about.
     # Nothing here may be read off the data: write what you knew before you saw it.
     <BLANKLINE>
@@ -49,7 +51,11 @@ def facts_template(schema: Mapping[str, str]) -> str:
     low = "?"
     high = "?"
     <BLANKLINE>
-    [ward] # string; category (categories), number (low, high), count (high), day (first, last), flag, person
+    [ward] # string; category (categories), day (first, last), flag, person
+    kind = "category"
+    categories = ["?"]
+    <BLANKLINE>
+    [sbp] # string; category (categories), day (first, last), flag, person, number (low, high), count (high)
     kind = "category"
     categories = ["?"]
     """
@@ -59,11 +65,11 @@ def facts_template(schema: Mapping[str, str]) -> str:
     ]
     for name, kind in schema.items():
         shown = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-        lines += ["", *_column(shown, kind)]
+        lines += ["", *_column(shown, kind, untyped=name in untyped)]
     return "\n".join(lines) + "\n"
 
 
-def _column(name: str, kind: str) -> list[str]:
+def _column(name: str, kind: str, *, untyped: bool) -> list[str]:
     if kind.startswith("bool"):
         return [f"[{name}] # {kind}", 'kind = "flag"']
     if kind.startswith(("date", "timestamp")):
@@ -71,5 +77,6 @@ def _column(name: str, kind: str) -> list[str]:
     if kind.startswith(("int", "uint", "float", "decimal")):
         choices = "number (low, high), count (high), category (categories), person"
         return [f"[{name}] # {kind}; {choices}", 'kind = "number"', f'low = "{_FILL}"', f'high = "{_FILL}"']
-    choices = "category (categories), number (low, high), count (high), day (first, last), flag, person"
+    choices = "category (categories), day (first, last), flag, person"
+    choices += ", number (low, high), count (high)" if untyped else ""
     return [f"[{name}] # {kind}; {choices}", 'kind = "category"', f'categories = ["{_FILL}"]']

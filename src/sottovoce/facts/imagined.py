@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from sottovoce.facts.encodings import levels_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 
-__all__ = ["Imagined", "counted", "parse_imagined"]
+__all__ = ["Imagined", "counted", "imagined_of", "parse_imagined", "split_imagined"]
 
 Floats = NDArray[np.float64]
 _MOST = {"share": 1.0, "spread": 0.5, "kept": 1.0, "smallest": 1.0}
@@ -58,6 +59,15 @@ class Imagined:
             value = getattr(self, name)
             if value is not None and not 0 <= real(name, value) <= most:
                 raise InvalidValue(f"{name} must lie between 0 and {most:g}. Got {value!r}")
+
+    @property
+    def texts(self) -> list[str]:
+        """What is said of single columns, in the words that `parse_imagined` reads."""
+        found = []
+        for name, said in self.columns.items():
+            parts = said if isinstance(said, Mapping) else {None: said}
+            found += [f"{name}{'' if level is None else f':{level}'}={part!r}" for level, part in parts.items()]
+        return found
 
     def check(self, facts: Mapping[str, Column]) -> None:
         """Refuse what is said of a column that the facts do not name, or that it cannot be."""
@@ -161,3 +171,26 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
     made = Imagined(columns=found, **others)
     made.check(facts)
     return made
+
+
+def imagined_of(said: Imagined | Iterable[str] | None, facts: Mapping[str, Column]) -> Imagined:
+    """Return what records are imagined to be: as it is, or from words, which may stand in one text.
+
+    >>> imagined_of("smoker=20%, ward:C=5%", {"smoker": Flag(), "ward": Category(["A", "B", "C"])}).columns
+    {'smoker': 0.2, 'ward': {'C': 0.05}}
+    """
+    if isinstance(said, Imagined):
+        return said
+    if isinstance(said, str):
+        said = split_imagined(said)
+    return parse_imagined(said or (), facts)
+
+
+def split_imagined(text: str) -> list[str]:
+    """Return the parts of what is said of several columns in one text, with commas between them.
+
+    >>> split_imagined("smoker=20%, ward:North, old=5%")
+    ['smoker=20%', 'ward:North, old=5%']
+    """
+    found = [part.strip(" ,") for part in re.findall(r"[^=]*=[^,]*,?|[^=]+$", text)]
+    return [part for part in found if part]

@@ -139,7 +139,7 @@ class TemperedHiddenMarkov(Mechanism):
         model = HiddenMarkovModel(grid, (Field("kind", ("a", "b")),), states=2)
         return cls(model, 1, 4.0, 2)
 
-    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the emissions and states of every sweep, by the names the sampler gave them."""
         sweeps = self.run(seen, rng, chains=draws)
         parts = [part for s in sweeps for part in (*(e[..., :-1] for e in s.emissions), s.states)]

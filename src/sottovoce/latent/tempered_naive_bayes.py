@@ -118,7 +118,7 @@ class TemperedNaiveBayes(Mechanism):
         features = tuple(draw(table, model.alpha_of(table.shape[-1])) for table in counts)
         return ClassPosterior(model.label, model.fields, classes, features)
 
-    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the probabilities of all samples of `draws` releases: classes first, table after table."""
         value = self._sample(seen, rng, draws * self.draws)
         return value._all.reshape(draws, -1)

@@ -99,7 +99,7 @@ class TemperedNetwork(Mechanism):
         network = BayesianNetwork((Field("a", ("x", "y")), Field("b", ("u", "v"))), {"b": ["a"]})
         return cls(network, 5, 6.0)
 
-    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the probabilities of all tables, table after table."""
         tables = self._value(seen, rng, draws).values
         return np.concatenate([np.reshape(table, (draws, -1)) for table in tables], axis=1)

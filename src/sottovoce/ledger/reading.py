@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -94,7 +95,7 @@ class LedgerReading:
     def find_budget(self, dataset: str) -> Budget | None:
         """Return the budget of a data set, if it has one."""
         check_name("the name of a data set", dataset)
-        with self._store.transaction(write=False) as transaction:
+        with self._looking() as transaction:
             found = queries.find_budget(transaction, dataset)
         return None if found is None else self._remember(found)
 
@@ -109,7 +110,7 @@ class LedgerReading:
 
     def find_entry(self, budget: Budget, number: int) -> Entry | None:
         """Return one entry by its number, if it was charged to this budget."""
-        with self._store.transaction(write=False) as transaction:
+        with self._looking() as transaction:
             return self._told_again(transaction, queries.find_entry(transaction, budget, number))
 
     def pending(self, dataset: str | None = None) -> list[Entry]:
@@ -122,12 +123,12 @@ class LedgerReading:
 
     def totals(self, budgets: Sequence[Budget]) -> list[Fraction]:
         """Return exactly what was spent of each budget, at one moment."""
-        with self._store.transaction(write=False) as transaction:
+        with self._looking() as transaction:
             return [queries.spent(transaction, budget.id) for budget in budgets]
 
     def last_cost(self, budget: Budget) -> float | None:
         """Return what the last entry that was not given up cost a budget; a whole is charged what its parts are."""
-        with self._store.transaction(write=False) as transaction:
+        with self._looking() as transaction:
             return queries.last_cost(transaction, budget.id)
 
     def remaining(self, budget: Budget) -> Promise:
@@ -136,8 +137,16 @@ class LedgerReading:
 
     def noted(self, name: str) -> Head:
         """Return how far another ledger had come when it was last noted here; the empty head where it never was."""
-        with self._store.transaction(write=False) as transaction:
+        with self._looking() as transaction:
             return queries.noted(transaction, name)
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[Transaction]:
+        """Read in one transaction; a ledger that was put back to what it once was is refused, and not told from."""
+        seen = self._kept.seen  # first: the ledger can only have grown since
+        with self._store.transaction(write=False) as transaction:
+            transaction.read_head(seen)
+            yield transaction
 
     def _remember(self, budget: Budget) -> Budget:
         # What was verified at opening counts, and not what the database says since.

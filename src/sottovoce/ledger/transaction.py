@@ -57,6 +57,12 @@ class Kept:
         self.head, self.totals, self.open = head, totals, open_
 
 
+def _check_grown(head: Head, seen: Head) -> None:
+    """Refuse a chain that does not reach where it was seen to have come."""
+    if head.count < seen.count or (head.count == seen.count and head != seen):
+        raise LedgerCorrupt(f"the ledger had come to event {seen.count} and now ends at {head.count}: it was swapped")
+
+
 class Transaction:
     """One transaction on the driver's own cursor.
 
@@ -138,10 +144,7 @@ class Transaction:
         kept, seen = self._kept, self._kept.seen
         self._assumed = self._hopes and kept.head == seen
         self.head = self.start = head = seen if self._assumed else self._locked_head()
-        if head.count < seen.count or (head.count == seen.count and head != seen):
-            raise LedgerCorrupt(
-                f"the ledger had come to event {seen.count} and now ends at {head.count}: it was swapped"
-            )
+        _check_grown(head, seen)
         kept.alone = kept.head == head
         if kept.alone:
             self.totals, self.open = kept.totals, kept.open
@@ -162,9 +165,10 @@ class Transaction:
             if self._locked_head() != self.start:
                 raise HeadMoved
 
-    def read_head(self) -> None:
-        """Read the head into `head`."""
+    def read_head(self, seen: Head = EMPTY) -> None:
+        """Read the head into `head`; refuse a chain that ends before where it was `seen` to have come."""
         self.head = self.start = self._stored_head()
+        _check_grown(self.head, seen)
 
     def _locked_head(self) -> Head:
         if not self.sqlite:  # BEGIN IMMEDIATE has locked all of a SQLite file

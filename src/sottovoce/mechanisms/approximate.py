@@ -91,7 +91,7 @@ class ApproximateSample(Mechanism):
         values = [self.sampler(self.exact, seen, rng) for _ in range(draws)]
         return values[0] if draws == 1 else values
 
-    def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
         """Return what the sampler draws."""
         return np.atleast_1d(np.asarray(self._value(seen, rng, draws), dtype=np.float64))
 

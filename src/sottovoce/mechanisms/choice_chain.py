@@ -168,7 +168,7 @@ class ChoiceChain(Mechanism):
         base = None if self.system.base is None else [Fraction(self.system.base[k]) for k in places]
         return choose([slope * int(total[k]) for k in places], rng, base)
 
-    def outputs(self, seen: ScoreRows, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: ScoreRows, rng: np.random.Generator, draws: int) -> Floats:
         """Return the places that chains visit, a row each."""
         return np.array([self._path(seen, rng) for _ in range(draws)], dtype=np.float64)
 

@@ -230,7 +230,7 @@ class ExponentialChoice(Mechanism):
         base = None if self.system.base is None else [Fraction(weight) for weight in self.system.base]
         return [choose(weights, rng, base) for _ in range(draws)]
 
-    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return which outcomes were taken, by their places."""
         return np.array(self._picks(seen, rng, draws), dtype=np.float64)
 

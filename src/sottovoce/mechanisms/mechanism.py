@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.mechanisms.forecast import Forecast
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue, UnprovenPrivacy
-from sottovoce.privacy.numbers import whole
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.randomness import is_secure, secure_rng
@@ -255,8 +255,13 @@ class Mechanism(ABC):
         del pair
         return None
 
-    def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
+    def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
         """Return the numbers that `draws` independent releases let out, draws first; what an attack looks at."""
+        found: Floats = self._outputs(seen, rng, max(whole("draws", draws, 0), 1))  # of none, one says what they are
+        return found[:draws]
+
+    def _outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
+        """Return the outputs of one release or more."""
         value = self._value(seen, rng, draws)
         return np.reshape(value, (draws, *np.shape(value)[1:]))
 

@@ -212,7 +212,7 @@ class NoisyStatistics(Mechanism):
         del draws
         return self.profile
 
-    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy statistics of which releases are made."""
         return self.noisy_totals(seen, rng, draws)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sottovoce.regression.noisy_moments import NoisyMoments
     from sottovoce.regression.pac_bayes_bound import PacBayes, pac_bayes
     from sottovoce.regression.placement import Placement, placed
+    from sottovoce.regression.planned import RegressionPlan, plan_looks
     from sottovoce.regression.posterior import ConcentratedRegression, DiffusedRegression
     from sottovoce.regression.predictive import posterior_predictive
     from sottovoce.regression.refined import RefinedRegression
@@ -66,6 +67,7 @@ __all__ = [
     "Poisson",
     "Probit",
     "RefinedRegression",
+    "RegressionPlan",
     "SmoothedHinge",
     "Softmax",
     "SoftmaxPosterior",
@@ -76,6 +78,7 @@ __all__ = [
     "mixing_steps",
     "pac_bayes",
     "placed",
+    "plan_looks",
     "posterior_predictive",
 ]
 

@@ -316,7 +316,7 @@ class AdaptiveLooks(Mechanism):
         self.walk(show)
         return tuple(found)
 
-    def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy sums of so many releases along one `path`, a row each.
 
         Where a look is taken is public; given that, how it came to be taken there tells nothing of the records.

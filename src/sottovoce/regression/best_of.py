@@ -253,7 +253,7 @@ class BestRegression(RegressionMechanism):
         steps = steps_in_one(self.n) ** 2
         return steps, (steps + 1) / self.mu * (1 + 1e-12)
 
-    def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return which, the score and the mean parameters of so many searches, a row each; tries run side by side."""
         rows = []
         for done in range(0, draws, _SEARCHES):

@@ -221,14 +221,14 @@ class FilteredRegression(RegressionMechanism):
             labels = (labels > 0).astype(np.float64)
         return Rows(seen.n, self.design.clip(seen.X) / self.design.data_norm, labels)
 
-    def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return all the noisy sums of so many releases, flat: more than a release lets out."""
-        rows, found, most = self._within(seen), [], max(draws, 1)  # of none, one says how many sums there are
-        for first in range(0, most, self._lot):
+        rows, found = self._within(seen), []
+        for first in range(0, draws, self._lot):
             heard: list[Floats] = []
-            ask(self._looked(), rows, rng, heard, min(self._lot, most - first))
+            ask(self._looked(), rows, rng, heard, min(self._lot, draws - first))
             found.append(np.concatenate(heard, axis=1))
-        return np.concatenate(found)[:draws]
+        return np.concatenate(found)
 
     @property
     def _lot(self) -> int:

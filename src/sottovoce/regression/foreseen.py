@@ -31,6 +31,8 @@ _EFFECTS = (0.3, -0.3, 0.3, -0.3)
 """How far columns move the log-odds, the log-rate or a number in its standard deviations, for each draw of the noise.
 Looks at what goes with nothing would begin at the answer, and their noise would do less than it does; and a flag tells
 more of an outcome that is rare if it goes with more of it than if with less."""
+_LUCK = 1.5
+"""Where noise may make an interval so many times as wide as in the middle, a plan says how wide."""
 _RARE, _NARROW = 0.1, 0.1
 """How often what is rare is met, and how far a narrow number spreads, as a part of its range."""
 
@@ -55,6 +57,11 @@ class Foreseen:
     width: float
     widest: float
     plain: float
+
+    @property
+    def unsure(self) -> bool:
+        """Whether noise may make the interval far wider than it is in the middle."""
+        return self.widest > _LUCK * self.width
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is expected as plain values."""
@@ -92,7 +99,11 @@ def _little(column: Column) -> Any:
 
 
 def foresee(
-    mechanism: AdaptiveLooks, n: int | None = None, level: float = 0.95, imagined: Imagined | None = None
+    mechanism: AdaptiveLooks,
+    n: int | None = None,
+    level: float = 0.95,
+    imagined: Imagined | None = None,
+    pause: Callable[[], None] | None = None,
 ) -> list[Foreseen]:
     """Return how wide each interval will be, if the records are as imagined, and each column of little effect.
 
@@ -111,6 +122,8 @@ def foresee(
     imagined
         The records: values of flags and categories met alike and numbers that spread over a quarter of their range,
         unless given; counts that are explained are 1 on average.
+    pause
+        Called before each look: what it raises ends the work.
 
     Examples
     --------
@@ -132,6 +145,8 @@ def foresee(
 
     def walked(asked: AdaptiveLooks, effect: float, noise: Callable[[int], Floats]) -> Floats:
         def shown(look: Look, scales: Mapping[str, float]) -> Floats:
+            if pause is not None:
+                pause()
             noises = zip(asked.noises(look, scales), look.sizes.values(), strict=True)
             scale = np.concatenate([np.full(size, noise.scale) for noise, size in noises])
             total = look.steps(look.check(held[effect].look(look))).astype(np.float64) * (about / rows)

@@ -221,7 +221,7 @@ class NoisyMoments(RegressionMechanism):
     def _moments(self, seen: Statistics) -> tuple[Floats, Floats, Floats]:
         return self.reading.split(self.reading.check(seen).total)[:3]
 
-    def outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Statistics, rng: np.random.Generator, draws: int) -> Floats:
         """Return the noisy X'X and X'ỹ of which releases are made, flat."""
         gram, moment, ones = self._moments(seen)
         response = self.fit.offset * ones + self.fit.slope * moment

@@ -92,7 +92,7 @@ class RegressionMechanism(Mechanism):
     def _renewed(cls, state: dict[str, Any]) -> dict[str, Any]:
         return renewed(state)
 
-    def outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
+    def _outputs(self, seen: Any, rng: np.random.Generator, draws: int) -> Any:
         """Return what so many independent releases let out, a row each."""
         lot = next((lot for lot in _LOTS if lot >= draws), _LOTS[-1])
         lots = [self._value(seen, rng, lot).reshape(lot, -1) for _ in range(-(-draws // lot))]

@@ -165,7 +165,7 @@ class RefinedRegression(RegressionMechanism):
         lots = [min(LOT, draws - done) for done in range(0, draws, LOT)] if few else [1] * draws
         return np.concatenate([self._together(rows, labels, rng, lot) for lot in lots])
 
-    def outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
+    def _outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return what so many independent releases let out, a row each; each takes its own looks."""
         return self._value(seen, rng, draws).reshape(draws, -1)
 

@@ -17,6 +17,7 @@ from sottovoce.readings import ClippedRows, Seen
 from sottovoce.server.config import AnalystConfig, DatasetConfig
 from sottovoce.server.verbs import verbs_of
 from sottovoce.tables import open_table
+from sottovoce.tables.table import told_apart
 
 __all__ = ["Dataset"]
 
@@ -49,13 +50,13 @@ class _Remembered:
         self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None, persons: Any = None
     ) -> None:
         self._persons = persons  # of one data set, always the same
-        self._checked(getattr(reading, "reading", reading), _key(column), where, missing)
+        self._checked(*_asked(reading, column, where, missing))
 
     def read(
         self, reading: Any, column: Any = None, *, where: str | None = None, missing: Any = None, persons: Any = None
     ) -> Seen:
         self._persons = persons
-        asked = (getattr(reading, "reading", reading), _key(column), where, missing)
+        asked = _asked(reading, column, where, missing)
         if isinstance(asked[0], ClippedRows):  # as large as the table, and let go after each answer
             return self._read(*asked)
         with self._under_way.setdefault(asked, threading.Lock()):
@@ -67,18 +68,24 @@ class _Remembered:
     def close(self) -> None:
         self._table.close()
 
-    def _check(self, reading: Any, column: Any, where: str | None, missing: Any) -> None:
+    def _check(self, reading: Any, column: Any, where: str | None, missing: Any, _: Any) -> None:
         with self._checking:
             self._table.check(reading, column, where=where, missing=missing, persons=self._persons)
 
-    def _read(self, reading: Any, column: Any, where: str | None, missing: Any) -> Seen:
+    def _read(self, reading: Any, column: Any, where: str | None, missing: Any, _: Any) -> Seen:
         with self._turn:
             found: Seen = self._table.read(reading, column, where=where, missing=missing, persons=self._persons)
         return found
 
 
-def _key(column: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
-    return column if column is None or isinstance(column, str) else tuple(column)
+def _asked(reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any) -> tuple[Any, ...]:
+    """Return what is asked, and what tells it from another question: readings that Python takes for equal may not be.
+
+    Categories 1 and 2 are not True and 2, nor is one's own function another that looks like it.
+    """
+    reading = getattr(reading, "reading", reading)
+    names = column if column is None or isinstance(column, str) else tuple(column)
+    return reading, names, where, missing, told_apart(reading, names, where, missing)
 
 
 class Dataset:

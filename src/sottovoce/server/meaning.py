@@ -11,14 +11,18 @@ from sottovoce.answers.balance import Balance
 from sottovoce.answers.card import card
 from sottovoce.answers.explaining import explain
 from sottovoce.answers.questions import Question
+from sottovoce.ledger import Budget
 from sottovoce.ledger.chain import canonical
+from sottovoce.ledger.charging import price
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.server.cards import sign_card
+from sottovoce.server.foreseeing import Imagining, foreseen
 from sottovoce.server.lines import breathe
 from sottovoce.server.service import Caller, Service
+from sottovoce.server.verbs import VerbQuestion
 
-__all__ = ["balance", "explanation", "first_question", "signed_card"]
+__all__ = ["balance", "explanation", "first_question", "regression_plan", "signed_card"]
 
 _POINTS = 9
 _IMAGINED = 10_000
@@ -44,30 +48,62 @@ def signed_card(service: Service, caller: Caller, name: str) -> str:
     return sign_card(made, service.signer)
 
 
-def balance(service: Service, caller: Caller, name: str, text: str) -> dict[str, Any]:
+def balance(service: Service, caller: Caller, name: str, text: str, imagining: Imagining) -> dict[str, Any]:
     """Return how the share, the accuracy and the risk of a question go together, for the caller's own budget."""
     dataset = service._dataset(caller, "plan", name)
+    if "~" in text:
+        raise InvalidValue("each term of a regression has a width of its own: ask for its plan where you would ask it")
     asked = parse_question(text)
     if asked.get("where") and not dataset.config.conditions:
         raise InvalidValue(f"{name} answers no conditions")
     question = Question(asked.pop("verb"), asked.pop("columns"), dataset.config.facts, **asked)
     budget = dataset.parts.get(caller.analyst, dataset.budget)
-    spent = float(service.ledger.spent(budget)) / budget.limit if budget.limit else 1.0
     n = _IMAGINED if dataset.budget.n is None else dataset.budget.n
-    curve = json.loads(_curve(canonical(question.to_dict()), n, canonical(dict(budget.filter))))
+    curve = json.loads(_curve(canonical(question.to_dict()), n, canonical(dict(budget.filter)), imagining))
     return {
         "question": question.describe() + ("" if dataset.budget.n is not None else f", of {n:,} imagined records"),
         "parameter": question.parameter,
         "yours": budget is not dataset.budget,
-        "left": max(0.0, 1 - spent),
+        "left": _left(service, budget),
         **curve,
     }
 
 
+def regression_plan(
+    service: Service,
+    caller: Caller,
+    name: str,
+    question: VerbQuestion,
+    imagining: Imagining,
+    records: int | None = None,
+) -> dict[str, Any]:
+    """Return what is expected of each term of a regression, and what it would cost the caller's own budget."""
+    dataset = service._dataset(caller, "plan", name)
+    part = dataset.parts.get(caller.analyst)
+    budget = dataset.budget if part is None else part
+    _, mechanism = question.built(dataset.config, dataset.curator, part)
+    target = dataset.curator.share(question.spend, part)
+    n = records or dataset.budget.n or _IMAGINED
+    told: dict[str, Any] = json.loads(foreseen(mechanism, target, n, question.level, imagining))
+    return told | {
+        "dataset": name,
+        "yours": part is not None,
+        "share": budget.share(price(budget, dataset.curator.claimed(mechanism.profile))),
+        "left": _left(service, budget),
+    }
+
+
+def _left(service: Service, budget: Budget) -> float:
+    """Return the share of a budget that is not spent."""
+    return max(0.0, 1 - float(service.ledger.spent(budget)) / budget.limit) if budget.limit else 0.0
+
+
 @functools.lru_cache(maxsize=256)
-def _curve(question: str, n: int, purse: str) -> str:
+def _curve(question: str, n: int, purse: str, imagining: Imagining) -> str:
     """Return the curve as JSON: a text that no caller can change."""
-    found = Balance(Question.from_dict(json.loads(question)), n, PrivacyFilter.from_dict(json.loads(purse)))
+    asked = Question.from_dict(json.loads(question))
+    said = imagining.of(asked.facts)
+    found = Balance(asked, n, PrivacyFilter.from_dict(json.loads(purse)), imagined=said)
     offers = []
     for offer in found.curve(points=_POINTS):
         breathe()

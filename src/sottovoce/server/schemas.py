@@ -28,6 +28,7 @@ __all__ = [
     "Problem",
     "ReceiptBody",
     "RemainingBody",
+    "Spend",
     "VerbAnswerBody",
     "VerbBody",
 ]
@@ -113,16 +114,20 @@ def _spend(given: Any) -> Any:
     return given
 
 
+Spend = Annotated[
+    Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(max_length=100)],
+    BeforeValidator(_spend),
+    Field(examples=[0.05, "5%", "approx:0.1,1e-6"]),
+]
+"""What an answer may cost."""
+
+
 class VerbBody(BaseModel):
     """A question by verb: the verb, what it takes, and the share of your budget that the answer may cost."""
 
     model_config = ConfigDict(strict=True, extra="allow", json_schema_extra=_verbs)
     verb: Annotated[str, Field(max_length=100)]
-    spend: Annotated[
-        Annotated[float, Field(allow_inf_nan=False)] | Annotated[str, Field(max_length=100)],
-        BeforeValidator(_spend),
-        Field(examples=[0.05, "5%", "approx:0.1,1e-6"]),
-    ] = 0.05
+    spend: Spend = 0.05
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
     table: bool = True
     purpose: Annotated[str, Field(max_length=300, examples=["The annual report"])] | None = None

@@ -15,7 +15,7 @@ from sottovoce.answers.intervals import checked_level
 from sottovoce.curator import Curator
 from sottovoce.facts import Category, Facts, Flag
 from sottovoce.ledger import Budget, Entry
-from sottovoce.mechanisms import Release
+from sottovoce.mechanisms import Mechanism, Release
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import Promise
 from sottovoce.server.answers import plain
@@ -57,6 +57,12 @@ class VerbQuestion:
     def order(self, config: DatasetConfig, curator: Curator, part: Budget, most_draws: int) -> Order:
         """Return the order, or raise what is wrong with the question. Reads no record."""
         del most_draws
+        question, mechanism = self.built(config, curator, part)
+        about = {"verb": self.verb, "asked": question.describe()}
+        return Order(mechanism, where=question.where, purpose=self.purpose, about=about)
+
+    def built(self, config: DatasetConfig, curator: Curator, part: Budget | None) -> tuple[Any, Mechanism]:
+        """Return what is asked, and what would answer it, or raise what is wrong with the question."""
         verb: Verb = CATALOGUE[self.verb]
         checked_level(self.level)
         spend = spend_of(self.spend)
@@ -72,9 +78,7 @@ class VerbQuestion:
             raise InvalidValue(
                 f"an answer has at most {_MOST_GROUPS} rows, and these cells are {cells.size}; cut fewer"
             )
-        mechanism = verb.mechanism(curator, question, spend, part, config.mechanisms)
-        about = {"verb": verb.word, "asked": question.describe()}
-        return Order(mechanism, where=question.where, purpose=self.purpose, about=about)
+        return question, verb.mechanism(curator, question, spend, part, config.mechanisms)
 
     def told(self, release: Release, entry: Entry, part: Budget) -> dict[str, Any]:
         """Return the question in words, its rows with their intervals, and the share it cost."""

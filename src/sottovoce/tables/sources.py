@@ -11,8 +11,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -22,9 +20,9 @@ import pyarrow as pa
 
 from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.readings.persons import shortest
 from sottovoce.tables.agreeing import agreed, distinct, is_text, named
 from sottovoce.tables.engine import guarded
+from sottovoce.tables.frames import from_pandas
 from sottovoce.tables.origin import database_origin, file_origin, named_files
 from sottovoce.tables.table import Table
 
@@ -127,7 +125,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     elif type(source).__module__.startswith("pyspark.sql"):
         opened = _spark(source)
     else:
-        opened = _frame(source)
+        opened = _frame(source, None if facts is None else facts.person)
     _or_close(opened.close, lambda: named(opened.schema, opened.name), f"{opened.name} does not say what it holds")
     _or_close(opened.close, opened.check_engine, f"{opened.name} cannot be asked")
     if types:
@@ -295,9 +293,11 @@ def _register(connection: Any, data: Any) -> Any:
     return connection.table("records")
 
 
-def _frame(source: Any) -> Table:
+def _frame(source: Any, person: str | None) -> Table:
     kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
-    data, untyped = guarded(lambda: _arrow(source), f"{kind} could not be read; its columns are of unknown types")
+    data, untyped = guarded(
+        lambda: _arrow(source, person), f"{kind} could not be read; its columns are of unknown types"
+    )
     if data is None:
         raise InvalidData(
             f"cannot read a table from {kind}; give a path, an address, an Ibis table, "
@@ -308,7 +308,7 @@ def _frame(source: Any) -> Table:
     return Table(f"the {type(source).__name__}", records, connection, close, untyped=untyped)
 
 
-def _arrow(source: Any) -> tuple[Any, frozenset[str]]:
+def _arrow(source: Any, person: str | None) -> tuple[Any, frozenset[str]]:
     typed: frozenset[str] = frozenset()
     if isinstance(source, pa.Table) or type(source).__module__ == "pyarrow._dataset":
         return source, typed
@@ -316,58 +316,10 @@ def _arrow(source: Any) -> tuple[Any, frozenset[str]]:
         return pa.Table.from_batches([source]), typed
     package = type(source).__module__.partition(".")[0]
     if package == "pandas" and hasattr(source, "columns"):
-        return _pandas(source)
+        return from_pandas(source, person)
     if package == "polars" and type(source).__name__ == "DataFrame":
         return source.to_arrow(), typed
     return None, typed
-
-
-def _pandas(frame: Any) -> tuple[pa.Table, frozenset[str]]:
-    """Convert a frame; a column of objects is text of no type, for Arrow would work a type out from its values."""
-    loose = [place for place, kind in enumerate(frame.dtypes) if _of_objects(kind)]
-    texts = [place for place, kind in enumerate(frame.dtypes) if kind.name == "string"]
-    names = [str(name) for name in frame.columns]
-    arrays = [
-        _text(frame.iloc[:, place]) if place in {*loose, *texts} else pa.array(frame.iloc[:, place], from_pandas=True)
-        for place in range(len(names))
-    ]
-    distinct(names, "the frame")
-    return pa.table(dict(zip(names, arrays, strict=True))), frozenset(names[place] for place in loose)
-
-
-def _of_objects(kind: Any) -> bool:
-    """Say whether a column, or its categories, hold objects; pandas calls objects that are all texts ``str``."""
-    if kind.name == "category":
-        return getattr(kind.categories.dtype, "kind", None) == "O"
-    return kind.name in ("object", "str")
-
-
-def _text(values: Any) -> pa.Array:
-    values = values.astype(object)
-    try:
-        return pa.array(values, pa.string(), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return pa.array([_word(value) for value in values], pa.string())
-
-
-def _word(value: Any) -> str | None:
-    """Return a cell as text, and what Arrow takes for text as Arrow does: one cell must not change how others read."""
-    try:
-        if isinstance(value, bytes | bytearray | memoryview):
-            return bytes(value).decode("utf-8", "replace")
-        if isinstance(value, str):
-            word = str.__str__(value)
-        elif value is None or value != value:  # noqa: PLR0124 - NaN is not itself
-            return None
-        elif isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
-            word = str(int(float(value)))  # pandas reads a long file in parts, where 7 may be 7.0
-        elif isinstance(value, Decimal):  # a database may tell 7 and 7.00 of one column
-            word = shortest(value)
-        else:
-            word = str(value)
-        return word.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # "?" may be a category
-    except Exception:  # an object that cannot even be compared or written is a missing value
-        return None
 
 
 def _spark(frame: Any) -> Table:

@@ -21,7 +21,7 @@ from sottovoce.tables.persons import person_of
 from sottovoce.tables.plans import PLANS, Asked, Plan
 from sottovoce.tables.written import Written
 
-__all__ = ["Table"]
+__all__ = ["Table", "told_apart"]
 
 _PLANS = 64
 """How many questions are kept as queries."""
@@ -76,6 +76,11 @@ class Table:
     def schema(self) -> dict[str, str]:
         """The names and types of the columns: public."""
         return {name: str(kind.copy(nullable=True)) for name, kind in self._records.schema().items()}
+
+    @property
+    def untyped(self) -> frozenset[str]:
+        """The columns of text that is read as numbers where these are asked for, as that of a CSV file is."""
+        return self._engine.untyped
 
     def know(self, facts: Facts | None) -> Self:
         """Take what is public of the columns: text that the facts call a flag is read as one. Returns the table."""
@@ -165,7 +170,7 @@ class Table:
     ) -> Plan:
         self._check_open()
         reading = getattr(reading, "reading", reading)
-        key = None if persons is not None else _key(reading, column, where, missing, self._batches is None)
+        key = None if persons is not None else told_apart(reading, column, where, missing, self._batches is None)
         plan = self._plans.get(key)
         if plan is None:
             plan = guarded(
@@ -232,7 +237,7 @@ class Table:
         return fetch_row(self._connection, query, self.name)
 
 
-def _key(reading: Any, *asked: Any) -> Any:
+def told_apart(reading: Any, *asked: Any) -> Any:
     """Return what tells one question from another; None where it cannot be told by values."""
     try:
         hash(reading)

@@ -15,7 +15,7 @@ from sottovoce.server.service import Caller, Service
 
 __all__ = ["NOTHING", "DatasetPage", "key_of", "outcome_of"]
 
-NOTHING: dict[str, Any] = {"answer": None, "refusal": None, "problem": None, "fault": None}
+NOTHING: dict[str, Any] = {"answer": None, "refusal": None, "problem": None, "fault": None, "foreseen": None}
 _KEY = re.compile(r"[!-~]{1,200}")
 _SHOWN = 200
 """Entries of the history on one page."""

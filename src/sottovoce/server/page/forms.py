@@ -116,10 +116,13 @@ def _settings(text: str) -> dict[str, Any]:
 
 
 def several_systems() -> list[dict[str, str]]:
-    """Return the systems that name several columns themselves, each with what it takes, as its code says."""
+    """Return the systems that name several columns themselves, each with what it takes, as its code says.
+
+    A formula is asked by its verb.
+    """
     known, found = column_systems(), []
     for word in SYSTEMS.kinds:
-        make = None if word in known else getattr(SYSTEMS[word], "from_facts", None)
+        make = None if word in known or word == "formula" else getattr(SYSTEMS[word], "from_facts", None)
         if make is not None:
             takes = (make.__doc__ or "").strip().partition("\n")[0].partition(": ")[2] or "``tables`` of columns."
             found.append({"word": word, "takes": re.sub("`+", "", takes)})

@@ -14,8 +14,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from sottovoce.answers.card_page import style
+from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import LedgerCorrupt, LedgerUnavailable, SottovoceError
 from sottovoce.server.errors import CallerLeft, NotAllowed, NotFound, ServerStopping, TooManyRequests
+from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.lines import while_there
 from sottovoce.server.meaning import balance, first_question, signed_card
 from sottovoce.server.page.charts import Axis, Chart, number, percent
@@ -44,16 +46,19 @@ class MeaningPages:
         name = request.path_params["name"]
         facts = self._service.dataset(caller, name)
         text = request.query_params.get("question", "")[:2000] or first_question(self._service, caller, name)
+        imagine = request.query_params.get("imagine", "")[:2000]
         found: dict[str, Any] | None = None
         problem = None
         try:
-            work = self._service.planning(caller, balance, self._service, caller, name, text)
+            said = Imagining(tuple(split_imagined(imagine)))
+            work = self._service.planning(caller, balance, self._service, caller, name, text, said)
             found = await while_there(request.receive, work)
         except _PASSED_ON:
             raise
         except SottovoceError as error:
             problem = str(error)
-        values = {"facts": facts, "question": text, "problem": problem, "balance": found and balance_view(found)}
+        values = {"facts": facts, "question": text, "imagine": imagine, "problem": problem}
+        values["balance"] = found and balance_view(found)
         return self._rendering.page("balance.html", 200 if found else 422, **values, **self._head(caller, session))
 
     async def card(self, request: Request) -> Response:

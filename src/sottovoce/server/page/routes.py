@@ -51,6 +51,7 @@ class _Page:
             ("GET", "/docs", self.docs),
             ("GET", "/data/{name}", self.dataset),
             ("POST", "/data/{name}/answer", self.answer),
+            ("POST", "/data/{name}/foresee", self.foresee),
             ("GET", "/data/{name}/answers/{entry}", self.table),
             ("GET", "/data/{name}/models", self.models),
             ("POST", "/data/{name}/plan", self.plan),
@@ -131,6 +132,13 @@ class _Page:
         values = await self._gate.form(request, session)
         page = VerbPage(self._service, caller, request.path_params["name"])
         outcome, status = await page.ask(values)
+        return await self._page(page, values, self._head(caller, session), outcome, status)
+
+    async def foresee(self, request: Request) -> Response:
+        caller, session = await self._gate.caller(request)
+        values = await self._gate.form(request, session)
+        page = VerbPage(self._service, caller, request.path_params["name"])
+        outcome, status = await while_there(request.receive, page.foresee(values))
         return await self._page(page, values, self._head(caller, session), outcome, status)
 
     async def table(self, request: Request) -> Response:

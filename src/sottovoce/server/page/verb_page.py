@@ -12,8 +12,12 @@ from typing import Any
 from sottovoce.answers.display import drawn_rows, picture, plain_words, scale_of
 from sottovoce.answers.questions import VERBS
 from sottovoce.facts import Person
-from sottovoce.privacy.errors import BudgetExceeded, SottovoceError
-from sottovoce.server.page.charts import percent
+from sottovoce.facts.imagined import split_imagined
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
+from sottovoce.regression.foreseen import Foreseen
+from sottovoce.server.foreseeing import Imagining
+from sottovoce.server.meaning import regression_plan
+from sottovoce.server.page.charts import number, percent
 from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
 from sottovoce.server.page.verb_forms import column_words, first_answers, form_fields, verb_question
 
@@ -41,6 +45,7 @@ class VerbPage(DatasetPage):
             ],
             "key": f"page-{secrets.token_hex(16)}",
             "may_ask": "ask" in self._caller.scopes and own is not None,
+            "may_plan": "plan" in self._caller.scopes,
             **NOTHING,
             **(outcome or {}),
             **await self._budgets(remaining),
@@ -56,6 +61,19 @@ class VerbPage(DatasetPage):
         except SottovoceError as error:
             return outcome_of(error)
         return {"answer": await self._service.run(self._view, answer)}, 200
+
+    async def foresee(self, values: Mapping[str, str]) -> tuple[dict[str, Any], int]:
+        """Plan the regression that the form says; return it or the refusal as the page shows it, and the status."""
+        try:
+            question = verb_question(first_answers(self._config) | dict(values))
+            if question.verb != "regress":
+                raise InvalidValue("a plan is of a regression; of other questions, weigh accuracy against risk")
+            said = Imagining(tuple(split_imagined(values.get("imagine", ""))))
+            asked = (self._service, self._caller, self._name, question, said)
+            plan = await self._service.planning(self._caller, regression_plan, *asked)
+        except SottovoceError as error:
+            return outcome_of(error)
+        return {"foreseen": _plan_view(plan)}, 200
 
     async def again(self, number: int, rows: tuple[int, int] | None = None) -> dict[str, Any]:
         """Return an answer that was paid for before, as the page shows it, two of its rows compared if asked for."""
@@ -97,6 +115,28 @@ class VerbPage(DatasetPage):
             "pairs": [" / ".join(row.labels) for row in found] if 1 < len(rows) <= _MOST and _compares(answer) else [],
             "contrast": _contrast_view(answer.get("contrast")),
         }
+
+
+def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan as the page shows it: a row a term, with half the width of its interval."""
+    few = plan["rare"] or [None] * len(plan["terms"])
+    rows = [
+        {
+            "term": one["term"],
+            "known": _known(one),
+            "rare": rare and _known(rare),
+            "plain": f"± {number(one['plain'])}",
+        }
+        for one, rare in zip(plan["terms"], few, strict=True)
+    ]
+    said = {name: plan[name] for name in ("question", "n", "share", "left", "yours", "assumed", "unsaid", "cautions")}
+    return said | {"rows": rows, "level": percent(plan["level"]), "hints": ", ".join(plan["hints"])}
+
+
+def _known(one: Mapping[str, Any]) -> str:
+    """Return half the width of an interval, and where noise does most, if that is far more."""
+    found = Foreseen(**one)
+    return f"± {number(found.width)}" + (f" (to {number(found.widest)})" if found.unsure else "")
 
 
 def _compares(answer: Mapping[str, Any]) -> bool:

@@ -179,7 +179,8 @@ if (asking) {
   });
   asking.addEventListener("submit", async (event) => {
     event.preventDefault();
-    await ask(asking, asking.action, byId("ask"));
+    const pressed = event.submitter ?? byId("ask");
+    await ask(asking, pressed.hasAttribute("formaction") ? pressed.formAction : asking.action, pressed);
     sayLeft();
     if (slider) sayShare();
   });

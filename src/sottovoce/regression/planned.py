@@ -1,0 +1,196 @@
+"""The plan of a regression, as every door tells it: how wide each term's interval will be, and what that assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Self
+
+from sottovoce.facts.columns import Category, Column, Flag
+from sottovoce.facts.imagined import Imagined, imagined_of
+from sottovoce.mechanisms.expected import cautions
+from sottovoce.privacy.plain import mapping, restoring
+from sottovoce.privacy.promises import Promise
+from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.regression.foreseen import Foreseen, foresee, rarely
+from sottovoce.regression.formula import Formula
+
+__all__ = ["RegressionPlan", "plan_looks"]
+
+_ALIKE = (
+    "flags are set half the time, values of categories are met alike, numbers spread over a quarter of their bounds"
+)
+_RARE = (
+    "flags are set once in ten, values of categories but the first are met as rarely (or a quarter as often as alike), "
+    "numbers spread over a tenth of their bounds"
+)
+_EXPLAINED = {
+    "poisson": ("; what is explained is 1 on average", "; what is explained is 0.1 on average"),
+    "linear": ("", "; what is explained over a quarter"),
+}
+
+
+@dataclass(frozen=True)
+class RegressionPlan:
+    """What a regression will tell, before anything is read or spent.
+
+    Attributes
+    ----------
+    question, n, target, level
+        What would be asked, of how many records or persons, for which promise, and how often its intervals hold.
+    mechanism, looks
+        The looks as plain values, and which part of what is spent each takes.
+    terms
+        What is expected of each term: if values are met alike and numbers spread widely, but for what was imagined.
+    rare
+        The same if values are rare and numbers narrow; None where all columns were imagined.
+    unsaid, hints
+        The columns of which nothing was said, and what may be said of some of them, as examples.
+    cautions
+        What to beware of in the promise.
+    """
+
+    question: str
+    n: int
+    target: Promise
+    level: float
+    mechanism: Mapping[str, Any]
+    looks: tuple[float, ...]
+    terms: tuple[Foreseen, ...]
+    rare: tuple[Foreseen, ...] | None
+    assumed: str
+    unsaid: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a term: half the width of its interval, the same if rare, and without privacy."""
+        rare = [None] * len(self.terms) if self.rare is None else [one.width for one in self.rare]
+        return [
+            {"term": one.term, "known_to": one.width}
+            | ({} if few is None else {"if_rare": few})
+            | {"no_privacy": one.plain}
+            for one, few in zip(self.terms, rare, strict=True)
+        ]
+
+    def _repr_html_(self) -> str:
+        names = list(self.rows[0])
+        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
+        rows = ""
+        for row in self.rows:
+            widths = "".join(f"<td>± {row[name]:.3g}</td>" for name in names[1:])
+            rows += f"<tr><td>{escape(row['term'])}</td>{widths}</tr>"
+        return f"<p>{escape(self.question)}, n = {self.n:,}</p><table><tr>{head}</tr>{rows}</table>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values; `from_dict` reads it back."""
+        return {
+            "question": self.question,
+            "n": self.n,
+            "target": self.target.to_dict(),
+            "level": self.level,
+            "mechanism": dict(self.mechanism),
+            "looks": list(self.looks),
+            "terms": [one.to_dict() for one in self.terms],
+            "rare": None if self.rare is None else [one.to_dict() for one in self.rare],
+            "assumed": self.assumed,
+            "unsaid": list(self.unsaid),
+            "hints": list(self.hints),
+            "cautions": list(self.cautions),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read a plan from `to_dict`'s form."""
+        given = mapping("plan", state)
+        with restoring("a plan"):
+            few = given["rare"]
+            return cls(
+                question=given["question"],
+                n=given["n"],
+                target=Promise.from_dict(given["target"]),
+                level=given["level"],
+                mechanism=given["mechanism"],
+                looks=tuple(given["looks"]),
+                terms=tuple(Foreseen(**one) for one in given["terms"]),
+                rare=None if few is None else tuple(Foreseen(**one) for one in few),
+                assumed=given["assumed"],
+                unsaid=tuple(given["unsaid"]),
+                hints=tuple(given["hints"]),
+                cautions=tuple(given["cautions"]),
+            )
+
+
+def plan_looks(
+    mechanism: AdaptiveLooks,
+    target: Promise,
+    n: int | None = None,
+    level: float = 0.95,
+    imagined: Imagined | Iterable[str] | None = None,
+    pause: Callable[[], None] | None = None,
+) -> RegressionPlan:
+    """Return the plan of a regression; nothing is read.
+
+    Parameters
+    ----------
+    mechanism, target
+        What would be asked, and the promise it was calibrated for.
+    n, level, pause
+        As in `foresee`.
+    imagined
+        What the records are imagined to be, or words for it such as ``["smoker=20%", "ward:C=5%"]``.
+
+    Examples
+    --------
+    >>> from sottovoce.facts import Facts, Number
+    >>> from sottovoce.privacy.promises import ApproxDP
+    >>> promise, facts = ApproxDP(1.0, 1e-6), Facts(smoker=Flag(), age=Number(0, 110))
+    >>> looks = AdaptiveLooks.calibrate(Formula("smoker ~ age", facts), 10_000, promise)
+    >>> plan = plan_looks(looks, promise)
+    >>> [list(row) for row in plan.rows][0], plan.hints
+    (['term', 'known_to', 'if_rare', 'no_privacy'], ('age=0.1', 'smoker=20%'))
+    """
+    formula = mechanism.system
+    said = imagined_of(imagined, formula.facts)
+    count = mechanism.n if n is None else n
+    unsaid = [name for name in (*formula.encoding.names, formula.parsed.response) if name not in said.columns]
+    terms = foresee(mechanism, count, level, said, pause)
+    rare = foresee(mechanism, count, level, rarely(formula, said), pause) if unsaid else None
+    assert count is not None  # `foresee` refuses it otherwise
+    return RegressionPlan(
+        formula.describe(),
+        count,
+        target,
+        level,
+        mechanism.to_dict(),
+        tuple(share for share, _ in mechanism.plan),
+        tuple(terms),
+        None if rare is None else tuple(rare),
+        _assumed(formula, said, alike=not unsaid),
+        tuple(unsaid),
+        tuple(_hint(name, formula.facts[name]) for name in unsaid[:3]),
+        cautions(target, count),
+    )
+
+
+def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
+    """Return what the plan takes for so."""
+    many = "all" if said.kept == 1 else f"{100 * said.kept:.3g} %"
+    kept = "" if formula.where is None else f" The condition holds for {many} of them."
+    small = f"Each column has a small effect (0.3).{kept}"
+    if alike:
+        return f"{small} Columns are as imagined."
+    even, fewer = _EXPLAINED.get(formula.family, ("", ""))
+    return f"{small} Known to: {_ALIKE}{even}. If rare: {_RARE}{fewer}."
+
+
+def _hint(name: str, column: Column) -> str:
+    """Return what may be said of a column, as an example."""
+    match column:
+        case Category(categories):
+            return f"{name}:{categories[-1]}=10%"
+        case Flag():
+            return f"{name}=20%"
+    return f"{name}=0.1"

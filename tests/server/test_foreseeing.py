@@ -1,0 +1,200 @@
+"""Plans of regressions: the same numbers at every door, free, off the loop, bounded, refused in words."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.cli.test_cli import run
+
+import sottovoce as sv
+from sottovoce.client import Client
+from sottovoce.facts.imagined import Imagined
+from sottovoce.privacy.promises import RenyiDP
+from sottovoce.regression import planned
+from sottovoce.server.config import Config
+from sottovoce.server.foreseeing import _foreseen
+from support.offices import N, bearer, served, token_for, write_office
+from support.visitors import Visitor
+
+HERE = "/api/v1/datasets/patients/regressions/plan"
+FACTS = """
+[smoker]
+kind = "flag"
+[age]
+kind = "number"
+low = 0
+high = 100
+"""
+
+
+def plan(client: httpx.Client, who: dict[str, str], **body: Any) -> httpx.Response:
+    return client.post(HERE, headers=who, json={"formula": "smoker ~ age"} | body)
+
+
+def widths(told: dict[str, Any]) -> list[float]:
+    return [one[name] for one in [*told["terms"], *(told["rare"] or [])] for name in ("width", "widest", "plain")]
+
+
+@pytest.mark.parametrize("said", [("smoker=20%",), ("smoker=20%", "age=0.1")])
+def test_every_door_tells_the_same_plan(
+    client: httpx.Client, office: Config, ada: dict[str, str], tmp_path: Path, said: tuple[str, ...]
+) -> None:
+    text = "smoker ~ age"
+    there = plan(client, ada, formula=text, spend="1%", imagine=list(said)).json()
+    asked = Client(str(client.base_url), token_for(office), "patients").plan(text, spend=0.01, imagined=said)
+    facts = office.datasets["patients"].facts
+    with sv.Curator(office.datasets["patients"].source, tmp_path / "l", RenyiDP(8, 500), facts=facts) as curator:
+        here = curator.plan(text, spend="1%", imagined=said)
+        assert not curator.history()
+    (tmp_path / "facts.toml").write_text(FACTS, encoding="utf-8")
+    words = [word for one in said for word in ("--imagine", one)]
+    typed = run("plan", text, "--facts", tmp_path / "facts.toml", "--n", N, "--budget", "renyi:8,500", *words,
+                "--spend", "1%", "--json")  # fmt: skip
+    shell = json.loads(typed.stdout)
+    assert (there["rare"] is None) == (len(said) == 2)
+    assert there["share"] == pytest.approx(0.01, rel=1e-6) and there["yours"] and there["n"] == N
+    for told in (asked.to_dict(), here.to_dict(), shell):
+        assert widths(told) == pytest.approx(widths(there), rel=1e-6)
+        for name in ("question", "n", "target", "looks", "assumed", "unsaid", "hints", "cautions"):
+            assert told[name] == pytest.approx(there[name]) if name == "looks" else told[name] == there[name]
+
+
+def test_a_client_says_all_that_is_imagined(client: httpx.Client, office: Config, ada: dict[str, str]) -> None:
+    said = Imagined(share=0.2, spread=0.1, kept=0.5, columns={"ward": {"E": 0.1, "N": 0.2}})
+    asker = Client(str(client.base_url), token_for(office), "patients")
+    told = asker.plan("smoker ~ age + C(ward)", where="age >= 20", spend=0.5, records=900, imagined=said)
+    body = {"formula": "smoker ~ age + C(ward)", "where": "age >= 20", "spend": 0.5, "records": 900, "share": 0.2}
+    body |= {"spread": 0.1, "kept": 0.5, "imagine": ["ward:E=10%", "ward:N=20%"]}
+    assert widths(told.to_dict()) == pytest.approx(widths(plan(client, ada, **body).json()))
+    assert told.n == 900 and "holds for 50 % of them" in told.assumed and "if rare" in told._repr_html_()
+
+
+def test_a_plan_reads_nothing_costs_nothing_and_equal_ones_are_made_once_off_the_loop(
+    client: httpx.Client, ada: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    make = planned.plan_looks
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return make(*given)
+
+    monkeypatch.setattr(planned, "plan_looks", noted)
+    monkeypatch.setattr("sottovoce.server.datasets._Remembered.read", None)
+    _foreseen.cache_clear()
+    places = [f"/api/v1/datasets/patients/{place}" for place in ("remaining", "history")]
+    before = [client.get(place, headers=ada).json() for place in places]
+    one, same, other = (plan(client, ada, spend=spend).json() for spend in (0.1, 0.1, 0.2))
+    assert widths(one) == widths(same) != widths(other)
+    assert threads == ["line", "line"]
+    assert [client.get(place, headers=ada).json() for place in places] == before
+
+
+def test_a_plan_that_nobody_waits_for_ends_at_its_next_look() -> None:
+    class Left(Exception):
+        pass
+
+    def gone() -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise Left
+
+    looks: list[int] = []
+    facts = sv.Facts(smoker=sv.Flag(), age=sv.Number(0, 100))
+    mechanism = planned.AdaptiveLooks.calibrate(planned.Formula("smoker ~ age", facts), 400, sv.ApproxDP(1.0, 1e-6))
+    with pytest.raises(Left):
+        planned.plan_looks(mechanism, sv.ApproxDP(1.0, 1e-6), pause=gone)
+    assert len(looks) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"formula": "ward ~ smoker*age*visits*wait"}, 422, "at most 30 terms, and this regression has 32"),
+        ({"formula": "smoker ~ secret"}, 422, "no column 'secret'"),
+        ({"where": "secret = 'Smith-7'"}, 404, "no column 'secret'"),
+        ({"imagine": ["ward:Z=5%"]}, 422, "nothing can be imagined of 'ward:Z'"),
+        ({"imagine": ["age=lots"]}, 422, "imagine columns like"),
+        ({"imagine": ["age=0.1"] * 101}, 422, "at most 100"),
+        ({"imagine": ["a" * 301]}, 422, "at most 300"),
+        ({"kept": 1.5}, 422, "less than or equal to 1"),
+        ({"records": 0}, 422, "greater than or equal to 1"),
+        ({"spend": "200%"}, 422, "above 0 and at most 1"),
+        ({"spend": "pure:1e9"}, 422, "must lie between"),
+        ({"family": "magic"}, 422, "family must be one of"),
+        ({"frobnicate": 1}, 422, "is no name that is known here"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_in_words(
+    client: httpx.Client, ada: dict[str, str], body: dict[str, Any], status: int, said: str
+) -> None:
+    told = plan(client, ada, **body)
+    assert told.status_code == status and said in told.json()["detail"]
+    assert "Smith" not in told.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"kept": 0.0}, {"records": 1}, {"records": 10**9}, {"level": 1 - 1e-12}, {"spend": 1e-9}]
+)
+def test_the_edges_of_what_may_be_asked_are_no_fault(
+    client: httpx.Client, ada: dict[str, str], body: dict[str, Any]
+) -> None:
+    told = plan(client, ada, **body)
+    assert told.status_code in (200, 422), told.text
+    if told.status_code == 200:
+        assert all(width >= 0 for width in widths(told.json()))
+
+
+def test_nobody_plans_what_they_may_not(client: httpx.Client, office: Config, ada: dict[str, str]) -> None:
+    assert client.post(HERE, json={"formula": "smoker ~ age"}).status_code == 401
+    assert plan(client, bearer(token_for(office, "ada", "read", "ask"))).status_code == 403
+    elsewhere = HERE.replace("patients", "staff")
+    asked = {"formula": "smoker ~ 1"}
+    assert client.post(elsewhere, headers=bearer(token_for(office, "bob")), json=asked).status_code == 404
+    refused = client.post(elsewhere, headers=ada, json=asked)
+    assert refused.status_code == 422 and "looks, which is not allowed here" in refused.json()["detail"]
+
+
+def test_who_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
+    config = write_office(tmp_path, limits="requests_per_minute = 2")
+    with served(config) as client:
+        who = bearer(token_for(config))
+        codes = [plan(client, who, imagine=["wage=1"]).status_code for _ in range(4)]
+    assert codes[0] == 422 and codes[-1] == 429
+
+
+def test_a_balance_takes_what_is_imagined(client: httpx.Client, ada: dict[str, str]) -> None:
+    place = "/api/v1/datasets/patients/balance"
+    asked = {"question": "mean of age by ward"}
+    even, few, small = (
+        client.get(place, headers=ada, params=asked | more).json()["curve"][-1]["width"]
+        for more in ({}, {"imagine": ["ward:E=5%", "age=0.2"]}, {"smallest": 0.05})
+    )
+    assert few > 1.5 * even and small > 1.5 * even
+    for wrong in ({"imagine": "ward=5%"}, {"imagine": "ward:E=500%"}, {"kept": 2}, {"question": "smoker ~ age"}):
+        assert client.get(place, headers=ada, params=asked | wrong).status_code == 422
+
+
+def test_the_page_plans_a_regression_without_scripts(client: httpx.Client, office: Config) -> None:
+    visitor = Visitor(client)
+    visitor.log_in(token_for(office))
+    form = {"seal": visitor.seal(client.get("/data/patients")), "verb": "regress", "formula": "smoker ~ age"}
+    form |= {"spend": "10", "imagine": "age=0.1"}
+    page = client.post("/data/patients/foresee", data=form)
+    assert page.status_code == 200 and 'value="age=0.1"' in page.text
+    assert page.text.count('<th scope="row">age</th>') == 1 and "If rare" in page.text and "No privacy" in page.text
+    assert "Nothing was spent, and no record was read." in page.text and "<code>smoker=20%</code>" in page.text
+    sure = client.post("/data/patients/foresee", data=form | {"imagine": "age=0.1, smoker=20%"})
+    assert sure.status_code == 200 and "If rare" not in sure.text.replace("If rare:", "")
+    wrong = client.post("/data/patients/foresee", data=form | {"imagine": "<b>=5"})
+    assert wrong.status_code == 422 and "&lt;b&gt;" in wrong.text and "<b>" not in wrong.text
+    assert "a plan is of a regression" in client.post("/data/patients/foresee", data=form | {"verb": "mean"}).text
+    assert client.post("/data/patients/foresee", data=form | {"seal": "0"}).status_code == 403
+    weighed = client.get("/data/patients/balance", params={"question": "mean of age by ward", "imagine": "ward:E=5%"})
+    assert weighed.status_code == 200 and "but for what was imagined" in weighed.text
+    client.cookies.clear()
