@@ -69,7 +69,7 @@ def plan(
     if question is not None:
         from sottovoce.cli.planning_questions import plan_question  # noqa: PLC0415 - needs the data extra
 
-        alone = system is None and mechanism == "all" and mean is None
+        alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
         asked = (question, count, known, parse_promise(whole), width, paid, plot, family, protect)
         plan_question(*asked, imagine or (), kept, as_json=as_json)
@@ -129,7 +129,9 @@ def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: f
 def _paid(target: str | None, budget: str | None, spend: str | None, *, alone: bool) -> str | None:
     """Return what is paid for a question: a share of the budget, or a promise; nothing that was said is passed over."""
     if not alone:
-        raise InvalidValue("a question brings its system and mechanism: leave out --system, --mechanism and --mean")
+        raise InvalidValue(
+            "a question brings its system and mechanism: leave out --system, --mechanism, --column, --mean and --within"
+        )
     if target is not None and (spend is not None or budget is not None):
         raise InvalidValue("say --target, or --budget and --spend: a target is all that is paid")
     return target if spend is None else spend

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Self
@@ -29,6 +30,7 @@ _EXPLAINED = {
     "poisson": ("; what is explained is 1 on average", "; what is explained is 0.1 on average"),
     "linear": ("", "; what is explained over a quarter"),
 }
+_SCALES = {"logistic": ("log-odds", "odds"), "multinomial": ("log-odds", "odds"), "poisson": ("log-rates", "rates")}
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,48 @@ class RegressionPlan:
             for one, few in zip(self.terms, rare, strict=True)
         ]
 
+    @property
+    def table(self) -> Any:
+        """The rows as a data frame."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows)
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads of a table of text, and a line a term."""
+        told = {"term": [one.term for one in self.terms], "known to": [one.told for one in self.terms]}
+        told |= {} if self.rare is None else {"if rare": [one.told for one in self.rare]}
+        told |= {"no privacy": [f"± {one.plain:.3g}" for one in self.terms]}
+        return list(told), [list(line) for line in zip(*told.values(), strict=True)]
+
+    def footing(self, hint: Callable[[Sequence[str]], str]) -> str:
+        """Return what the widths are of and what they assume; `hint` writes examples of what may be said."""
+        many = f"{self.n:,} {self.target.relation.unit}{'' if self.n == 1 else 's'}"
+        better = f" Which of the two {', '.join(self.unsaid)} may be is not public; if you know, say so, such as "
+        better = better + hint(self.hints) + "." if self.unsaid else ""
+        return f"in {100 * self.level:.3g} of 100 answers, for {many}. {self.assumed}{better} Nothing was read."
+
+    def summary(self) -> str:
+        """Return the plan as text: half the width of each interval, and what that assumes."""
+        head, body = self.lines()
+        wide = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
+        shown = [
+            "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))]).rstrip()
+            for line in [head, *body]
+        ]
+        beware = [line for caution in self.cautions for line in textwrap.wrap(f"beware: {caution}", 80)]
+        footing = self.footing(lambda hints: f"imagined={list(hints)}")
+        notes = textwrap.wrap(f"Half of intervals that hold {footing}", 80)
+        return "\n".join([*beware, self.question, *shown, *notes])
+
+    def __repr__(self) -> str:
+        return f"RegressionPlan({self.question!r}: {len(self.terms)} terms, n = {self.n:,})"
+
     def _repr_html_(self) -> str:
-        names = list(self.rows[0])
-        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
-        rows = ""
-        for row in self.rows:
-            widths = "".join(f"<td>± {row[name]:.3g}</td>" for name in names[1:])
-            rows += f"<tr><td>{escape(row['term'])}</td>{widths}</tr>"
-        return f"<p>{escape(self.question)}, n = {self.n:,}</p><table><tr>{head}</tr>{rows}</table>"
+        head, body = self.lines()
+        top = "".join(f"<th>{name}</th>" for name in head)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        return f"<p>{escape(self.question)}, n = {self.n:,}</p><table><tr>{top}</tr>{rows}</table>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values; `from_dict` reads it back."""
@@ -140,7 +176,7 @@ def plan_looks(
     n, level, pause
         As in `foresee`.
     imagined
-        What the records are imagined to be, or words for it such as ``["smoker=20%", "ward:C=5%"]``.
+        What the records are imagined to be, or words for it such as ``["smoker=20%", "ward:C=5%"]``, or by column.
 
     Examples
     --------
@@ -179,11 +215,19 @@ def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     """Return what the plan takes for so."""
     many = "all" if said.kept == 1 else f"{100 * said.kept:.3g} %"
     kept = "" if formula.where is None else f" The condition holds for {many} of them."
-    small = f"Each column has a small effect (0.3).{kept}"
+    small = f"{_scale(formula.family)}Each column has a small effect (0.3).{kept}"
     if alike:
         return f"{small} Columns are as imagined."
     even, fewer = _EXPLAINED.get(formula.family, ("", ""))
     return f"{small} Known to: {_ALIKE}{even}. If rare: {_RARE}{fewer}."
+
+
+def _scale(family: str) -> str:
+    """Return what widths are of, where that is no number that people know."""
+    if family not in _SCALES:
+        return ""
+    inner, outer = _SCALES[family]
+    return f"Widths are of {inner}, of a number for each unit of it: ± 0.7 is {outer} of half to twice as much. "
 
 
 def _hint(name: str, column: Column) -> str:
