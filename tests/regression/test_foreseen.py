@@ -130,7 +130,7 @@ def test_a_plan_tells_itself_in_words():
     mechanism = AdaptiveLooks.calibrate(formula, 800, promise)
     plan = plan_looks(mechanism, promise, imagined={"age": 0.2, "smoker": 0.03})
     head, body = plan.lines()
-    assert (head, [line[0] for line in body]) == (["term", "known to", "if rare", "no privacy"], formula.terms)
+    assert (head, [line[0] for line in body]) == (["term", "if even", "if rare", "no privacy"], formula.terms)
     lines = plan.summary().splitlines()
     assert all(len(line) <= 80 for line in lines) and lines[0] == plan.question
     assert [line.split()[0] for line in lines[2 : 2 + len(body)]] == formula.terms

@@ -68,13 +68,13 @@ class RegressionPlan:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row a term: half the width of its interval, the same if rare, and without privacy."""
-        rare = [None] * len(self.terms) if self.rare is None else [one.width for one in self.rare]
+        """A row a term: half the width of its interval, if values are even and if they are rare, and without privacy."""
+        if self.rare is None:
+            return [{"term": one.term, "known_to": one.width, "no_privacy": one.plain} for one in self.terms]
         return [
-            {"term": one.term, "known_to": one.width}
-            | ({} if few is None else {"if_rare": few})
-            | {"no_privacy": one.plain}
-            for one, few in zip(self.terms, rare, strict=True)
+            {"term": one.term, "if_even": one.width, "if_rare": few.width}
+            | {"no_privacy": one.plain, "no_privacy_if_rare": few.plain}
+            for one, few in zip(self.terms, self.rare, strict=True)
         ]
 
     @property
@@ -86,10 +86,12 @@ class RegressionPlan:
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the heads of a table of text, and a line a term."""
-        told = {"term": [one.term for one in self.terms], "known to": [one.told for one in self.terms]}
-        told |= {} if self.rare is None else {"if rare": [one.told for one in self.rare]}
-        told |= {"no privacy": [f"± {one.plain:.3g}" for one in self.terms]}
-        return list(told), [list(line) for line in zip(*told.values(), strict=True)]
+        if self.rare is None:
+            body = [[one.term, one.told, f"± {one.plain:.3g}"] for one in self.terms]
+            return ["term", "known to", "no privacy"], body
+        pairs = zip(self.terms, self.rare, strict=True)
+        body = [[one.term, one.told, few.told, f"± {one.plain:.3g} to {few.plain:.3g}"] for one, few in pairs]
+        return ["term", "if even", "if rare", "no privacy"], body
 
     def footing(self, hint: Callable[[Sequence[str]], str]) -> str:
         """Return what the widths are of and what they assume; `hint` writes examples of what may be said."""
@@ -186,7 +188,7 @@ def plan_looks(
     >>> looks = AdaptiveLooks.calibrate(Formula("smoker ~ age", facts), 10_000, promise)
     >>> plan = plan_looks(looks, promise)
     >>> [list(row) for row in plan.rows][0], plan.hints
-    (['term', 'known_to', 'if_rare', 'no_privacy'], ('age=0.1', 'smoker=20%'))
+    (['term', 'if_even', 'if_rare', 'no_privacy', 'no_privacy_if_rare'], ('age=0.1', 'smoker=20%'))
     """
     formula = mechanism.system
     said = imagined_of(imagined, formula.facts)
@@ -219,7 +221,7 @@ def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     if alike:
         return f"{small} Columns are as imagined."
     even, fewer = _EXPLAINED.get(formula.family, ("", ""))
-    return f"{small} Known to: {_ALIKE}{even}. If rare: {_RARE}{fewer}."
+    return f"{small} If even: {_ALIKE}{even}. If rare: {_RARE}{fewer}."
 
 
 def _scale(family: str) -> str:

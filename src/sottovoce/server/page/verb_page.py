@@ -125,7 +125,7 @@ def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
             "term": one["term"],
             "known": _known(one),
             "rare": rare and _known(rare),
-            "plain": f"± {number(one['plain'])}",
+            "plain": f"± {number(one['plain'])}" + (f" to {number(rare['plain'])}" if rare else ""),
         }
         for one, rare in zip(plan["terms"], few, strict=True)
     ]
