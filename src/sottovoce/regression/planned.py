@@ -68,7 +68,7 @@ class RegressionPlan:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row a term: half the width of its interval, if values are even and if they are rare, and without privacy."""
+        """A row a term: half the width of its interval, if values are even and if rare, and without privacy."""
         if self.rare is None:
             return [{"term": one.term, "known_to": one.width, "no_privacy": one.plain} for one in self.terms]
         return [
