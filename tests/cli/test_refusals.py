@@ -165,6 +165,7 @@ def test_whoever_interrupts_is_told_that_it_may_be_charged(
 
 def test_a_formula_is_sent_to_its_verb(data: Path) -> None:
     assert "asked by `regress`" in refused(data, "ask", "smoker ~ sbp")
+    assert "--where" in refused(data, "regress", "smoker ~ sbp where sbp > 3")
 
 
 @pytest.mark.parametrize("option", [("--within", "0.1"), ("--column", "sbp"), ("--mean", "3"), ("--mechanism", "x")])

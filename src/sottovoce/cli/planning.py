@@ -43,6 +43,7 @@ def plan(
     protect: shared.Protect = None,
     column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
     family: Annotated[str | None, typer.Option(help="Of a formula; by the kind of what is explained.")] = None,
+    where: Annotated[str | None, typer.Option(help="Of a formula: only records for which this holds.")] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -71,11 +72,11 @@ def plan(
 
         alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
-        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, protect)
+        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, where, protect)
         plan_question(*asked, imagine or (), kept, as_json=as_json)
         return
-    if imagine or kept != 1:
-        raise InvalidValue("--imagine and --kept go with a question; of a system say --mean")
+    if imagine or kept != 1 or where is not None:
+        raise InvalidValue("--imagine, --kept and --where go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None
     if (system is None and "system" not in given) or count is None or (promise_text is None and not priced):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sottovoce.answers import parse_spend
 from sottovoce.cli.console import console, emit, escape, table
 from sottovoce.facts import Facts
+from sottovoce.facts.conditions import check_levels
 from sottovoce.facts.imagined import Imagined
 from sottovoce.privacy.filter import PrivacyFilter
 from sottovoce.privacy.promises import Promise, parse_promise
@@ -18,6 +19,7 @@ def plan_formula(
     text: str,
     facts: Facts,
     family: str | None,
+    where: str | None,
     n: int,
     budget: Promise,
     spend: str,
@@ -30,7 +32,9 @@ def plan_formula(
     purse = PrivacyFilter(budget)
     promise = parse_promise(share).under(budget.relation) if isinstance(share, str) else purse.share(share)
     paid = str(promise) if isinstance(share, str) else f"{spend} of {budget}"
-    plan_regression(Formula(text, facts, family or ""), n, promise, paid, imagined, as_json=as_json)
+    formula = Formula(text, facts, family or "", where=where)
+    check_levels(formula.where, facts)
+    plan_regression(formula, n, promise, paid, imagined, as_json=as_json)
 
 
 def plan_regression(

@@ -216,7 +216,7 @@ def plan_looks(
 def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     """Return what the plan takes for so."""
     many = "all" if said.kept == 1 else f"{100 * said.kept:.3g} %"
-    kept = "" if formula.where is None else f" The condition holds for {many} of them."
+    kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {many} of them."
     small = f"{_scale(formula.family)}Each column has a small effect (0.3).{kept}"
     if alike:
         return f"{small} Columns are as imagined."
