@@ -14,7 +14,7 @@ Curve = Callable[[Floats], Floats]
 
 _LOG_STEPS = np.linspace(-9.0, 16.0, 126)  # orders 1 + e^-9 ... 1 + e^16 where the curve has no pole
 _APPROACH = np.linspace(-12.0, 12.0, 121)  # logits of (order - 1) / (pole - 1) where it has one
-_REFINE, _ROUNDS = np.linspace(-1.0, 1.0, 33), 3
+_REFINE = np.linspace(-1.0, 1.0, 129)
 
 
 def renyi_log_delta(renyi: Curve, epsilon: Floats, pole: float = np.inf) -> Floats:
@@ -55,7 +55,7 @@ def _least(
         values = at(renyi(orders)[None, :], orders[None, :], flat)
         spacing = start[1] - start[0]
         best = values.min(axis=1)
-        for _ in range(_ROUNDS):
+        for _ in range(2):
             centre = np.take_along_axis(grid, values.argmin(axis=1)[:, None], axis=1)
             grid = centre + spacing * _REFINE
             orders = to_order(grid)
