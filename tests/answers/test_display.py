@@ -77,7 +77,7 @@ def test_what_is_shown_is_escaped() -> None:
 
 def test_the_words_say_how_often_and_why() -> None:
     assert plain_words(0.9, 3).startswith("In 90 of 100 answers like this one, the true number of a row")
-    assert "whether any one person is in the data" in plain_words(0.95, 1)
+    assert "to hide any one person in the answer as well as the budget promises" in plain_words(0.95, 1)
 
 
 @pytest.fixture

@@ -161,3 +161,15 @@ def test_whoever_interrupts_is_told_that_it_may_be_charged(
         main()
     said = capsys.readouterr().err
     assert (left.value.code, said.count("\n"), "stays so" in said) == (130, 1, True)
+
+
+def test_a_formula_is_sent_to_its_verb(data: Path) -> None:
+    assert "asked by `regress`" in refused(data, "ask", "smoker ~ sbp")
+    assert "--where" in refused(data, "regress", "smoker ~ sbp where sbp > 3")
+
+
+@pytest.mark.parametrize("option", [("--within", "0.1"), ("--column", "sbp"), ("--mean", "3"), ("--mechanism", "x")])
+@pytest.mark.parametrize("question", ["smoker ~ sbp", "mean of sbp"])
+def test_a_plan_of_a_question_passes_over_nothing(question: str, option: tuple[str, str]) -> None:
+    with pytest.raises(InvalidValue, match=option[0]):
+        CliRunner().invoke(application("plan"), ["plan", question, "--n", "9", *option], catch_exceptions=False)

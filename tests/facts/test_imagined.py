@@ -1,10 +1,12 @@
 """Imagined records: what is said of a column is what its values are."""
 
+import re
+
 import numpy as np
 import pytest
 
-from sottovoce.facts import Category, Count, Day, Facts, Flag, Number
-from sottovoce.facts.imagined import Imagined, counted, parse_imagined
+from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person
+from sottovoce.facts.imagined import Imagined, counted, imagined_of, parse_imagined
 from sottovoce.privacy.errors import InvalidValue
 
 FACTS = Facts(
@@ -59,6 +61,28 @@ def test_groups_are_as_large_as_is_said() -> None:
 def test_what_a_column_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue):
         parse_imagined([text], FACTS)
+
+
+def test_what_is_wrong_is_named() -> None:
+    for texts, match in (
+        (["ward:D=5%"], "ward:C:x=5%; it has A, B, C:x. Got 'D'"),
+        (["smoker=12"], "how often 'smoker' is set, from 0 to 1, such as smoker=20%. Got 12"),
+        (["whose=0.2"], "of 'whose' here; there are smoker, ward, age, visits, code$"),
+        (["seen=0.2"], "of 'seen' here; there are smoker"),
+        (["smoker=10%", "smoker=20%"], "'smoker' is imagined twice"),
+        (["ward:A=10%", "ward:A=20%"], "'ward:A' is imagined twice"),
+    ):
+        with pytest.raises(InvalidValue, match=re.escape(match).replace(r"\$", "$")):
+            parse_imagined(texts, {**FACTS, "whose": Person(), "seen": Day("2024-01-01", "2024-12-31")})
+
+
+def test_columns_may_be_imagined_in_any_form() -> None:
+    said = {"smoker": 0.2, "ward": {"A": 0.1}}
+    for form in (said, ["smoker=20%", "ward:A=10%"], "smoker=20%, ward:A=0.1", Imagined(columns=said)):
+        assert imagined_of(form, FACTS).columns == said
+    for wrong in (5, [5], [None], {"smoker": "often"}, {"smoker": {True: 0.1}}, {"ward": 0.1}, {5: 0.1}):
+        with pytest.raises(InvalidValue):
+            imagined_of(wrong, FACTS)
 
 
 def test_what_cannot_be_imagined_is_refused() -> None:

@@ -27,10 +27,10 @@ from sottovoce.latent import (
     fields_of,
 )
 from sottovoce.mechanisms import NoisyStatistics, Release
-from sottovoce.mechanisms.choices import build_mechanism, names_for
+from sottovoce.mechanisms.choices import build_mechanism, choices, imagined_mean, names_for
 from sottovoce.mechanisms.mechanism import Mechanism
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.promises import PureDP
+from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import ClassMoments, Reading
 from sottovoce.systems.naming import SYSTEMS, system_from
@@ -214,3 +214,13 @@ def test_a_summary_calls_every_entry_by_its_categories(data: Path, tmp_path: Pat
     assert {"kind[True, c]", "age[False, mean]", "age[True, variance]"} <= set(told)
     assert "kind[S, True, b]" in network.summary()
     assert len(network.labels) == network.interval().shape[0]
+
+
+@pytest.mark.parametrize("model", [HMM, CATEGORIES, NETWORK], ids=lambda model: model.word)
+def test_every_way_to_keep_a_promise_is_planned(model) -> None:
+    names = list(names_for(model))
+    found = choices(model, N, ApproxDP(1.0, 1e-6), imagined_mean(model), names)
+    assert all(one.mechanism is not None for one in found) and {one.name for one in found} == set(names)
+    assert [one.name for one in found][-1] == "tempered"  # samples come after whole posteriors
+    told = [caution for one in found for caution in one.cautions if caution.startswith("widths are of the shares")]
+    assert len(told) == (0 if model.word == "naive bayes" else 2)  # that forecast is of its own parameters

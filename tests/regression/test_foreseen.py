@@ -1,5 +1,6 @@
 """What a plan foresees of a regression's intervals, against releases of records that are as imagined, rare or not."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,7 @@ from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.regression import AdaptiveLooks, Formula
 from sottovoce.regression.foreseen import foresee, rarely
+from sottovoce.regression.planned import plan_looks
 
 N = 20_000
 FACTS = sv.Facts(
@@ -120,3 +122,23 @@ def test_a_secret_n_is_imagined_and_persons_count_once():
     with pytest.raises(InvalidValue, match="how many to imagine"):
         foresee(secret)
     assert foresee(secret, 5000)[1].width < foresee(secret, 500)[1].width
+
+
+def test_a_plan_tells_itself_in_words():
+    formula = Formula("smoker ~ age + married", FACTS.of_rows())
+    promise = sv.ApproxDP(1.0, 1e-6)
+    mechanism = AdaptiveLooks.calibrate(formula, 800, promise)
+    plan = plan_looks(mechanism, promise, imagined={"age": 0.2, "smoker": 0.03})
+    head, body = plan.lines()
+    assert (head, [line[0] for line in body]) == (["term", "if even", "if rare", "no privacy"], formula.terms)
+    lines = plan.summary().splitlines()
+    assert all(len(line) <= 80 for line in lines) and lines[0] == plan.question
+    assert [line.split()[0] for line in lines[2 : 2 + len(body)]] == formula.terms
+    words = " ".join(lines[2 + len(body) :])
+    for part in ("in 95 of 100 answers, for 800 records. Widths are of log-odds", "Which of the two married may be"):
+        assert part in words
+    assert words.endswith("such as imagined=['married=20%']. Nothing was read.")
+    unsure = [one for one in (*plan.terms, *plan.rare) if one.unsure]
+    assert unsure and all(one.told in plan.summary() and one.told in plan._repr_html_() for one in unsure)
+    assert list(plan.table.term) == formula.terms and repr(plan).endswith("3 terms, n = 800)")
+    assert "for 1 record." in " ".join(replace(plan, n=1).summary().split())

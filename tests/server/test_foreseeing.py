@@ -188,9 +188,13 @@ def test_the_page_plans_a_regression_without_scripts(client: httpx.Client, offic
     page = client.post("/data/patients/foresee", data=form)
     assert page.status_code == 200 and 'value="age=0.1"' in page.text
     assert page.text.count('<th scope="row">age</th>') == 1 and "If rare" in page.text and "No privacy" in page.text
+    assert page.text.index("Plan, for free") < page.text.index("Ask and pay")  # Enter presses the first, which is free
     assert "Nothing was spent, and no record was read." in page.text and "<code>smoker=20%</code>" in page.text
     sure = client.post("/data/patients/foresee", data=form | {"imagine": "age=0.1, smoker=20%"})
     assert sure.status_code == 200 and "If rare" not in sure.text.replace("If rare:", "")
+    some = form | {"where": "age > 40", "kept": "50 %"}
+    assert "The condition holds for 50 % of them" in client.post("/data/patients/foresee", data=some).text
+    assert client.post("/data/patients/foresee", data=some | {"kept": "120"}).status_code == 422
     wrong = client.post("/data/patients/foresee", data=form | {"imagine": "<b>=5"})
     assert wrong.status_code == 422 and "&lt;b&gt;" in wrong.text and "<b>" not in wrong.text
     assert "a plan is of a regression" in client.post("/data/patients/foresee", data=form | {"verb": "mean"}).text

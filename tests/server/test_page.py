@@ -278,9 +278,10 @@ def test_pages_and_answers_fit_a_phone_in_both_themes_with_readable_contrast(win
         assert cut == []
         readable("h1", ".lead", ".answer td.range", ".answer .keys", ".answer p", ".contrast p", "#history .small")
         left = visit.left()
+        assert page.locator("#foresee").is_disabled()  # Enter presses the first button that is not
         page.get_by_label("What do you want to know?").select_option("regress")
         page.get_by_label("Formula").fill("smoker ~ age")
-        page.get_by_role("button", name="Plan, for free").click()
+        page.get_by_label("Imagined").press("Enter")
         page.locator("#foreseen .widths").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         assert visit.left() == left and page.locator(".widths tbody tr").count() == 2

@@ -140,6 +140,18 @@ def test_a_store_that_fails_later_is_no_fault_of_the_callers(own_office: Config,
     assert (refused.status_code, "sqlite" in refused.text) == (503, False)
 
 
+def test_a_connection_that_fails_is_closed(tmp_path: Path) -> None:
+    with Tokens(tmp_path / "t") as tokens:
+        _, text = tokens.create("ada", ["read"])
+        assert tokens.authenticate(text)
+        (connection,) = tokens._idle
+        connection.execute("ALTER TABLE sottovoce_tokens RENAME TO gone")
+        with pytest.raises(LedgerUnavailable):
+            tokens.authenticate(text)
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+
+
 class TestOverHttp:
     @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer"}, {"Authorization": "Basic YTpi"}])
     def test_no_token_no_entry(self, client: httpx.Client, header: dict[str, str]) -> None:

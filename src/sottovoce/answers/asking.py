@@ -37,6 +37,8 @@ def parse_question(text: str) -> dict[str, Any]:
     found = _GRAMMAR.match(text) if isinstance(text, str) else None
     verb = found["verb"].lower() if found else ""
     known = _SAME.get(verb, verb)
+    if found is None and isinstance(text, str) and "~" in text:
+        raise InvalidValue(f"a formula is planned by `plan` and asked by `regress`, not as a question. Got {text!r}")
     if found is None or known not in VERBS:
         raise InvalidValue(
             f"a question reads like 'mean of sbp by ward where age >= 40', with one of {', '.join(VERBS)}, and names "

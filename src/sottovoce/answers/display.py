@@ -201,7 +201,7 @@ def plain_words(level: float, rows: int, *, noisy: bool = True) -> str:
     """
     what = "the true number lies within the range" if rows == 1 else "the true number of a row lies within its range"
     said = f"In {100 * level:.3g} of 100 answers like this one, {what}."
-    more = " Chance was added on purpose, so that nobody can tell from the answer whether any one person is in the data"
+    more = " Chance was added on purpose, to hide any one person in the answer as well as the budget promises"
     wider = "; the range is wider for it." if rows == 1 else "; the ranges are wider for it."
     return said + (more + wider if noisy else "")
 

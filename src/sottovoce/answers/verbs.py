@@ -226,7 +226,8 @@ class Verbs(ABC):
         records
             How many records to imagine, where that is a secret.
         imagined
-            What is known of the columns, such as ``["smoker=20%", "ward:C=5%", "age=0.1"]``, or an `Imagined`. While
+            What is known of the columns, such as ``["smoker=20%", "ward:C=5%", "age=0.1"]``, the same by column,
+            ``{"smoker": 0.2}``, or an `Imagined`, which also says which part of the records `where` keeps. While
             something is left unsaid, each term has two widths: one if values are met alike, one if they are rare.
         """
 

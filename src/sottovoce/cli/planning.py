@@ -43,6 +43,7 @@ def plan(
     protect: shared.Protect = None,
     column: Annotated[str | None, typer.Option(help="The column whose facts to take.")] = None,
     family: Annotated[str | None, typer.Option(help="Of a formula; by the kind of what is explained.")] = None,
+    where: Annotated[str | None, typer.Option(help="Of a formula: only records for which this holds.")] = None,
     mean: Annotated[
         str | None, typer.Option(help="Imagined mean of the data for the forecast, lists as a/b/c.")
     ] = None,
@@ -69,13 +70,13 @@ def plan(
     if question is not None:
         from sottovoce.cli.planning_questions import plan_question  # noqa: PLC0415 - needs the data extra
 
-        alone = system is None and mechanism == "all" and mean is None
+        alone = system is None and mechanism == "all" and mean is None and column is None and within is None
         paid = _paid(target, budget, spend, alone=alone)
-        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, protect)
+        asked = (question, count, known, parse_promise(whole), width, paid, plot, family, where, protect)
         plan_question(*asked, imagine or (), kept, as_json=as_json)
         return
-    if imagine or kept != 1:
-        raise InvalidValue("--imagine and --kept go with a question; of a system say --mean")
+    if imagine or kept != 1 or where is not None:
+        raise InvalidValue("--imagine, --kept and --where go with a question; of a system say --mean")
     promise_text = target or given.get("target")
     priced = width is not None
     if (system is None and "system" not in given) or count is None or (promise_text is None and not priced):
@@ -129,7 +130,9 @@ def _in_reach(found: list[Needed], model: Any, n: int, budget: Promise, width: f
 def _paid(target: str | None, budget: str | None, spend: str | None, *, alone: bool) -> str | None:
     """Return what is paid for a question: a share of the budget, or a promise; nothing that was said is passed over."""
     if not alone:
-        raise InvalidValue("a question brings its system and mechanism: leave out --system, --mechanism and --mean")
+        raise InvalidValue(
+            "a question brings its system and mechanism: leave out --system, --mechanism, --column, --mean and --within"
+        )
     if target is not None and (spend is not None or budget is not None):
         raise InvalidValue("say --target, or --budget and --spend: a target is all that is paid")
     return target if spend is None else spend

@@ -30,6 +30,7 @@ def plan_question(
     spend: str | None,
     plot: Path | None,
     family: str | None = None,
+    where: str | None = None,
     protect: str | None = None,
     imagine: Sequence[str] = (),
     kept: float = 1.0,
@@ -49,8 +50,10 @@ def plan_question(
 
         if width is not None or plot is not None:
             raise InvalidValue("each term of a regression has a width of its own: say --spend, and read them all")
-        plan_formula(text, facts, family, n, budget, spend or "5%", imagined, as_json=as_json)
+        plan_formula(text, facts, family, where, n, budget, spend or "5%", imagined, as_json=as_json)
         return
+    if family is not None or where is not None:
+        raise InvalidValue("--family and --where are of a formula; write a condition into the question: ... where ...")
     asked = parse_question(text)
     balance = Balance(Question(asked.pop("verb"), asked.pop("columns"), facts, **asked), n, budget, imagined=imagined)
     share = None if spend is None else parse_spend(spend)

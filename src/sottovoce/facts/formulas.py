@@ -124,7 +124,8 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
     try:
         parsed = list(Formula(fixed))
     except Exception:  # every fault of its grammar has a class and a picture of its own
-        raise InvalidValue(f"cannot read the terms {fixed!r}; write them like age + C(ward) + age:sex") from None
+        apart = "; a condition stands apart, where='age >= 40' or --where" if " where " in fixed else ""
+        raise InvalidValue(f"cannot read the terms {fixed!r}; write them like age + C(ward) + age:sex{apart}") from None
     names: list[str] = []
     exprs: dict[str, tuple[str, bool]] = {}
     for term in parsed:

@@ -71,9 +71,10 @@ class Imagined:
 
     def check(self, facts: Mapping[str, Column]) -> None:
         """Refuse what is said of a column that the facts do not name, or that it cannot be."""
+        known = [name for name, column in facts.items() if isinstance(column, Category | Count | Flag | Number)]
         for name in self.columns:
-            if name not in facts:
-                raise InvalidValue(f"nothing can be imagined of {name!r}; there are {', '.join(facts)}")
+            if name not in known:
+                raise InvalidValue(f"nothing can be imagined of {name!r} here; there are {', '.join(known)}")
             if levels_of(facts[name]) is None:
                 self.spread_of(name, facts[name])
             else:
@@ -84,9 +85,17 @@ class Imagined:
         levels = levels_of(column) or ()
         given: Any = self.columns.get(name, {})
         if isinstance(column, Flag):
-            given = {True: self.columns.get(name, self.share)}
-        if not isinstance(given, Mapping) or not set(given) <= set(levels):
-            raise InvalidValue(f"say how often a value of {name!r} is met, such as {name}:{levels[-1]}=5%")
+            said = self.columns.get(name, self.share)
+            if isinstance(said, Mapping) or not 0 <= real(f"how often {name} is set", said) <= 1:
+                raise InvalidValue(f"imagine how often {name!r} is set, from 0 to 1, such as {name}=20%. Got {said!r}")
+            given = {True: said}
+        unknown = [level for level in given if level not in levels] if isinstance(given, Mapping) else [given]
+        if unknown:
+            values = ", ".join(map(str, levels[:12])) + (", …" if len(levels) > 12 else "")
+            raise InvalidValue(
+                f"say how often a value of {name!r} is met, such as {name}:{levels[-1]}=5%; it has {values}. "
+                f"Got {unknown[0]!r}"
+            )
         parts = {level: real(f"the share of {name}", part) for level, part in given.items()}
         left, others = 1 - sum(parts.values()), len(levels) - len(parts)
         if min(parts.values(), default=0) < 0 or left < -1e-9 or (not others and left > 1e-9):
@@ -156,6 +165,8 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
     """
     found: dict[str, Any] = {}
     for text in texts:
+        if not isinstance(text, str):
+            raise InvalidValue(f"imagine columns in words like smoker=20%, age=0.1 or ward:C=5%. Got {text!r}")
         left, _, right = text.rpartition("=")
         try:
             number = float(right.removesuffix("%")) / (100 if right.endswith("%") else 1)
@@ -165,24 +176,32 @@ def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: 
         word = left[len(name) + 1 :]
         if name in facts and isinstance(facts[name], Category):
             level = next((one for one in levels_of(facts[name]) or () if str(one) == word), word)
-            found.setdefault(name, {})[level] = number
+            said, key = found.setdefault(name, {}), level
         else:
-            found[left] = number
+            said, key = found, left
+        if key in said:
+            raise InvalidValue(f"{left!r} is imagined twice")
+        said[key] = number
     made = Imagined(columns=found, **others)
     made.check(facts)
     return made
 
 
 def imagined_of(said: Imagined | Iterable[str] | None, facts: Mapping[str, Column]) -> Imagined:
-    """Return what records are imagined to be: as it is, or from words, which may stand in one text.
+    """Return what records are imagined to be: as it is, by column, or from words, which may stand in one text.
 
     >>> imagined_of("smoker=20%, ward:C=5%", {"smoker": Flag(), "ward": Category(["A", "B", "C"])}).columns
     {'smoker': 0.2, 'ward': {'C': 0.05}}
     """
+    if isinstance(said, Mapping):
+        said = Imagined(columns=dict(said))
     if isinstance(said, Imagined):
+        said.check(facts)
         return said
     if isinstance(said, str):
         said = split_imagined(said)
+    if said is not None and not isinstance(said, Iterable):
+        raise InvalidValue(f"imagine columns like ['smoker=20%', 'ward:C=5%']. Got {said!r}")
     return parse_imagined(said or (), facts)
 
 

@@ -268,6 +268,7 @@ class OverTables(ABC):
     """What a model has that needs count tables and no more of the records."""
 
     parameter: ClassVar[str]
+    foretold: ClassVar[str] = "the shares of the cells that the model is fitted to, not of what it finds in them"
 
     @property
     @abstractmethod

@@ -150,6 +150,8 @@ def choices(system: Any, n: int, target: Promise, mean: Any, names: list[str]) -
         forecast = forecast_of(mechanism, mean)
         told = expected(mechanism, means) if means else None
         beware = cautions(target, n, told, forecast)[len(cautions(target, n)) :]  # those of the mechanism alone
+        if forecast is not None and (foretold := getattr(system, "foretold", "")):
+            beware = (*beware, f"widths are of {foretold}")
         found.append(Choice(name, mechanism, forecast, expected=told, cautions=beware))
     return sorted(found, key=_rank)
 
@@ -158,5 +160,12 @@ def _rank(choice: Choice) -> tuple[bool, float, bool, float]:
     """Rank by error, to three digits; then whole posteriors before single draws; then by divergence."""
     kl = np.inf if choice.forecast is None else choice.forecast.expected_kl
     error = np.inf if choice.expected is None else float(f"{choice.expected.error:.2e}")
-    drawn = choice.mechanism is not None and choice.mechanism.cost(2) != choice.mechanism.profile
-    return choice.mechanism is None, error, drawn, kl
+    return choice.mechanism is None, error, choice.mechanism is not None and _drawn(choice.mechanism), kl
+
+
+def _drawn(mechanism: Mechanism) -> bool:
+    """Return whether a release holds samples, of which more would cost more or cannot be had."""
+    try:
+        return mechanism.cost(2) != mechanism.profile
+    except InvalidValue:  # it holds those it was calibrated for
+        return True

@@ -63,6 +63,11 @@ class Foreseen:
         """Whether noise may make the interval far wider than it is in the middle."""
         return self.widest > _LUCK * self.width
 
+    @property
+    def told(self) -> str:
+        """Half the width of the interval in words, and how wide it is where noise does most, if that is far more."""
+        return f"± {self.width:.3g}" + (f" (to {self.widest:.3g})" if self.unsure else "")
+
     def to_dict(self) -> dict[str, Any]:
         """Return what is expected as plain values."""
         return asdict(self)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Self
@@ -29,6 +30,7 @@ _EXPLAINED = {
     "poisson": ("; what is explained is 1 on average", "; what is explained is 0.1 on average"),
     "linear": ("", "; what is explained over a quarter"),
 }
+_SCALES = {"logistic": ("log-odds", "odds"), "multinomial": ("log-odds", "odds"), "poisson": ("log-rates", "rates")}
 
 
 @dataclass(frozen=True)
@@ -66,23 +68,59 @@ class RegressionPlan:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row a term: half the width of its interval, the same if rare, and without privacy."""
-        rare = [None] * len(self.terms) if self.rare is None else [one.width for one in self.rare]
+        """A row a term: half the width of its interval, if values are even and if rare, and without privacy."""
+        if self.rare is None:
+            return [{"term": one.term, "known_to": one.width, "no_privacy": one.plain} for one in self.terms]
         return [
-            {"term": one.term, "known_to": one.width}
-            | ({} if few is None else {"if_rare": few})
-            | {"no_privacy": one.plain}
-            for one, few in zip(self.terms, rare, strict=True)
+            {"term": one.term, "if_even": one.width, "if_rare": few.width}
+            | {"no_privacy": one.plain, "no_privacy_if_rare": few.plain}
+            for one, few in zip(self.terms, self.rare, strict=True)
         ]
 
+    @property
+    def table(self) -> Any:
+        """The rows as a data frame."""
+        import pandas as pd  # noqa: PLC0415 - an extra
+
+        return pd.DataFrame(self.rows)
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads of a table of text, and a line a term."""
+        if self.rare is None:
+            body = [[one.term, one.told, f"± {one.plain:.3g}"] for one in self.terms]
+            return ["term", "known to", "no privacy"], body
+        pairs = zip(self.terms, self.rare, strict=True)
+        body = [[one.term, one.told, few.told, f"± {one.plain:.3g} to {few.plain:.3g}"] for one, few in pairs]
+        return ["term", "if even", "if rare", "no privacy"], body
+
+    def footing(self, hint: Callable[[Sequence[str]], str]) -> str:
+        """Return what the widths are of and what they assume; `hint` writes examples of what may be said."""
+        many = f"{self.n:,} {self.target.relation.unit}{'' if self.n == 1 else 's'}"
+        better = f" Which of the two {', '.join(self.unsaid)} may be is not public; if you know, say so, such as "
+        better = better + hint(self.hints) + "." if self.unsaid else ""
+        return f"in {100 * self.level:.3g} of 100 answers, for {many}. {self.assumed}{better} Nothing was read."
+
+    def summary(self) -> str:
+        """Return the plan as text: half the width of each interval, and what that assumes."""
+        head, body = self.lines()
+        wide = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
+        shown = [
+            "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))]).rstrip()
+            for line in [head, *body]
+        ]
+        beware = [line for caution in self.cautions for line in textwrap.wrap(f"beware: {caution}", 80)]
+        footing = self.footing(lambda hints: f"imagined={list(hints)}")
+        notes = textwrap.wrap(f"Half of intervals that hold {footing}", 80)
+        return "\n".join([*beware, self.question, *shown, *notes])
+
+    def __repr__(self) -> str:
+        return f"RegressionPlan({self.question!r}: {len(self.terms)} terms, n = {self.n:,})"
+
     def _repr_html_(self) -> str:
-        names = list(self.rows[0])
-        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
-        rows = ""
-        for row in self.rows:
-            widths = "".join(f"<td>± {row[name]:.3g}</td>" for name in names[1:])
-            rows += f"<tr><td>{escape(row['term'])}</td>{widths}</tr>"
-        return f"<p>{escape(self.question)}, n = {self.n:,}</p><table><tr>{head}</tr>{rows}</table>"
+        head, body = self.lines()
+        top = "".join(f"<th>{name}</th>" for name in head)
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        return f"<p>{escape(self.question)}, n = {self.n:,}</p><table><tr>{top}</tr>{rows}</table>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values; `from_dict` reads it back."""
@@ -140,7 +178,7 @@ def plan_looks(
     n, level, pause
         As in `foresee`.
     imagined
-        What the records are imagined to be, or words for it such as ``["smoker=20%", "ward:C=5%"]``.
+        What the records are imagined to be, or words for it such as ``["smoker=20%", "ward:C=5%"]``, or by column.
 
     Examples
     --------
@@ -150,7 +188,7 @@ def plan_looks(
     >>> looks = AdaptiveLooks.calibrate(Formula("smoker ~ age", facts), 10_000, promise)
     >>> plan = plan_looks(looks, promise)
     >>> [list(row) for row in plan.rows][0], plan.hints
-    (['term', 'known_to', 'if_rare', 'no_privacy'], ('age=0.1', 'smoker=20%'))
+    (['term', 'if_even', 'if_rare', 'no_privacy', 'no_privacy_if_rare'], ('age=0.1', 'smoker=20%'))
     """
     formula = mechanism.system
     said = imagined_of(imagined, formula.facts)
@@ -178,12 +216,20 @@ def plan_looks(
 def _assumed(formula: Formula, said: Imagined, *, alike: bool) -> str:
     """Return what the plan takes for so."""
     many = "all" if said.kept == 1 else f"{100 * said.kept:.3g} %"
-    kept = "" if formula.where is None else f" The condition holds for {many} of them."
-    small = f"Each column has a small effect (0.3).{kept}"
+    kept = "" if formula.where is None and said.kept == 1 else f" The condition holds for {many} of them."
+    small = f"{_scale(formula.family)}Each column has a small effect (0.3).{kept}"
     if alike:
         return f"{small} Columns are as imagined."
     even, fewer = _EXPLAINED.get(formula.family, ("", ""))
-    return f"{small} Known to: {_ALIKE}{even}. If rare: {_RARE}{fewer}."
+    return f"{small} If even: {_ALIKE}{even}. If rare: {_RARE}{fewer}."
+
+
+def _scale(family: str) -> str:
+    """Return what widths are of, where that is no number that people know."""
+    if family not in _SCALES:
+        return ""
+    inner, outer = _SCALES[family]
+    return f"Widths are of {inner}, of a number for each unit of it: ± 0.7 is {outer} of half to twice as much. "
 
 
 def _hint(name: str, column: Column) -> str:

@@ -236,7 +236,11 @@ class Tokens:
                 connection = self._idle.pop()
             except IndexError:  # none is idle, or another thread was quicker
                 connection = self._connected()
-            row = connection.execute(_ONE, (identity,)).fetchone()
+            try:
+                row = connection.execute(_ONE, (identity,)).fetchone()
+            except BaseException:  # what failed is not used again, and nobody else would close it
+                connection.close()
+                raise
         except sqlite3.Error as error:
             place = self._engine.url.render_as_string(hide_password=True)
             raise LedgerUnavailable(f"the tokens at {place} cannot be used ({type(error).__name__})") from None

@@ -8,11 +8,13 @@ from typing import Any
 
 from sottovoce.answers.catalogue import CATALOGUE, Argument, Verb
 from sottovoce.facts import Category, Column, Count, Day, Flag, Number
+from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.config import DatasetConfig
+from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.verbs import VerbQuestion, verbs_of
 
-__all__ = ["column_words", "first_answers", "form_fields", "verb_question"]
+__all__ = ["column_words", "first_answers", "form_fields", "imagining", "verb_question"]
 
 _FIRST = ("formula", "column", "columns", "by", "where")
 """Arguments that every visitor sees; the others are under `More`."""
@@ -94,6 +96,13 @@ def verb_question(form: Mapping[str, str]) -> VerbQuestion:
         level=_percent("the certainty", form.get("level") or "95"),
         purpose=form.get("purpose", "").strip() or None,
     )
+
+
+def imagining(form: Mapping[str, str]) -> Imagining:
+    """Return what a form says of the records, for a plan."""
+    kept = form.get("kept", "").strip()
+    columns = tuple(split_imagined(form.get("imagine", "")))
+    return Imagining(columns, kept=_percent("the part that the condition keeps", kept) if kept else 1.0)
 
 
 def _value(argument: Argument, form: Mapping[str, str]) -> Any:

@@ -12,14 +12,12 @@ from typing import Any
 from sottovoce.answers.display import drawn_rows, picture, plain_words, scale_of
 from sottovoce.answers.questions import VERBS
 from sottovoce.facts import Person
-from sottovoce.facts.imagined import split_imagined
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.regression.foreseen import Foreseen
-from sottovoce.server.foreseeing import Imagining
 from sottovoce.server.meaning import regression_plan
 from sottovoce.server.page.charts import number, percent
 from sottovoce.server.page.dataset_page import NOTHING, DatasetPage, key_of, outcome_of
-from sottovoce.server.page.verb_forms import column_words, first_answers, form_fields, verb_question
+from sottovoce.server.page.verb_forms import column_words, first_answers, form_fields, imagining, verb_question
 
 __all__ = ["VerbPage", "answer_csv"]
 
@@ -68,8 +66,7 @@ class VerbPage(DatasetPage):
             question = verb_question(first_answers(self._config) | dict(values))
             if question.verb != "regress":
                 raise InvalidValue("a plan is of a regression; of other questions, weigh accuracy against risk")
-            said = Imagining(tuple(split_imagined(values.get("imagine", ""))))
-            asked = (self._service, self._caller, self._name, question, said)
+            asked = (self._service, self._caller, self._name, question, imagining(values))
             plan = await self._service.planning(self._caller, regression_plan, *asked)
         except SottovoceError as error:
             return outcome_of(error)
@@ -125,7 +122,7 @@ def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
             "term": one["term"],
             "known": _known(one),
             "rare": rare and _known(rare),
-            "plain": f"± {number(one['plain'])}",
+            "plain": f"± {number(one['plain'])}" + (f" to {number(rare['plain'])}" if rare else ""),
         }
         for one, rare in zip(plan["terms"], few, strict=True)
     ]

@@ -141,7 +141,7 @@ function fitVerb() {
   for (const element of asking.querySelectorAll("[data-verbs]")) {
     const fits = goesWith(element, verb);
     element.hidden = !fits;
-    if (element.tagName === "OPTION") element.disabled = !fits;
+    if (["OPTION", "BUTTON"].includes(element.tagName)) element.disabled = !fits;
   }
   for (const select of asking.querySelectorAll("select[data-columns]")) {
     if (select.selectedOptions[0]?.disabled) select.value = [...select.options].find((o) => !o.disabled)?.value ?? "";
