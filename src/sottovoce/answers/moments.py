@@ -27,7 +27,7 @@ _LEAST = 1e-4
 """The least part of the largest possible spread that is considered."""
 _FINE = 0.05
 """Parts of the largest spread are told apart by factors where they are small, and by about so much of what they lack
-of all where they are large: of records at the two bounds nothing is lacking, and a tenth less would narrow intervals."""
+of all where they are large: of records at the two bounds nothing is lacking."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_MEANS)
 _STARTS = np.cumsum(_WEIGHTS) - _WEIGHTS - 1
 """Nodes and weights of Gauss' rule, and where the stretch of each node begins: the weights, end to end."""
