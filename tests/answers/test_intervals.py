@@ -104,13 +104,35 @@ def test_draws_that_are_all_one_number_are_their_interval(draw: float, high: flo
     assert to_the_ends(draws, central(draws), 0.0, high).tolist() == [[draw, draw]]
 
 
-def test_the_difference_to_a_group_that_noise_hides_is_drawn_out_as_far_as_the_group_is() -> None:
+def test_comparisons_with_a_group_that_noise_hides_are_drawn_out_as_far_as_the_group_is() -> None:
     # Both groups have a share of .02; ten records of the second are lost in the noise. Draws alone hold 57 %.
     facts, rng = Facts(ill=Flag(), ward=Category(["large", "small"])), seeded_rng(11)
     mechanism = NoisyCells.calibrate(Question("proportion", ("ill",), facts, by=("ward",)), 810, PureDP(0.25))
     ward = np.repeat(["large", "small"], [800, 10])
     held = []
     for _ in range(120):
-        gap = Answer(mechanism.release({"ill": rng.random(810) < 0.02, "ward": ward}, rng)).difference("large", "small")
-        held.append(gap.low <= 0 <= gap.high)
-    assert np.mean(held) >= 0.93
+        answer = Answer(mechanism.release({"ill": rng.random(810) < 0.02, "ward": ward}, rng))
+        gap, factor = answer.difference("large", "small"), answer.ratio("large", "small")
+        held.append([gap.low <= 0 <= gap.high, factor.low <= 1 <= factor.high])
+    assert np.mean(held, axis=0).min() >= 0.93
+
+
+@pytest.mark.parametrize("n", [400, 5000])
+def test_what_all_records_have_is_held_apart_from_what_none_has_and_counts_are_whole(n: int) -> None:
+    # The difference is the largest there can be, and draws of neither count reach their ends at once.
+    rng, question = seeded_rng(12), Question("counts", ("kind",), Facts(kind=Category(list("abcde"))))
+    mechanism, table = NoisyCells.calibrate(question, n, PureDP(0.2)), {"kind": np.repeat("a", n)}
+    gaps = []
+    for _ in range(40):
+        answer = Answer(mechanism.release(table, rng))
+        gaps.append(answer.difference("a", "b").interval())
+        assert np.array_equal(answer.posterior.draws, np.rint(answer.posterior.draws))
+    assert np.mean(np.max(gaps, axis=1) == n) >= 0.85
+    assert np.array_equal(gaps, np.rint(gaps))
+
+
+def test_a_ratio_to_nothing_ends_without_a_warning() -> None:
+    question = Question("counts", ("kind",), Facts(kind=Category(["a", "b"])))
+    mechanism = NoisyCells.calibrate(question, 50, PureDP(20.0))
+    factor = Answer(mechanism.release({"kind": np.repeat("a", 50)}, seeded_rng(13))).ratio("a", "b")
+    assert math.isfinite(factor.estimate) and factor.low <= factor.estimate <= factor.high

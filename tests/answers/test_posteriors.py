@@ -103,6 +103,15 @@ def test_a_mean_without_noise_has_the_interval_of_a_normal_mean() -> None:
     assert np.median(spreads) == pytest.approx(0.1, rel=0.05)
 
 
+@pytest.mark.parametrize(("size", "total"), [(25, 0.0), (25, 19.0), (50, 20.0)])
+def test_records_at_both_bounds_are_told_to_vary_as_much_as_they_can(size: int, total: float) -> None:
+    """Parts of the largest spread are told apart up to all of it, where noise leaves small ones possible too."""
+    yes, noise = (size + total) / 2, (0.05, 1.3) if size == 25 else (5.0, 60.0)
+    draws, _, _ = mean_draws(np.full(9, float(size)), total, float(size), noise, 20_000, seeded_rng(1), "laplace")
+    exact = math.hypot(2 * stats.beta(yes + 1, size - yes + 1).std(), math.sqrt(noise[0]) / size)
+    assert draws.std() == pytest.approx(exact, rel=0.07)
+
+
 @pytest.mark.parametrize("variance", [1e-12, 0.25, 9.0, 1e6, 7e15, 5e17, 1e30])
 @pytest.mark.parametrize("noise", [1e-6, 0.5, 18.0, 1e6])
 def test_a_sum_with_laplace_noise_has_the_density_of_both_laws(variance: float, noise: float) -> None:

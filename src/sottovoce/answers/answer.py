@@ -13,7 +13,7 @@ import numpy as np
 
 from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import footing, formatted, html_table, shown
-from sottovoce.answers.intervals import apart, central
+from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.questions import Question
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
@@ -46,7 +46,7 @@ class Comparison:
     def interval(self, level: float | None = None) -> Floats:
         """Return (low, high) of the interval that holds `level`, with as many draws below as above.
 
-        Of a difference it is drawn out as far as the intervals of its rows are where noise hides them.
+        It is drawn out as far as the intervals of both rows are where noise hides one of them.
         """
         level = self.level if level is None else level
         return np.asarray(central(self.draws[:, None], level)[0] if self.ends is None else self.ends(level))
@@ -178,25 +178,22 @@ class Answer:
 
     def difference(self, first: Any, second: Any) -> Comparison:
         """Return the first row less the second, from their joint posterior; a row of several groups is a tuple."""
+        return self._compared(f"{_name(first)} - {_name(second)}", first, second, np.subtract)
+
+    def ratio(self, first: Any, second: Any) -> Comparison:
+        """Return the first row over the second, from their joint posterior."""
+        return self._compared(f"{_name(first)} / {_name(second)}", first, second, _over)
+
+    def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
         rows = [self._place((one,)) for one in (first, second)]
         draws = self.posterior.draws[:, rows]
 
         def ends(level: float) -> Floats:
-            return apart(draws, self.posterior.interval(level)[rows], level)
+            return compared(made, draws, self.posterior.interval(level)[rows], level)
 
-        return self._compared(f"{_name(first)} - {_name(second)}", draws[:, 0] - draws[:, 1], ends)
-
-    def ratio(self, first: Any, second: Any) -> Comparison:
-        """Return the first row over the second, from their joint posterior."""
-        below = self.draws(second)
-        tiny = np.finfo(np.float64).tiny
-        below = np.where(np.abs(below) < tiny, tiny, below)
-        with np.errstate(over="ignore"):
-            draws = np.minimum(self.draws(first) / below, np.finfo(np.float64).max)
-        return self._compared(f"{_name(first)} / {_name(second)}", draws)
-
-    def _compared(self, what: str, draws: Floats, ends: Callable[[float], Floats] | None = None) -> Comparison:
-        return Comparison(f"{self.question.describe()}, {what}", draws, self.level, ends)
+        found = made(draws[:, 0], draws[:, 1])
+        rises = made is np.subtract or draws.min() >= 0  # a ratio to what may be below zero has no such ends
+        return Comparison(f"{self.question.describe()}, {what}", found, self.level, ends if rises else None)
 
     def probability(self, claim: str) -> float:
         """Return how likely a claim about rows is, such as ``"A > B"`` or ``"A >= 0.3"``."""
@@ -277,6 +274,13 @@ def _flat(label: Any) -> tuple[Hashable, ...]:
     for part in label if isinstance(label, tuple | list) else (label,):
         parts.extend(_flat(part) if isinstance(part, tuple | list) else (part,))
     return tuple(parts)
+
+
+def _over(first: Any, second: Any) -> Any:
+    """Return one number over another, as large as two of them can be added where the second is nothing."""
+    tiny, most = np.finfo(np.float64).tiny, np.finfo(np.float64).max / 2
+    with np.errstate(over="ignore"):
+        return np.clip(first / np.where(np.abs(second) < tiny, tiny, second), -most, most)
 
 
 def _name(label: Any) -> str:

@@ -123,6 +123,7 @@ class CellsPosterior:
             found = self._unrounded(pooled_counts(noisy[:-1], noise, most, self.reading.shape, draws, rng), rng)
         else:
             found = self._counts_of(self.question.prior / 2, draws, rng)[:, :-1]
+        found = np.rint(found) if self.reading.fine == 1 else found  # moved to their sum, counts need not be whole
         return found, np.zeros(found.shape[1])
 
     def _proportion(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

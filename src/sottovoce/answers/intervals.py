@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats
 
-__all__ = ["FAINT", "FLAT", "apart", "central", "checked_level", "to_the_ends"]
+__all__ = ["FAINT", "FLAT", "central", "checked_level", "compared", "to_the_ends"]
 
 
 def checked_level(level: Any) -> float:
@@ -61,18 +62,24 @@ def to_the_ends(draws: Floats, ends: Floats, low: float, high: float, flat: floa
     return np.stack([np.minimum(first, ends[:, 0]), np.maximum(last, ends[:, 1])], axis=-1)
 
 
-def apart(draws: Floats, ends: Floats, level: float) -> Floats:
-    """Return the interval of the first of two columns of draws less the second, drawn out as far as their `ends` are.
+def compared(made: Callable[[Any, Any], Any], draws: Floats, ends: Floats, level: float) -> Floats:
+    """Return the interval of what is made of two columns of draws, drawn out to what is made of their `ends`.
 
-    Where noise hides the second row, few draws of it lie at the end where its truth may be, and so do few differences.
+    `made` grows with the first and falls with the second. Where noise hides the second row, few draws of it lie at the
+    end where its truth may be, and where one row has all records and the other none, no draw may: where an end of a
+    row was drawn out, so is that of what is made of both.
 
     >>> known, hidden = np.full(999, 0.1), np.linspace(0, 1, 999)
     >>> draws = np.stack([known, hidden], axis=1)
-    >>> apart(draws, central(draws), 0.95).round(3).tolist()
+    >>> compared(np.subtract, draws, central(draws), 0.95).round(3).tolist()
     [-0.876, 0.076]
-    >>> apart(draws, np.array([[0.1, 0.1], [0.0, 1.0]]), 0.95).round(3).tolist()
+    >>> compared(np.subtract, draws, np.array([[0.1, 0.1], [0.0, 1.0]]), 0.95).round(3).tolist()
     [-0.9, 0.1]
     """
-    moved = np.abs(ends - central(draws, level))
-    low, high = central(draws[:, :1] - draws[:, 1:], level)[0]
-    return np.array([low - moved[0, 0] - moved[1, 1], high + moved[0, 1] + moved[1, 0]])
+    low, high = central(made(draws[:, :1], draws[:, 1:]), level)[0]
+    moved = ends != central(draws, level)
+    if moved[0, 0] or moved[1, 1]:
+        low = min(low, made(ends[0, 0], ends[1, 1]))
+    if moved[0, 1] or moved[1, 0]:
+        high = max(high, made(ends[0, 1], ends[1, 0]))
+    return np.array([low, high])

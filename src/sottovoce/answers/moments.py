@@ -25,6 +25,9 @@ _TAILS = 2.0
 _SIZES, _SPREADS, _MEANS = 48, 28, 24
 _LEAST = 1e-4
 """The least part of the largest possible spread that is considered."""
+_FINE = 0.05
+"""Parts of the largest spread are told apart by factors where they are small, and by about so much of what they lack
+of all where they are large: of records at the two bounds nothing is lacking."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_MEANS)
 _STARTS = np.cumsum(_WEIGHTS) - _WEIGHTS - 1
 """Nodes and weights of Gauss' rule, and where the stretch of each node begins: the weights, end to end."""
@@ -60,13 +63,13 @@ def mean_draws(
     # Quantiles of N stand for all of its draws; an empty group is one with next to no records.
     shown = np.quantile(sizes, (np.arange(_SIZES) + 0.5) / _SIZES) if np.ptp(sizes) else sizes[:1]
     known = np.maximum(shown, 0.01)
-    edges = np.geomspace(_LEAST, 1.0, 2 * _SPREADS + 1)
+    edges = _parts(_LEAST, 1.0, 2 * _SPREADS)
     few = known[:: max(1, known.size // 8)]
     for _ in range(2):  # once everywhere, once more where the weight lies
         weight = _weigh(few, edges, total, square, noise, kind, lean)[0].sum(axis=(0, 2))
         inside = np.flatnonzero(weight > weight.max() * 1e-7)
         low, high = edges[max(inside[0] - 1, 0)], edges[min(inside[-1] + 2, edges.size - 1)]
-        edges = np.geomspace(low, high, _SPREADS + 1)
+        edges = _parts(low, high, _SPREADS)
     weights, starts, widths = _weigh(known, edges, total, square, noise, kind, lean)
     flat = np.cumsum(weights.ravel())
     picked = np.searchsorted(flat, rng.random(draws) * flat[-1], side="right")
@@ -76,8 +79,22 @@ def mean_draws(
     return found, _middle(edges)[part] * np.sqrt(1 - found**2), shown[size]
 
 
+def _parts(low: float, high: float, number: int) -> Floats:
+    """Return the edges of so many parts of the largest spread, from the least to the largest."""
+    return _part(np.linspace(_place(np.array(low)), _place(np.array(high)), number + 1))
+
+
 def _middle(edges: Floats) -> Floats:
-    return np.asarray(np.sqrt(edges[1:] * edges[:-1]))
+    places = _place(edges)
+    return _part((places[1:] + places[:-1]) / 2)
+
+
+def _place(part: Floats) -> Floats:
+    return np.asarray(np.log(part / (1 + _FINE - part)))
+
+
+def _part(place: Floats) -> Floats:
+    return np.minimum((1 + _FINE) / (1 + np.exp(-place)), 1.0)
 
 
 def _weigh(
