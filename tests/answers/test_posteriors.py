@@ -9,6 +9,7 @@ import pytest
 from papers.verb_coverage import Cell, cover
 from scipy import special, stats
 
+from sottovoce.answers.crossed_centres import crossed_centres
 from sottovoce.answers.intervals import central
 from sottovoce.answers.latent_cells import cell_draws, lone_counts
 from sottovoce.answers.moments import log_density, mean_draws
@@ -240,6 +241,57 @@ def test_pooled_counts_cover_where_a_few_categories_have_most() -> None:
         low, high = central(pooled_counts(noisy, noise, 6000, (300,), 1000, rng)).T
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert np.mean(held) > 0.945  # 0.92 where cells are told to stray as a normal law has it
+
+
+def test_centres_of_crossed_groups_are_as_sure_as_they_are_right() -> None:
+    """Effects, spreads and strays from their priors: draws lie around the true centres as these lie among them."""
+    rng, shape, held = seeded_rng(4), (3, 5), []
+    levels = np.geomspace(0.05, 1.0, 6)
+    strays = np.repeat(levels[:, None] ** 2, 15, axis=1)
+    for _ in range(60):
+        first, second = (rng.uniform(0.01, 2.0) * rng.normal(size=size) for size in shape)
+        truth, precision = np.add.outer(first, second).ravel(), rng.uniform(1, 30, 15)
+        away = rng.choice(levels, p=levels / levels.sum()) * rng.normal(size=15)
+        seen = truth + away + rng.normal(size=15) / np.sqrt(precision)
+        found, _ = crossed_centres(seen[:, None], precision, strays, np.log(levels), np.eye(1), shape, rng)
+        low, high = central(found[:, :, 0], 0.8).T
+        held.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(held) == pytest.approx(0.8, abs=0.05)
+
+
+def test_pooled_shares_cover_where_a_small_region_differs_in_every_month() -> None:
+    """Of four regions by twelve months the smallest has a share of its own: one common centre never held it."""
+    rng, held = seeded_rng(8), []
+    sizes, truth = np.repeat([200, 100, 50, 12], 12), np.repeat([0.3, 0.3, 0.3, 0.6], 12)
+    for _ in range(2):
+        yes = rng.binomial(sizes, truth)
+        noisy = np.stack([sizes - yes, yes], axis=1) + 2 * rng.normal(size=(48, 2))
+        counts = np.maximum(np.round(noisy + 2 * rng.normal(size=(1000, 48, 2))), 0)
+        low, high = central(pooled_shares(counts, 0.75, rng, (4, 12), (noisy, 4.0))[:, :, 1]).T
+        held.append((low <= truth) & (truth <= high))
+    assert np.mean(np.array(held)[:, -12:]) > 0.85
+    assert np.mean(held) > 0.92
+
+
+def test_pooled_means_cover_where_a_small_region_differs_in_every_month() -> None:
+    rng, held = seeded_rng(9), []
+    truth, noise = np.repeat([-0.4, -0.4, -0.4, 0.2], 12), np.repeat([0.05, 0.08, 0.1, 0.2], 12)
+    for _ in range(2):
+        noisy = truth + noise * rng.normal(size=48)
+        own = np.clip(noisy + noise * rng.normal(size=(1000, 48)), -1, 1)
+        low, high = central(pooled_means(own, rng, (4, 12), (noisy, noise**2))).T
+        held.append((low <= truth) & (truth <= high))
+    assert np.mean(np.array(held)[:, -12:]) > 0.85
+    assert np.mean(held) > 0.92
+
+
+def test_a_column_of_one_category_crosses_nothing() -> None:
+    counts, means = seeded_rng(1).integers(1, 30, (600, 5, 2)).astype(float), seeded_rng(2).uniform(-1, 1, (600, 5))
+    noisy = (counts[0], 4.0), (means[0], np.full(5, 0.3))
+    assert np.array_equal(
+        pooled_shares(counts, 1.0, seeded_rng(3), (1, 5), noisy[0]), pooled_shares(counts, 1.0, seeded_rng(3))
+    )
+    assert np.array_equal(pooled_means(means, seeded_rng(3), (5, 1), noisy[1]), pooled_means(means, seeded_rng(3)))
 
 
 @pytest.mark.parametrize("yes", [5, 7, 12])

@@ -95,6 +95,11 @@ class CellsPosterior:
     def _draw(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         return getattr(self, f"_{self.question.verb}")(draws, rng)  # type: ignore[no-any-return]
 
+    @property
+    def _crossed(self) -> tuple[int, ...]:
+        """How many categories each of the columns has whose groups are crossed."""
+        return tuple(self.reading.shape[: len(self.question.by)])
+
     def _counts_of(self, alpha: Floats | float, draws: int, rng: np.random.Generator) -> Floats:
         """Return draws of the true counts of all cells, those of no cell last."""
         if not self.reading.counted:
@@ -133,7 +138,9 @@ class CellsPosterior:
         alpha = self.question.prior / values
         counts = self._counts_of(alpha, draws, rng)[:, :-1].reshape(draws, -1, values)
         if self.question.pool and counts.shape[1] > 1:
-            shares = pooled_shares(counts, alpha, rng)
+            noisy, noise, _ = self._noisy_counts()
+            told = noisy[:-1].reshape(counts.shape[1:]), noise.variance
+            shares = pooled_shares(counts, alpha, rng, self._crossed, told)
         else:
             parts = rng.standard_gamma(counts + alpha) + 1e-300
             shares = parts / parts.sum(axis=2, keepdims=True)
@@ -163,7 +170,10 @@ class CellsPosterior:
         means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
         plain = spreads.mean(axis=0) / np.sqrt(np.maximum(numbers.mean(axis=0), 1.0))
         if self.question.pool and reading.cells > 1:
-            means = pooled_means(means, rng)
+            count = np.maximum(numbers.mean(axis=0), 0.5)
+            common = np.average((spreads**2).mean(axis=0), weights=count)
+            told = parts[0][: reading.cells] / STEPS / count, common / count + variances[0] / count**2
+            means = pooled_means(means, rng, self._crossed, told)
         return scale.middle + scale.half * means, numbers, scale.half * plain
 
     def _rate(self, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

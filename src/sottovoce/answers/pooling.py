@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaln, ndtr
 
+from sottovoce.answers.crossed_centres import are_crossed, crossed_centres, main_effects
 from sottovoce.mechanisms.integer_noise import IntegerNoise, Integers
 from sottovoce.privacy.numbers import Floats
 
@@ -37,19 +38,22 @@ _STEPS = 400
 """Steps of the chains of factors."""
 
 
-def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Floats:
+def pooled_shares(
+    counts: Floats,
+    alpha: float,
+    rng: np.random.Generator,
+    shape: tuple[int, ...] = (),
+    noisy: tuple[Floats, float] | None = None,
+) -> Floats:
     """Return draws of shares (draws, groups, values): in each group Dirichlet around common shares.
 
     The common shares of several values are those of all groups together; how close groups lie to them is learned. The
     prior counts `alpha` records of every value at least, as it does without pooling: else a rare value would be taken
-    to be absent from every group in which noise hides it.
+    to be absent from every group in which noise hides it. Of groups that several columns cross, as `shape` says, each
+    has a centre of its own, the sum of effects of its categories, told by the noisy counts and the variance of noise.
     """
     draws, groups, values = counts.shape
     few = counts[:: max(1, draws // _WEIGHED)]
-    together = counts.sum(axis=1) + alpha
-    centres = together[:: max(1, draws // _COMMON)][:_COMMON]
-    parts = rng.standard_gamma(centres) + 1e-300
-    centres = parts / parts.sum(axis=1, keepdims=True)
     strengths = np.geomspace(0.5, 5000.0, _COMMON)
     sizes = few.sum(axis=2)
     base = gammaln(few + alpha).sum(axis=2) - gammaln(sizes + values * alpha)
@@ -57,23 +61,60 @@ def pooled_shares(counts: Floats, alpha: float, rng: np.random.Generator) -> Flo
     plain = (few + alpha) / (sizes + values * alpha)[:, :, None]
     within = plain * (1 - plain) / (sizes + values * alpha + 1)[:, :, None]
     known = (plain.var(axis=0) + within.mean(axis=0)).sum(axis=1)
-
-    def priors(centre: Floats, strength: Floats | float) -> Floats:
-        """Return what the prior of every group counts of every value, (..., groups, values)."""
-        most = (centre * (1 - centre)).sum(axis=-1, keepdims=True) / (_LOOSE**2 * known)
-        return np.asarray(np.maximum(np.minimum(strength, most)[..., None] * centre[..., None, :], alpha))
-
-    table = np.empty((centres.shape[0], strengths.size, few.shape[0], groups))
+    loose = _LOOSE**2 * known
     rises, whole_rises = _rises(few.reshape(len(few), -1)), _rises(sizes)
-    for i, centre in enumerate(centres):
-        for j, strength in enumerate(strengths):
-            own = priors(centre, strength)
-            table[i, j] = rises(own.ravel()).reshape(few.shape).sum(axis=2) - whole_rises(own.sum(axis=1)) - base
-    picked, which = _common(table, -np.log(strengths) / 2, draws, rng)
-    own = priors(centres[which[:, 0]], strengths[which[:, 1], None])
+
+    def at_most(centre: Floats, loose: Floats) -> Floats:
+        """Return how many records the prior of every group may count, (..., groups)."""
+        return np.asarray((centre * (1 - centre)).sum(axis=-1) / loose)
+
+    def priors(centre: Floats, strength: Floats | float, loose: Floats) -> Floats:
+        """Return what the prior of every group counts of every value, (..., groups, values)."""
+        return np.asarray(np.maximum(np.minimum(strength, at_most(centre, loose))[..., None] * centre, alpha))
+
+    def ratios(own: Floats) -> Floats:
+        """Return log ratios of a prior (groups, values) to the flat one, (few draws, groups)."""
+        return np.asarray(rises(own.ravel()).reshape(few.shape).sum(axis=2) - whole_rises(own.sum(axis=1)) - base)
+
+    if are_crossed(shape) and noisy is not None:
+        common = (counts.mean(axis=0).sum(axis=0) + alpha) / (counts.sum() / draws + values * alpha)
+        seen, precision = _seen_shares(*noisy, sizes.mean(axis=0), common)
+        varied = float((common * (1 - common)).sum())
+        mix = (np.diag(np.sqrt(common)) - np.outer(np.sqrt(common), common)) / np.sqrt(varied)
+        strays = 1 / (np.minimum(strengths[:, None], at_most(common, loose)) + 1)
+        found, which = crossed_centres(seen, precision, strays, -np.log(strengths) / 2, mix, shape, rng)
+        centres = np.maximum(common + np.sqrt(varied) * found, 1e-6)
+        centres /= centres.sum(axis=2, keepdims=True)
+        # How uncertain a centre is makes its group's prior loose too.
+        loose = np.maximum(loose - centres.var(axis=0).sum(axis=1), 1e-3 * loose)
+        each = priors(centres, strengths[which, None], loose)
+        turns = np.arange(draws) % len(each)
+        picked, own = _picked(turns, groups, lambda turn: _relative(ratios(each[turn])), rng), each[turns]
+    else:
+        together = counts.sum(axis=1) + alpha
+        centres = together[:: max(1, draws // _COMMON)][:_COMMON]
+        parts = rng.standard_gamma(centres) + 1e-300
+        centres = (parts / parts.sum(axis=1, keepdims=True))[:, None]
+        table = np.empty((centres.shape[0], strengths.size, few.shape[0], groups))
+        for i, centre in enumerate(centres):
+            for j, strength in enumerate(strengths):
+                table[i, j] = ratios(priors(centre, strength, loose))
+        picked, places = _common(table, -np.log(strengths) / 2, draws, rng)
+        own = priors(centres[places[:, 0]], strengths[places[:, 1], None], loose)
     chosen = np.stack([few[picked[:, g], g] for g in range(groups)], axis=1)
     parts = rng.standard_gamma(chosen + own) + 1e-300
     return np.asarray(parts / parts.sum(axis=2, keepdims=True))
+
+
+def _seen_shares(noisy: Floats, variance: float, sizes: Floats, common: Floats) -> tuple[Floats, Floats]:
+    """Return how far noisy shares (groups, values) lie from common ones, and how many records each group counts for.
+
+    Noisy counts are as often too large as too small, where draws of the counts are not: those are never below zero.
+    Both are in units of how far all values of a record vary together.
+    """
+    sizes, varied = np.maximum(sizes, 0.5), float((common * (1 - common)).sum())
+    shares = (noisy + (sizes - noisy.sum(axis=1))[:, None] / common.size) / sizes[:, None]
+    return (shares - common) / np.sqrt(varied), sizes**2 / (sizes + variance * (common.size - 1) / varied)
 
 
 def _rises(counts: Floats) -> Callable[[Floats], Floats]:
@@ -88,20 +129,44 @@ def _rises(counts: Floats) -> Callable[[Floats], Floats]:
     return lambda a: np.asarray((gammaln(seen + a[column]) - gammaln(a)[column])[places])
 
 
-def pooled_means(means: Floats, rng: np.random.Generator) -> Floats:
-    """Return draws of means in [-1, 1], (draws, groups): each group's normal around a common mean."""
+def pooled_means(
+    means: Floats,
+    rng: np.random.Generator,
+    shape: tuple[int, ...] = (),
+    noisy: tuple[Floats, Floats] | None = None,
+) -> Floats:
+    """Return draws of means in [-1, 1], (draws, groups): each group's normal around a common mean.
+
+    Of groups that several columns cross, as `shape` says, around a sum of effects of its categories, told by noisy
+    means and their variances.
+    """
     draws = len(means)
     few = means[:: max(1, draws // _WEIGHED)]
     middle, spread, own = float(few.mean()), float(few.std()) + 1e-6, few.std(axis=0)
-    centres = np.clip(middle + spread * np.linspace(-1, 1, _COMMON), -1, 1)
     spreads = np.geomspace(max(spread * 0.01, 1e-4), 1.0, _COMMON)
-    table = np.empty((centres.size, spreads.size, *few.shape))
-    for i, centre in enumerate(centres):
-        for j, common in enumerate(spreads):
-            s = np.hypot(common, _LOOSE * own)
-            inside = ndtr((1 - centre) / s) - ndtr((-1 - centre) / s)
-            table[i, j] = -(((few - centre) / s) ** 2) / 2 - np.log(s * np.maximum(inside, 1e-300))
-    picked, _ = _common(table, np.log(spreads), draws, rng)
+
+    def ratios(centre: Floats | float, common: float, loose: Floats) -> Floats:
+        """Return log ratios of a prior to the flat one, (few draws, groups)."""
+        s = np.hypot(common, loose)
+        inside = ndtr((1 - centre) / s) - ndtr((-1 - centre) / s)
+        return np.asarray(-(((few - centre) / s) ** 2) / 2 - np.log(s * np.maximum(inside, 1e-300)))
+
+    loose = _LOOSE * own
+    if are_crossed(shape) and noisy is not None:
+        seen, precision = (noisy[0] - middle) / spread, spread**2 / noisy[1]
+        strays = (spreads[:, None] ** 2 + loose**2) / spread**2
+        found, which = crossed_centres(seen[:, None], precision, strays, np.log(spreads), np.eye(1), shape, rng)
+        each = np.clip(middle + spread * found[:, :, 0], -1, 1)
+        loose = np.sqrt(np.maximum(loose**2 - each.var(axis=0), 1e-3 * loose**2))
+        turns = np.arange(draws) % len(each)
+        picked = _picked(turns, own.size, lambda turn: _relative(ratios(each[turn], spreads[which[turn]], loose)), rng)
+    else:
+        centres = np.clip(middle + spread * np.linspace(-1, 1, _COMMON), -1, 1)
+        table = np.empty((centres.size, spreads.size, *few.shape))
+        for i, centre in enumerate(centres):
+            for j, common in enumerate(spreads):
+                table[i, j] = ratios(centre, common, loose)
+        picked, _ = _common(table, np.log(spreads), draws, rng)
     # A draw that is taken many times is moved a little: less than a group's own draws lie apart.
     width = few.std(axis=0) * len(few) ** -0.5
     return np.asarray(np.clip(np.take_along_axis(few, picked, axis=0) + width * rng.normal(size=picked.shape), -1, 1))
@@ -167,7 +232,8 @@ def _factors(
     Chains begin at draws of Laplace's method, each for one of a grid of strays common to all cells, and move the
     factors of the means and of the strays in turn, in steps of all sizes that leave their reference laws as they are.
     """
-    design, precision = _main_effects(shape)
+    design = main_effects(shape)
+    precision = np.diag([1e-2] + [0.25] * (design.shape[1] - 1))
     prior = np.append(np.log(max(float(noisy.mean()), 0.3)), np.zeros(design.shape[1] - 1))
     fits = [_fitted(noisy, variance, n, design, precision, prior, stray) for stray in _STRAY]
     evidence = np.array([fit[0] for fit in fits])
@@ -219,7 +285,7 @@ def _factors(
 
 
 def _of_cells(factors: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return the sum of the factors of every cell, (draws, cells), as `_main_effects` orders them.
+    """Return the sum of the factors of every cell, (draws, cells), as `main_effects` orders them.
 
     Of one column, what holds for a cell holds for all: (draws, 1).
     """
@@ -244,18 +310,6 @@ def _nodes(noisy: Floats, deviation: float, n: int) -> tuple[Floats, Floats]:
     edges = np.minimum(np.maximum(place, np.rint(span * (place / _NODES) ** 2)), span)
     widths = np.diff(edges, axis=1)
     return low[:, None] + np.minimum(edges[:, :-1], span - 1), np.where(widths > 0, widths, 1e-9)
-
-
-def _main_effects(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Return a column for all cells, and one for each category where columns are crossed, with prior weights."""
-    cells = int(np.prod(shape))
-    places = np.unravel_index(np.arange(cells), shape)
-    crossed = [size for size in shape if size > 1]
-    parts = [np.ones((cells, 1))]
-    if len(crossed) > 1:
-        parts += [np.eye(size)[place] for size, place in zip(shape, places, strict=True) if size > 1]
-    design = np.concatenate(parts, axis=1)
-    return design, np.diag([1e-2] + [0.25] * (design.shape[1] - 1))
 
 
 def _fitted(
@@ -287,19 +341,30 @@ def _common(table: Floats, prior: Floats, draws: int, rng: np.random.Generator) 
     The table is (first, second, own draws, groups), and used up: it is large. `prior` is the log weight of each second:
     the groups' spread is as likely to be large as small, so that a small one is not taken for none.
     """
-    _, second, own, groups = table.shape
+    second = table.shape[1]
     top = table.max(axis=2, keepdims=True)
     ratios = np.exp(np.subtract(table, top, out=table), out=table)
     log = prior + (np.log(ratios.mean(axis=2)) + top[:, :, 0]).sum(axis=2)
     weights = np.exp(log - log.max()).ravel()
     which = rng.choice(weights.size, draws, p=weights / weights.sum())
-    picked = np.empty((draws, groups), dtype=np.int64)
+    picked = _picked(which, table.shape[3], lambda common: ratios[common // second, common % second], rng)
+    return picked, np.stack([which // second, which % second], axis=1)
+
+
+def _relative(log: Floats) -> Floats:
+    """Return weights from logarithms (own draws, groups), the largest of every group one."""
+    return np.asarray(np.exp(log - log.max(axis=0)))
+
+
+def _picked(which: Integers, groups: int, weights: Callable[[int], Floats], rng: np.random.Generator) -> Integers:
+    """Return one of every group's own draws, (draws, groups), by the weights (own draws, groups) that each draw has."""
+    picked = np.empty((which.size, groups), dtype=np.int64)
     for common in np.unique(which):
         rows = np.flatnonzero(which == common)
-        cumulative = np.cumsum(ratios[common // second, common % second].T, axis=1)
+        cumulative = np.cumsum(weights(common).T, axis=1)
         goal = rng.random((groups, rows.size)) * cumulative[:, -1:]
-        picked[rows] = np.minimum(_places(cumulative, goal), own - 1).T
-    return picked, np.stack([which // second, which % second], axis=1)
+        picked[rows] = np.minimum(_places(cumulative, goal), cumulative.shape[1] - 1).T
+    return picked
 
 
 def _places(cumulative: Floats, goal: Floats) -> Integers:
