@@ -101,6 +101,13 @@ def test_a_release_is_answered_charged_and_recorded(curator: Curator, data: Path
     assert curator.pending() == []
 
 
+@pytest.mark.parametrize("budget", ["approx:1,1e-6", 1.0, {"epsilon": 1}])
+def test_a_budget_that_is_no_promise_is_refused_and_leaves_no_ledger(data: Path, place: Path, budget: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"a budget is a promise, such as sv\.ApproxDP"):
+        Curator(data, ledger=place, budget=budget)
+    assert not place.exists()
+
+
 def test_it_reads_what_it_was_asked_for(data: Path, place: Path) -> None:
     # Without noise to speak of: 25 smoke, of whom those over 40 are 14, and the others count as no smokers.
     exact = NoisyStatistics.calibrate(BetaBernoulli(1, 1), n=N, target=PureDP(8.0))

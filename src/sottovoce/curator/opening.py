@@ -108,6 +108,8 @@ def hides_n(promise: Promise | None, said: str | None) -> bool:
     """Say whether how many records there are is asked to be a secret."""
     if said not in (None, "private"):
         raise InvalidValue(f"n is counted, or a secret: n='private'. Got {said!r}")
+    if promise is not None and not isinstance(promise, Promise):
+        raise InvalidValue(f"a budget is a promise, such as sv.ApproxDP(1, 1e-6). Got {promise!r}")
     return said is not None or (promise is not None and promise.relation.hides_n)
 
 
