@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from sottovoce.mechanisms.integer_noise import Integers
 from sottovoce.privacy.numbers import Floats
@@ -63,25 +64,35 @@ def crossed_centres(
     levels = np.geomspace(*_SPREADS, max(3, round(_TRIED ** (1 / len(sizes)))))
     spreads = np.array(list(itertools.product(levels, repeat=len(sizes))))
     own = np.concatenate([np.full((len(spreads), 1), 1e-4), np.repeat(spreads, sizes, axis=1) ** -2], axis=1)
+    widest = int(np.argmax(sizes))
+    large = 1 + sum(sizes[:widest]) + np.arange(sizes[widest])
+    rest = np.setdiff1d(np.arange(design.shape[1]), large)
     covariance = mix.T @ mix
     freedom = 1 / float((covariance**2).sum())  # so many values vary, as far as their squares can tell
     # Every spread is as likely as another: on a grid of logarithms, each weighs as much as it measures.
     log = log_prior[:, None] + np.log(spreads).sum(axis=1)
-    for place, stray in enumerate(strays):
-        weight, curvature, told = _told(design, seen, precision, stray)
-        roots = np.linalg.cholesky(curvature + own[:, :, None] * np.eye(design.shape[1]))
-        fitted = (np.linalg.solve(roots, told) ** 2).sum(axis=(1, 2)) - (weight[:, None] * seen**2).sum()
-        volume = np.log(own).sum(axis=1) - 2 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    tellings = [_told(design, seen, precision, stray) for stray in strays]
+    for place, (weight, curvature, told) in enumerate(tellings):
+        # No two categories of one column meet in a group: those of the largest are taken out one by one.
+        alone = np.diag(curvature)[large] + own[:, large]
+        crossed = curvature[np.ix_(rest, large)]
+        parts = crossed / alone[:, None, :]
+        left = curvature[np.ix_(rest, rest)] + own[:, rest, None] * np.eye(rest.size) - parts @ crossed.T
+        pull = told[rest] - parts @ told[large]
+        fitted = (told[large] ** 2 / alone[:, :, None]).sum(axis=(1, 2)) - (weight[:, None] * seen**2).sum()
+        fitted += (pull * np.linalg.solve(left, pull)).sum(axis=(1, 2))
+        volume = np.log(own).sum(axis=1) - np.log(alone).sum(axis=1) - np.linalg.slogdet(left)[1]
         log[place] += freedom / 2 * (fitted + volume + np.log(weight).sum())
     weights = np.exp(log - log.max()).ravel()
     picked = rng.choice(weights.size, _DRAWS, p=weights / weights.sum())
     found = np.empty((_DRAWS, *seen.shape))
     for place, both in enumerate(picked):
         stray, spread = divmod(int(both), len(spreads))
-        _, curvature, told = _told(design, seen, precision, strays[stray])
+        _, curvature, told = tellings[stray]
         root = np.linalg.cholesky(curvature + np.diag(own[spread]))
         standard = rng.normal(size=told.shape) @ mix
-        found[place] = design @ np.linalg.solve(root.T, np.linalg.solve(root, told) + standard)
+        half = solve_triangular(root, told, lower=True) + standard
+        found[place] = design @ solve_triangular(root.T, half)
     return found, picked // len(spreads)
 
 
