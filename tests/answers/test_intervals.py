@@ -135,4 +135,5 @@ def test_a_ratio_to_nothing_ends_without_a_warning() -> None:
     question = Question("counts", ("kind",), Facts(kind=Category(["a", "b"])))
     mechanism = NoisyCells.calibrate(question, 50, PureDP(20.0))
     factor = Answer(mechanism.release({"kind": np.repeat("a", 50)}, seeded_rng(13))).ratio("a", "b")
+    assert repr(factor).endswith("to ∞)")
     assert math.isfinite(factor.estimate) and factor.low <= factor.estimate <= factor.high

@@ -330,3 +330,13 @@ def test_pooled_means_cover_where_the_groups_that_noise_hides_differ() -> None:
 )
 def test_intervals_hold_the_truth(cell: Cell) -> None:
     assert cover(cell, repeats=24, seed=5)["covered"] >= 0.83
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+@pytest.mark.parametrize("scale", [1e-6, 0.05, 1.0, 1e3, 1e9])
+def test_counts_told_alone_are_whole_and_within_their_range_whatever_the_noise(kind, scale):
+    wild = ([0.0, 0.0], [-1e9, 1e9], [1e12, -1e12, 3.0], [0.0] * 40)
+    for most, noisy in itertools.product((0, 1, 5, 10**9), wild):
+        for total in (None, (float(most), 0.0), (most / 2, 1.0)):
+            found = lone_counts(np.array(noisy), IntegerNoise(kind, scale), most, 0.75, total, 64)
+            assert ((found >= 0) & (found <= most) & (found == np.rint(found))).all()

@@ -26,6 +26,8 @@ __all__ = ["Answer", "Comparison"]
 
 _MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_NO_END = float(np.finfo(np.float64).max / 2)
+"""What a ratio to nothing is told as: two of them can still be added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,8 @@ class Comparison:
         return float(self.interval()[1])
 
     def __repr__(self) -> str:
-        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {self.high:.4g})"
+        high = "∞" if self.high >= _NO_END else f"{self.high:.4g}"
+        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {high})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,9 +281,9 @@ def _flat(label: Any) -> tuple[Hashable, ...]:
 
 def _over(first: Any, second: Any) -> Any:
     """Return one number over another, as large as two of them can be added where the second is nothing."""
-    tiny, most = np.finfo(np.float64).tiny, np.finfo(np.float64).max / 2
+    tiny = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):
-        return np.clip(first / np.where(np.abs(second) < tiny, tiny, second), -most, most)
+        return np.clip(first / np.where(np.abs(second) < tiny, tiny, second), -_NO_END, _NO_END)
 
 
 def _name(label: Any) -> str:
