@@ -91,6 +91,41 @@ def test_what_waits_is_written_together(
         ledger.commit(right, {"value": 1})
 
 
+def test_who_has_waited_longest_goes_first_and_the_end_comes_after_all(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+    made: list[float] = []
+
+    def held(changes: Any) -> Any:
+        begun.set()
+        assert go.wait(30)
+        return [None for _ in changes]
+
+    def making(since: float) -> Any:
+        def make() -> Any:
+            made.append(since)
+            return lambda _: None
+
+        return make
+
+    monkeypatch.setattr(ledger, "write_all", held)
+    clerk = Clerk(ledger)
+
+    async def story() -> None:
+        wanted = [asyncio.create_task(clerk.write(making(0.5), id, 0.5))]
+        await asyncio.to_thread(begun.wait, 30)
+        came = [*(2.0 + i / 1000 for i in range(150)), 1.0]  # more than go into two transactions, the oldest last
+        wanted += [asyncio.create_task(clerk.write(making(since), id, since)) for since in came]
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.to_thread(clerk.close)
+        await asyncio.gather(*wanted)
+
+    asyncio.run(story())
+    assert made == [0.5, 1.0, *(2.0 + i / 1000 for i in range(150))]
+
+
 def test_a_ledger_that_fails_is_told_to_all_and_the_clerk_goes_on(
     ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """The clerk: one thread that writes to the ledger for everyone who asks.
 
 What waits while it writes is written together next, in one durable transaction, and whoever waited is told together.
+Where more waits than one transaction takes, those who have waited longest go first.
 Under a crowd that is one fsync and one hop between threads for many questions, where a thread each would take one each.
 """
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import operator
 import queue
-import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -24,16 +26,16 @@ __all__ = ["Clerk"]
 
 
 _MOST = 64
-"""How many changes go into one transaction: who comes first is told before all have been written."""
+"""How many changes go into one transaction: who waits longest is told before all have been written."""
 
 
 class _Errand:
     """A change that someone waits for: made, written, and then told."""
 
-    __slots__ = ("change", "error", "future", "loop", "make", "then", "value")
+    __slots__ = ("change", "error", "future", "loop", "make", "since", "then", "value")
 
-    def __init__(self, make: Callable[[], Change], then: Callable[[Any], Any]) -> None:
-        self.make, self.then = make, then
+    def __init__(self, make: Callable[[], Change], then: Callable[[Any], Any], since: float) -> None:
+        self.make, self.then, self.since = make, then, since
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.change: Change | None = None
@@ -72,12 +74,13 @@ class Clerk:
         self._thread = threading.Thread(target=self._serve, name="ledger", daemon=True)
         self._thread.start()
 
-    async def write(self, make: Callable[[], Change], then: Callable[[Any], Any]) -> Any:
+    async def write(self, make: Callable[[], Change], then: Callable[[Any], Any], since: float = math.inf) -> Any:
         """Make a change, have it written durably, and return what `then` makes of its outcome; raise what any raises.
 
-        `make` and `then` run on the clerk's thread: neither may wait for anything.
+        `make` and `then` run on the clerk's thread: neither may wait for anything. Of all that waits, what is `since`
+        the longest for is written first: an answer that is made goes before a question that has just come.
         """
-        errand = _Errand(make, then)
+        errand = _Errand(make, then, since)
         self._errands.put(errand)
         if self._gone:  # whoever comes after the end must not wait for it
             self._turn_away()
@@ -90,27 +93,31 @@ class Clerk:
 
     def _serve(self) -> None:
         np.seterr(all="ignore")
+        waiting: list[_Errand] = []
         open_ = True
         try:
-            while open_:
-                waiting = [self._errands.get(), *self._rest(_MOST - 1)]
-                open_ = None not in waiting
-                self._run([errand for errand in waiting if errand is not None])
+            while open_ or waiting:
+                come = self._come() if waiting else [self._errands.get(), *self._come()]
+                open_ = open_ and None not in come
+                waiting += (errand for errand in come if errand is not None)
+                waiting.sort(key=_since)  # of two alike, the first to come stays first
+                now, waiting = waiting[:_MOST], waiting[_MOST:]
+                self._run(now)
         finally:
             self._gone = True
-            self._turn_away()
+            self._turn_away(waiting)
 
-    def _rest(self, most: int) -> list[_Errand | None]:
-        """Return what waits, the first to come first."""
-        waiting: list[_Errand | None] = []
+    def _come(self) -> list[_Errand | None]:
+        """Return all who have come, in order."""
+        come: list[_Errand | None] = []
         with contextlib.suppress(queue.Empty):
-            while len(waiting) < most:
-                waiting.append(self._errands.get_nowait())
-        return waiting
+            while True:
+                come.append(self._errands.get_nowait())
+        return come
 
-    def _turn_away(self) -> None:
+    def _turn_away(self, waiting: Iterable[_Errand] = ()) -> None:
         """Tell all who wait that nobody writes any more."""
-        waiting = [errand for errand in self._rest(sys.maxsize) if errand is not None]
+        waiting = [*waiting, *(errand for errand in self._come() if errand is not None)]
         for errand in waiting:
             errand.error = LedgerUnavailable("the ledger is closed")
         _tell_all(waiting)
@@ -129,6 +136,9 @@ class Clerk:
             else:
                 errand.value = errand.attempt(errand.then, outcome)
         _tell_all(errands)
+
+
+_since = operator.attrgetter("since")
 
 
 def _as_exception(error: BaseException) -> Exception:

@@ -89,7 +89,9 @@ class PaidAnswers(ABC):
         if part is None:
             raise NotAllowed(f"you have no budget on {name}; ask the administrator for one")
         priced = await self._priced(caller, dataset, part, question)
-        paid = await self._clerk.write(lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same)
+        paid = await self._clerk.write(
+            lambda: dataset.curator.reserving(priced, key=key, who=caller.analyst), _same, start
+        )
         entry: Entry
         told: dict[str, Any]
         if isinstance(paid, Answer):
@@ -101,7 +103,7 @@ class PaidAnswers(ABC):
                 await self.run(self._lose, dataset, paid, made)
                 raise AnswerLost(_LOST) from None
             release = made.release
-            entry, told = await self._record(caller, dataset, part, priced, made)
+            entry, told = await self._record(caller, dataset, part, priced, made, start)
         if isinstance(question, Question):  # whose release says it all
             return told
         return told | await self._told(question.told, release, entry, part)
@@ -143,7 +145,7 @@ class PaidAnswers(ABC):
         dataset.curator.give_up(paid.reservation, error)
 
     async def _record(
-        self, caller: Caller, dataset: Dataset, part: Budget, priced: Priced, made: Draft
+        self, caller: Caller, dataset: Dataset, part: Budget, priced: Priced, made: Draft, start: float
     ) -> tuple[Entry, dict[str, Any]]:
         """Record an answer, and return its entry and all that is said of it."""
 
@@ -158,7 +160,7 @@ class PaidAnswers(ABC):
             return entry, saying.told(entry, made.release.text, spent)
 
         try:
-            return await self._clerk.write(change, tell)  # type: ignore[no-any-return]
+            return await self._clerk.write(change, tell, start)  # type: ignore[no-any-return]
         except Exception as error:
             await self.run(dataset.curator.give_up, made.reservation, error)
             if isinstance(error, LedgerCorrupt | LedgerUnavailable):
