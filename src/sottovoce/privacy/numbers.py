@@ -362,15 +362,23 @@ def _halves(a: Floats) -> tuple[Floats, Floats]:
 
 
 def decreasing_root(
-    f: Callable[[Floats], Floats], target: Floats, low: Floats, high: Floats, *, rtol: float = 1e-13
+    f: Callable[[Floats], Floats],
+    target: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    ends: tuple[Floats, Floats] | None = None,
+    rtol: float = 1e-13,
 ) -> Floats:
     """Return, element by element, the safe end of where a decreasing f falls to `target`.
 
-    The caller knows that f has fallen to the target by `high`. The answer r has f(r) <= target, or is `high`, and is
-    within `rtol` of the crossing (Chandrupatla 1997: inverse quadratic steps, bisection when they do not help).
+    The caller knows that f has fallen to the target by `high`, and may know what f is at both `ends`. The answer r has
+    f(r) <= target, or is `high`, and is within `rtol` of the crossing (Chandrupatla 1997: inverse quadratic steps,
+    bisection when they do not help).
     """
     a, b = np.array(high, dtype=np.float64), np.array(low, dtype=np.float64)
-    fa, fb = np.minimum(f(a) - target, 0.0), f(b) - target
+    at_low, at_high = (f(b), f(a)) if ends is None else ends
+    fa, fb = np.minimum(at_high - target, 0.0), at_low - target
     c, fc = a.copy(), fa.copy()
     t = np.full(a.shape, 0.5)
     for _ in range(200):

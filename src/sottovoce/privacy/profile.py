@@ -101,7 +101,8 @@ class Profile(ABC):
     def _epsilon(self, log_delta: Floats) -> Floats:
         """Return the smallest ε with log δ(ε) <= log_delta; -inf asks for pure privacy."""
         out = np.zeros(log_delta.shape)
-        open_ = self._log_delta(out) > log_delta
+        none = self._log_delta(out)
+        open_ = none > log_delta
         pure = self.pure()
         top = np.full(log_delta.shape, 1.0 if np.isinf(pure) else pure)
         asks_pure = np.isneginf(log_delta)
@@ -109,15 +110,18 @@ class Profile(ABC):
         todo = open_ & ~asks_pure
         if np.isinf(pure):
             for _ in range(60):
-                short = todo & (self._log_delta(top) > log_delta)
+                reached = self._log_delta(top)
+                short = todo & (reached > log_delta)
                 if not short.any():
                     break
                 top = np.where(short, 4 * top, top)
             else:
                 out, todo = np.where(short, np.inf, out), todo & ~short
+        else:
+            reached = self._log_delta(top)
         if todo.any():
-            high = top[todo]
-            out[todo] = decreasing_root(self._log_delta, log_delta[todo], np.zeros(high.shape), high)
+            high, ends = top[todo], (none[todo], reached[todo])
+            out[todo] = decreasing_root(self._log_delta, log_delta[todo], np.zeros(high.shape), high, ends=ends)
         return out
 
     def pure(self) -> float:
