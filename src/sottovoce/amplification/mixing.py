@@ -41,7 +41,7 @@ _ROUND_UP = 1e-13
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
 
 _ROUNDING = 1e-14
-"""What a difference of probabilities may have lost, for each unit of the ε whose power one of them was multiplied by."""
+"""What a difference of probabilities may have lost, for each unit of the ε by whose power one was multiplied."""
 
 
 def amplify(profile: Profile, kernel: Kernel | Sequence[Kernel]) -> AmplifiedProfile:
