@@ -1,8 +1,10 @@
 """The ledger's files: whose they are, and what happens when they are moved, removed or swapped under an open ledger."""
 
+import contextlib
 import fcntl
 import os
 import shutil
+import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -155,6 +157,34 @@ def test_a_file_that_is_back_at_the_second_look_is_refused_for_the_first(
         monkeypatch.undo()
         assert ledger.spent(budget) == 0
         reserve(ledger)
+
+
+@pytest.mark.parametrize("left", [0.0, 0.5])
+def test_a_log_that_is_cut_off_is_found_before_anything_is_written_behind_the_cut(path: Path, left: float) -> None:
+    log = path.with_name(path.name + "-wal")
+    with Ledger(path) as ledger:
+        reserve(ledger)
+        reserve(ledger)  # which knows the total, and asks nothing
+        os.truncate(log, shorter := int(log.stat().st_size * left))
+        for act in (lambda: reserve(ledger), lambda: ledger.spent(ledger._known[2]), ledger.verify):
+            with pytest.raises(LedgerCorrupt, match=r"-wal of the ledger .* was cut off while it was open"):
+                act()
+        assert log.stat().st_size == shorter
+    with pytest.raises(LedgerCorrupt):
+        Ledger(path)
+
+
+def test_a_log_that_was_copied_into_the_file_may_be_cut(path: Path) -> None:
+    log = path.with_name(path.name + "-wal")
+    with Ledger(path) as ledger:
+        reserve(ledger)
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        assert log.stat().st_size == 0
+        reserve(ledger)
+        count = ledger.verify().count
+    with Ledger(path) as ledger:
+        assert ledger.verify().count == count
 
 
 def test_a_swap_in_the_middle_of_a_transaction_is_found_too(path: Path) -> None:

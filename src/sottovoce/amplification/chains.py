@@ -16,6 +16,9 @@ from sottovoce.privacy.numbers import Floats, decreasing_root
 
 __all__ = ["KernelChain", "tilted"]
 
+_MOVED = 2.1
+"""How far coefficients move, at most, beside what the entries of two rows lost: a little more than one of each."""
+
 
 @dataclass(frozen=True)
 class KernelChain(Kernel):
@@ -108,10 +111,30 @@ def tilted(epsilon: Floats, log_delta: Floats) -> Floats:
     return np.logaddexp(0.0, np.where(epsilon > 0, log_gap - log_delta, -np.inf))
 
 
+@dataclass(frozen=True)
+class _Product(FiniteKernel):
+    """Two finite kernels in turn. Each entry of their product is off by at most `lost` times itself."""
+
+    lost: float = 0.0
+
+    def spread(self, epsilon: Floats) -> Floats:
+        return np.minimum(super().spread(epsilon) + _MOVED * self.lost, 1.0)
+
+    @property
+    def doeblin(self) -> float:
+        return min(1.0, super().doeblin + _MOVED * self.lost)
+
+    @cached_property
+    def level(self) -> float:
+        return super().level + _MOVED * self.lost
+
+
 def _product(first: FiniteKernel, second: FiniteKernel) -> FiniteKernel:
     if first.matrix.shape[1] != second.matrix.shape[0]:
         raise InvalidValue(
             f"a kernel with {first.matrix.shape[1]} outputs cannot be followed by one "
             f"with {second.matrix.shape[0]} inputs"
         )
-    return FiniteKernel(first.matrix @ second.matrix)  # type: ignore[arg-type]
+    # Sums of so many products, none below zero, and then of a row, by which it is divided.
+    lost = sum(second.matrix.shape) * 2.0**-52 + sum(getattr(kernel, "lost", 0.0) for kernel in (first, second))
+    return _Product(first.matrix @ second.matrix, lost)  # type: ignore[arg-type]

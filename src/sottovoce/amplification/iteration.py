@@ -61,7 +61,9 @@ def shift_mu(shift: float, lipschitz: float, noise: float, later: ArrayLike) -> 
     rate = -2 * math.log(L)
     if rate == 0:
         return np.asarray(size / np.sqrt(count) * _ROUND_UP)
-    with np.errstate(over="ignore"):
+    if rate > 0:  # as if e^{−rate} were the ratio, for e^{rate} may be beyond a double
+        share = np.exp(-rate * (count - 1) / 2) * np.sqrt(math.expm1(-rate) / np.expm1(-rate * count))
+    else:
         share = np.sqrt(math.expm1(rate) / np.expm1(rate * count))
     return np.asarray(size * np.maximum(share, _LEAST) * _ROUND_UP)
 

@@ -41,6 +41,7 @@ KERNELS = Registry(
 )
 """Every kind of kernel by its word."""
 
+_ROUND_UP = 1 + 1e-15
 _BLOCK = 1 << 22
 """Numbers held at a time while pairs of rows are compared."""
 
@@ -158,9 +159,11 @@ class FiniteKernel(Kernel):
     def level(self) -> float:
         """The largest log K(x, y)/K(x', y)."""
         low, high = self.matrix.min(axis=0), self.matrix.max(axis=0)
-        possible = high > 0
-        with np.errstate(divide="ignore"):
-            return float(np.max(np.log(high[possible]) - np.log(low[possible])))
+        low, high = low[high > 0], high[high > 0]
+        with np.errstate(divide="ignore", over="ignore"):
+            # Of two probabilities nearly alike, logarithms would share all their digits.
+            above = (high - low) / low
+            return float(np.max(np.where(np.isinf(above), np.log(high) - np.log(low), np.log1p(above)))) * _ROUND_UP
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
         """Return a random column for each row number."""

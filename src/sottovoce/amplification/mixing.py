@@ -41,7 +41,7 @@ _ROUND_UP = 1e-13
 """Claims are rounded towards less privacy by more than the arithmetic here can be off."""
 
 _ROUNDING = 1e-14
-"""What a difference of probabilities may have lost."""
+"""What a difference of probabilities may have lost, for each unit of the ε by whose power one was multiplied."""
 
 
 def amplify(profile: Profile, kernel: Kernel | Sequence[Kernel]) -> AmplifiedProfile:
@@ -137,8 +137,9 @@ class AmplifiedProfile(Profile):
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         before = self.profile._log_delta(epsilon)
+        local = tilted(epsilon, before)
         with np.errstate(divide="ignore"):
-            after = before + np.log(self.kernel.spread(tilted(epsilon, before)) + _ROUNDING)
+            after = before + np.log(self.kernel.spread(local) + _ROUNDING * np.clip(local, 1.0, 1e3))
         return np.where(epsilon >= self.pure(), -np.inf, np.minimum(before, after))
 
     def _renyi(self, order: Floats) -> Floats:

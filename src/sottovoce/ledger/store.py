@@ -125,6 +125,7 @@ class Store:
         self._given, self._logs = str(given), [f"{self.path}{suffix}" for suffix in _SUFFIXES]
         self._file: _Place | None = None
         self._swapped: str | None = None
+        self._length = 0  # of the log, when it was last seen
         self._timeout = timeout
         self._process = os.getpid()
         self.turns = Turns(None if self.path is None else Anchor.beside(self.path).path)
@@ -229,26 +230,29 @@ class Store:
 
         An open file outlives its name: what is spent in a file that was removed or replaced is seen by nobody else.
         The same goes for the log, where new transactions are, and for its index, where writers lock each other out;
-        whoever writes looks at those once it is durable, before anything is told.
+        whoever writes looks at those once it is durable, before anything is told. Whether the log was cut off is seen
+        before anything is written behind the cut.
         """
         if self.path is None:
             return
         try:  # in as few steps as will do: nearly always all is well
-            found = os.stat(self._given)  # noqa: PTH116 - as text, which a path would only be made into
+            found, log = os.stat(self._given), os.stat(self._logs[0])  # noqa: PTH116 - paths would be made into texts
             sound = found[1:3] == self._file and found.st_nlink <= 1 and self._swapped is None
-            if sound and (not logs or [os.stat(log)[1:3] for log in self._logs] == connection.beside):  # noqa: PTH116
+            sound = sound and (not logs or [log[1:3], os.stat(self._logs[1])[1:3]] == connection.beside)  # noqa: PTH116
+            if sound and (log.st_size >= self._length or not self._cut()):
+                self._length = log.st_size
                 return
         except OSError:
             pass
-        if (refusal := self._refusal(connection, logs=logs)) is not None:
+        if (refusal := self._refusal(connection)) is not None:
             raise refusal
 
-    def _refusal(self, connection: _Connection, *, logs: bool) -> SottovoceError | None:
+    def _refusal(self, connection: _Connection) -> SottovoceError | None:
         """Look again, and return what is wrong."""
         try:
             found = _look(self._given)
             if self._swapped is None:
-                self._swapped = self._swap(connection, found, logs=logs)
+                self._swapped = self._swap(connection, found)
         except OSError as error:
             return LedgerUnavailable(f"the ledger {self.name} cannot be used: {advised(str(error.strerror))}")
         if self._swapped is not None:
@@ -264,14 +268,30 @@ class Store:
             return None
         return LedgerUnavailable(f"the ledger {self.name} cannot be used: its files were changed a moment ago")
 
-    def _swap(self, connection: _Connection, found: os.stat_result | None, *, logs: bool) -> str | None:
+    def _swap(self, connection: _Connection, found: os.stat_result | None) -> str | None:
         """Return what was done to the files under an open connection, if anything."""
         if (place := _place(found)) != self._file:
             return f"the ledger {self.name} was {'removed' if place is None else 'replaced by another file'}"
-        if not logs or (beside := self._beside()) == (known := connection.beside):
+        if (beside := self._beside()) == (known := connection.beside):
             return None
         suffix, log = next((s, now) for s, now, old in zip(_SUFFIXES, beside, known, strict=True) if now != old)
         return f"the file {suffix} of the ledger {self.name} was {'removed' if log is None else 'replaced'}"
+
+    def _cut(self) -> bool:
+        """Say whether the log, which seems shorter than it was, may lack what is nowhere else.
+
+        Who has copied all of it into the ledger's file may cut it. SQLite is asked to copy what is not yet there, and
+        fails where it finds less than there should be.
+        """
+        if os.stat(self._logs[0]).st_size >= self._length:  # noqa: PTH116
+            return False  # it grew between the two looks: another thread wrote
+        try:
+            with contextlib.closing(self._sqlite()) as other:
+                busy, held, copied = other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error:
+            self._swapped = f"the file -wal of the ledger {self.name} was cut off"
+            return True
+        return bool(busy) or held != copied
 
     def _in_our_words(self, error: BaseException) -> SottovoceError | None:
         """Return a driver's error as one clear line; None for an error that is not the driver's."""
