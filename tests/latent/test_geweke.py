@@ -85,10 +85,11 @@ def test_the_noise_aware_sampler_keeps_the_joint_law(kind: str) -> None:
     rng, runs, shapes, prior = seeded_rng(12), 3000, (1.0, 3.0), (6.0, 18.0)
     noises = (IntegerNoise(kind, 1.2), IntegerNoise(kind, 0.7))
     seen = np.array([[True, True, True], [True, False, True]])
+    groups = np.nonzero(seen)[0]
 
     def draw(count: int) -> tuple[ChainState, CellSizes]:
-        shape, rate = rng.choice(shapes, count), rng.gamma(prior[0], 1 / prior[1], count)
-        sizes = rng.gamma(shape[:, None], 1 / rate[:, None], (count, seen.sum()))
+        shape, rate = rng.choice(shapes, count), rng.gamma(prior[0], 1 / prior[1], (count, CHAINS))
+        sizes = rng.gamma(shape[:, None], 1 / rate[:, groups])
         return MODEL.prior.start(count, GRID.shape, rng), CellSizes(np.log(sizes), shape, rate)
 
     def noised(state: ChainState, sizes: CellSizes) -> tuple[np.ndarray, ...]:
@@ -100,13 +101,13 @@ def test_the_noise_aware_sampler_keeps_the_joint_law(kind: str) -> None:
     def data(state: ChainState, sizes: CellSizes) -> list[np.ndarray]:
         run = np.arange(len(state.states))[:, None]
         means = np.exp(sizes.logs)[..., None] * state.emissions[1][run, state.states[:, seen]]
-        return [sizes.logs.mean(axis=1), sizes.logs.std(axis=1), np.log(sizes.shape), np.log(sizes.rate),
+        return [sizes.logs.mean(axis=1), sizes.logs.std(axis=1), np.log(sizes.shape), *np.log(sizes.rate.T),
                 np.sqrt(means).mean(axis=(1, 2))]  # fmt: skip
 
     fresh, fresh_sizes = draw(4 * runs)
     state, sizes = draw(runs)
     for _ in range(8):
-        latent = LatentCounts(noised(state, sizes), noises, shapes=shapes, prior=prior, often=False)
+        latent = LatentCounts(noised(state, sizes), noises, shapes=shapes, prior=prior, groups=groups, often=False)
         state, sizes = noisy_sweep(MODEL.prior, state, sizes, latent, seen, rng)
     assert_same_law(features(state, *data(state, sizes)), features(fresh, *data(fresh, fresh_sizes)))
 

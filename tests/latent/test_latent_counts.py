@@ -132,13 +132,14 @@ def test_a_tiny_model_agrees_with_every_state_and_count_enumerated(kind: str) ->
     np.testing.assert_allclose(np.mean(kept, axis=0), [stay, first], atol=0.01)
 
 
-def test_the_law_of_cell_sizes_is_learned() -> None:
-    rng = seeded_rng(8)
-    sizes = rng.gamma(4.0, 30 / 4, (1, 3000))
-    latent = LatentCounts((np.zeros((3000, 2)),), (IntegerNoise("laplace", 0.1),))
-    shape, rate = np.array([latent._draw_law(np.log(sizes), rng) for _ in range(50)])[:, :, 0].T
+def test_the_law_of_cell_sizes_is_learned_group_by_group() -> None:
+    rng, groups, means = seeded_rng(8), np.repeat([0, 2], 1500), np.array([30.0, 0.5])  # nobody is in the second
+    sizes = rng.gamma(4.0, np.repeat(means, 1500) / 4)[None]
+    latent = LatentCounts((np.zeros((3000, 2)),), (IntegerNoise("laplace", 0.1),), groups=groups)
+    drawn = [latent._draw_law(np.log(sizes), rng) for _ in range(50)]
+    shape, rate = np.array([s[0] for s, _ in drawn]), np.array([r[0] for _, r in drawn])
     assert np.mean(shape) == pytest.approx(4.0, rel=0.15)
-    assert np.mean(shape / rate) == pytest.approx(30, rel=0.05)
+    np.testing.assert_allclose(np.mean(shape[:, None] / rate[:, [0, 2]], axis=0), means, rtol=0.05)
 
 
 def test_without_noise_probabilities_follow_their_dirichlet() -> None:

@@ -174,7 +174,10 @@ class HiddenMarkovModel(OverTables):
             noisy = self._noisy(data)
             counts = [np.maximum(table, 0) * seen[..., None].astype(np.float64) for table in noisy]
             if noise_aware:
-                latent = LatentCounts(tuple(table[seen] for table in noisy), data.noises, often=often)
+                # Regions may be of very different size: each has its own.
+                latent = LatentCounts(
+                    tuple(table[seen] for table in noisy), data.noises, groups=np.nonzero(seen)[0], often=often
+                )
         else:
             counts = [table * seen[..., None].astype(np.float64) for table in self._true(data)]
         walk = self._walk(self._start(counts, chains, starts, rng), counts, latent, seen, rng, collapsed, often)

@@ -25,7 +25,9 @@ __all__ = ["CellSizes", "LatentCounts"]
 
 Integers = NDArray[np.int64]
 
-_SHAPES = tuple(2.0 ** (k / 2) for k in range(21))
+_SHAPES = tuple(2.0 ** (k / 2) for k in range(-4, 21))
+_RATES = 0.1, 0.001
+"""Nearly any size is as likely as any other on the scale of logarithms: regions of one record and of a million."""
 _MANY = 1 << 14
 """Noisy counts, of all runs, from which compiled moves are worth their compiling."""
 
@@ -39,7 +41,7 @@ class CellSizes:
     logs
         The logarithm of each cell's mean number of records, (run, cell).
     shape, rate
-        The gamma law that all cells' sizes come from, (run,).
+        The gamma law that sizes come from: a shape for all cells, (run,), and a rate for each group, (run, group).
     """
 
     logs: Floats
@@ -54,8 +56,9 @@ class LatentCounts:
     A cell of size λ has Poisson(λ θ_k) records in category k of a table, independently, θ being the probabilities of
     the cell's state; the noise has the law it was drawn from. So each noisy count has a likelihood of its own,
     tabulated once (`NoisedPoisson`), and **true counts are never drawn**: a sampler that alternates between them and
-    the rest hardly moves where the noise is larger than the counts' own spread. The sizes of all cells are gamma
-    with unknown shape and rate. (A flat prior for each by itself would pull every θ towards the uniform one.)
+    the rest hardly moves where the noise is larger than the counts' own spread. The sizes of cells are gamma with an
+    unknown shape, and an unknown rate in every group of cells. (A flat prior for each by itself would pull every θ
+    towards the uniform one, and so would one rate for all where some groups are far smaller than others.)
 
     That a record is counted once in every table is left unused: given a cell's size, one table's total says
     nothing about another's. Counts without noise give the same posterior of θ; with noise it is a little wider.
@@ -69,7 +72,9 @@ class LatentCounts:
     shapes
         The shapes that the sizes' gamma law may have, equally likely.
     prior
-        The shape and rate of the gamma prior on that law's rate.
+        The shape and rate of the gamma prior on that law's rates.
+    groups
+        The group of each cell, 0, 1, ...; one for all where None.
     often
         Whether there will be so many moves that compiling them, where there are many counts, is worth its time.
 
@@ -88,7 +93,8 @@ class LatentCounts:
     noisy: tuple[Integers, ...]
     noises: tuple[IntegerNoise, ...]
     shapes: tuple[float, ...] = _SHAPES
-    prior: tuple[float, float] = (1.0, 1.0)
+    prior: tuple[float, float] = _RATES
+    groups: Integers | None = None
     often: bool = True
 
     def __post_init__(self) -> None:
@@ -115,10 +121,11 @@ class LatentCounts:
     def start(self, runs: int) -> CellSizes:
         """Return sizes to begin with: what the noisy counts add up to, small ones lifted."""
         totals = np.mean([table.sum(axis=-1) for table in self.noisy], axis=0)
-        usual = max(float(totals.mean()), 1.0) if totals.size else 1.0
-        logs = np.log(np.maximum(totals, usual / 4))
+        usual = np.maximum(totals @ self._member.T / np.maximum(self._member.sum(axis=1), 1), 1.0)
+        logs = np.log(np.maximum(totals, usual @ self._member / 4))
         shape = np.full(runs, self.shapes[len(self.shapes) // 4])
-        return CellSizes(np.broadcast_to(logs, (runs, totals.shape[-1])).copy(), shape, shape / usual)
+        rate = shape[:, None] / usual
+        return CellSizes(np.broadcast_to(logs, (runs, totals.shape[-1])).copy(), shape, rate)
 
     def by_state(self, logs: Floats, log_theta: Floats) -> Floats:
         """Return the log-likelihood of every cell in every state, (run, cell, state); θ is (run, state, column)."""
@@ -224,40 +231,54 @@ class LatentCounts:
 
     def size_tries(self, sizes: CellSizes, rng: np.random.Generator) -> tuple[Floats, ...]:
         """Draw what `moved_sizes` takes beside the states and what moves."""
-        logs, (runs, cells) = sizes.logs, sizes.logs.shape
-        # Tries on many scales about what the law and a usual cell's noisy counts leave open.
-        scale = np.exp2(rng.uniform(-1.5, 2.0, logs.shape)) / np.sqrt(self._news + sizes.shape[:, None])
+        logs, runs = sizes.logs, len(sizes.logs)
+        # Tries on many scales about what the law and the noisy counts of its usual cell leave open.
+        news = self._news(sizes.shape[:, None] / sizes.rate)
+        scale = np.exp2(rng.uniform(-1.5, 2.0, logs.shape)) / np.sqrt(news @ self._member + sizes.shape[:, None])
         tried = logs + scale * rng.standard_normal(logs.shape)
         chance = rng.standard_exponential(logs.shape)
-        factor = 2.0 ** rng.uniform(-2.0, 1.5, runs) / np.sqrt(self._news * cells + 1) * rng.standard_normal(runs)
+        factor = 2.0 ** rng.uniform(-2.0, 1.5, runs) / np.sqrt(self._all_news + 1) * rng.standard_normal(runs)
         # What the law of sizes, and then its rate, say of the two moves, and how unlikely ones are let pass.
-        law = sizes.shape[:, None] * (tried - logs) - sizes.rate[:, None] * (np.exp(tried) - np.exp(logs))
-        rate = -self.prior[0] * factor - self.prior[1] * sizes.rate * np.expm1(-factor)
+        law = sizes.shape[:, None] * (tried - logs) - sizes.rate @ self._member * (np.exp(tried) - np.exp(logs))
+        rates = len(self._member) * self.prior[0], self.prior[1] * sizes.rate.sum(axis=1)
+        rate = -rates[0] * factor - rates[1] * np.expm1(-factor)
         return tried, law + chance, factor, rate + rng.standard_exponential(runs)
 
     def sizes_of(self, logs: Floats, rng: np.random.Generator) -> CellSizes:
         """Return sizes with a law drawn that they may come from."""
         return CellSizes(logs, *self._draw_law(logs, rng))
 
+    def _news(self, sizes: Floats) -> Floats:
+        """Return about how much the noisy counts of cells of these sizes say about the logarithm of a size."""
+        widths = np.repeat([table.shape[-1] for table in self.noisy], [table.shape[-1] for table in self.noisy])
+        mean = sizes[..., None] / widths
+        return np.asarray((mean**2 / (mean + self.variances)).sum(axis=-1))
+
     @cached_property
-    def _news(self) -> float:
-        """About how much the noisy counts of one cell say about the logarithm of its size."""
-        totals = [max(table.sum() / max(table[..., 0].size, 1), 1.0) / table.shape[-1] for table in self.noisy]
-        mean = np.repeat(totals, [table.shape[-1] for table in self.noisy])
-        return float((mean**2 / (mean + self.variances)).sum())
+    def _all_news(self) -> float:
+        """About how much all noisy counts say about the logarithm of a factor of all sizes."""
+        totals = np.mean([table.sum(axis=-1) for table in self.noisy], axis=0)
+        return float(self._news(np.maximum(totals, 1.0)).sum(axis=-1).mean())
+
+    @cached_property
+    def _member(self) -> Floats:
+        """1 where a cell is in a group, (group, cell)."""
+        cells = self.noisy[0].shape[-2]
+        groups = np.zeros(cells, dtype=np.int64) if self.groups is None else self.groups
+        return np.asarray(np.arange(groups.max(initial=0) + 1)[:, None] == groups, dtype=np.float64)
 
     def _draw_law(self, logs: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the shape (the rate summed out) and the rate of the sizes' law, one a run."""
+        """Draw the shape (the rates summed out) and the rates of the sizes' law."""
         shapes, counts, constant = self._shapes
-        total = self.prior[1] + np.exp(logs).sum(axis=1)
-        weight = shapes * logs.sum(axis=1, keepdims=True) - counts * np.log(total)[:, None] + constant
+        total = self.prior[1] + np.exp(logs) @ self._member.T
+        weight = shapes * logs.sum(axis=1, keepdims=True) - np.log(total) @ counts + constant
         below = np.exp(weight - weight.max(axis=1, keepdims=True)).cumsum(axis=1)
         pick = (below[:, :-1] < rng.random((len(logs), 1)) * below[:, -1:]).sum(axis=1)
-        return shapes[pick], rng.standard_gamma(counts[pick]) / total
+        return shapes[pick], rng.standard_gamma(counts.T[pick]) / total
 
     @cached_property
     def _shapes(self) -> tuple[Floats, Floats, Floats]:
-        """The shapes of the sizes' law, those that its rate then has, and what does not depend on the sizes."""
-        shapes, cells = np.array(self.shapes), self.noisy[0].shape[-2]
-        counts = self.prior[0] + cells * shapes
-        return shapes, counts, special.gammaln(counts) - cells * special.gammaln(shapes)
+        """The shapes of the sizes' law, those that each rate then has, and what does not depend on the sizes."""
+        shapes, cells = np.array(self.shapes), self._member.sum(axis=1)
+        counts = self.prior[0] + cells[:, None] * shapes
+        return shapes, counts, special.gammaln(counts).sum(axis=0) - cells.sum() * special.gammaln(shapes)
