@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
+import textwrap
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,10 @@ _MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _NO_END = float(np.finfo(np.float64).max / 2)
 """What a ratio to nothing is told as: two of them can still be added."""
+_ENDLESS = 1e9
+"""A ratio beyond this is one to nothing."""
+_NAMED = 12
+"""So many rows are named to whoever names one that is not there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +69,12 @@ class Comparison:
         return float(self.interval()[1])
 
     def __repr__(self) -> str:
-        high = "∞" if self.high >= _NO_END else f"{self.high:.4g}"
-        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {high})"
+        numbers = {"estimate": self.estimate, "low": self.low, "high": self.high}
+        if max(map(abs, numbers.values())) < _NO_END:
+            middle, low, high = formatted(numbers)
+        else:
+            middle, low, high = (_told(value) for value in numbers.values())
+        return f"{self.what}: {middle} ({low} to {high})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +147,10 @@ class Answer:
         names = self.question.label_names
         lines = [self.question.describe()]
         for row in self.rows:
-            where = ", ".join(shown(row[name]) for name in names)
+            where = " / ".join(shown(row[name]) for name in names)
             lines.append(f"  {where + ': ' if where else ''}{self._sentence(row)}")
-        return "\n".join([*lines, self.footing()])
+        whose = self.question.whose
+        return "\n".join([*lines, *(() if whose is None else textwrap.wrap(whose, 80)), self._costing()])
 
     def _sentence(self, row: Mapping[str, Any]) -> str:
         ends = self.formatted(row)
@@ -157,6 +167,9 @@ class Answer:
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
+        return "; ".join(filter(None, [self.question.whose, self._costing()]))
+
+    def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)
 
     def __repr__(self) -> str:
@@ -172,15 +185,22 @@ class Answer:
         return np.asarray(self.posterior.draws[:, self._place(label)])
 
     def _place(self, label: Any) -> int:
-        wanted = _flat(label)
-        for place, known in enumerate(self.question.labels):
-            if tuple(map(shown, known)) == tuple(map(shown, wanted)):
-                return place
-        rows = ", ".join(" / ".join(map(shown, known)) for known in self.question.labels[:12])
-        raise InvalidValue(f"no row of this answer is called {' / '.join(map(shown, wanted))!r}; there are {rows}")
+        labels = [tuple(map(shown, known)) for known in self.question.labels]
+        wanted = tuple(map(shown, _flat(label)))
+        if wanted in labels:
+            return labels.index(wanted)
+        told = [_plainly(" / ".join(known)) for known in labels]
+        if told.count(name := _plainly(" / ".join(wanted))) == 1:
+            return told.index(name)
+        rows = ", ".join(" / ".join(known) for known in labels[:_NAMED])
+        more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
+        raise InvalidValue(f"no row of this answer is called {' / '.join(wanted)!r}; there are {rows}{more}")
 
     def difference(self, first: Any, second: Any) -> Comparison:
-        """Return the first row less the second, from their joint posterior; a row of several groups is a tuple."""
+        """Return the first row less the second, from their joint posterior.
+
+        A row of several groups is a tuple, or called as `summary` calls it, ``"A / 2024-01"``.
+        """
         return self._compared(f"{_name(first)} - {_name(second)}", first, second, np.subtract)
 
     def ratio(self, first: Any, second: Any) -> Comparison:
@@ -207,9 +227,8 @@ class Answer:
         return float(np.mean(_SIGNS[found["sign"]](left, right)))
 
     def _side(self, text: str) -> Any:
-        parts = [part.strip() for part in text.split("/")]
         try:
-            return self.draws(*parts)
+            return self.draws(text.strip())
         except InvalidValue:
             try:
                 return float(text)
@@ -280,10 +299,20 @@ def _flat(label: Any) -> tuple[Hashable, ...]:
 
 
 def _over(first: Any, second: Any) -> Any:
-    """Return one number over another, as large as two of them can be added where the second is nothing."""
+    """Return one number over another, as large as two of them can be added where the second is nothing beside it."""
     tiny = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):
-        return np.clip(first / np.where(np.abs(second) < tiny, tiny, second), -_NO_END, _NO_END)
+        found = first / np.where(np.abs(second) < tiny, tiny, second)
+    return np.where(np.abs(found) > _ENDLESS, np.copysign(_NO_END, found), found)
+
+
+def _told(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < _NO_END else "∞" if value > 0 else "-∞"
+
+
+def _plainly(name: str) -> str:
+    """Return the name of a row whatever stands between its groups: ``A / B``, ``A, B`` or ``A/B``."""
+    return re.sub(r"\s*[/,]\s*", " / ", name.strip())
 
 
 def _name(label: Any) -> str:
