@@ -6,7 +6,7 @@ import functools
 import operator
 import re
 import textwrap
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import footing, formatted, html_table, shown
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.questions import Question
+from sottovoce.answers.row_names import row_name, row_of
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -31,8 +32,6 @@ _NO_END = float(np.finfo(np.float64).max / 2)
 """What a ratio to nothing is told as: two of them can still be added."""
 _ENDLESS = 1e9
 """A ratio beyond this is one to nothing."""
-_NAMED = 12
-"""So many rows are named to whoever names one that is not there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,33 +181,21 @@ class Answer:
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
-        return np.asarray(self.posterior.draws[:, self._place(label)])
-
-    def _place(self, label: Any) -> int:
-        labels = [tuple(map(shown, known)) for known in self.question.labels]
-        wanted = tuple(map(shown, _flat(label)))
-        if wanted in labels:
-            return labels.index(wanted)
-        told = [_plainly(" / ".join(known)) for known in labels]
-        if told.count(name := _plainly(" / ".join(wanted))) == 1:
-            return told.index(name)
-        rows = ", ".join(" / ".join(known) for known in labels[:_NAMED])
-        more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
-        raise InvalidValue(f"no row of this answer is called {' / '.join(wanted)!r}; there are {rows}{more}")
+        return np.asarray(self.posterior.draws[:, row_of(self.question, label)])
 
     def difference(self, first: Any, second: Any) -> Comparison:
         """Return the first row less the second, from their joint posterior.
 
         A row of several groups is a tuple, or called as `summary` calls it, ``"A / 2024-01"``.
         """
-        return self._compared(f"{_name(first)} - {_name(second)}", first, second, np.subtract)
+        return self._compared(f"{row_name(first)} - {row_name(second)}", first, second, np.subtract)
 
     def ratio(self, first: Any, second: Any) -> Comparison:
         """Return the first row over the second, from their joint posterior."""
-        return self._compared(f"{_name(first)} / {_name(second)}", first, second, _over)
+        return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
 
     def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
-        rows = [self._place((one,)) for one in (first, second)]
+        rows = [row_of(self.question, one) for one in (first, second)]
         draws = self.posterior.draws[:, rows]
 
         def ends(level: float) -> Floats:
@@ -291,13 +278,6 @@ class Answer:
             return Answer(release, state["entry"], state["share"], float(state["level"]))
 
 
-def _flat(label: Any) -> tuple[Hashable, ...]:
-    parts: list[Hashable] = []
-    for part in label if isinstance(label, tuple | list) else (label,):
-        parts.extend(_flat(part) if isinstance(part, tuple | list) else (part,))
-    return tuple(parts)
-
-
 def _over(first: Any, second: Any) -> Any:
     """Return one number over another, as large as two of them can be added where the second is nothing beside it."""
     tiny = np.finfo(np.float64).tiny
@@ -308,12 +288,3 @@ def _over(first: Any, second: Any) -> Any:
 
 def _told(value: float) -> str:
     return f"{value:.3g}" if abs(value) < _NO_END else "∞" if value > 0 else "-∞"
-
-
-def _plainly(name: str) -> str:
-    """Return the name of a row whatever stands between its groups: ``A / B``, ``A, B`` or ``A/B``."""
-    return re.sub(r"\s*[/,]\s*", " / ", name.strip())
-
-
-def _name(label: Any) -> str:
-    return " / ".join(map(shown, _flat(label)))

@@ -136,9 +136,10 @@ class Balance:
             raise InvalidValue(f"width must be > 0. Got {wanted:g}")
         whole = self.at(1.0)
         if whole.width > wanted:
+            closer = ", or state closer bounds" if self.question.verb in ("mean", "rate", "quantiles") else ""
             raise PromiseUnreachable(
                 f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; "
-                "ask for less, or of fewer groups"
+                f"be content with less, ask of fewer groups{closer}"
             )
         return self._least(lambda offer: offer.width <= wanted)
 
