@@ -165,9 +165,8 @@ class Regression:
             found.append(f"each beside {question.reference}")
         if cut is not None:
             found.append(question.model.cutting.format(cut))
-        if question.facts.person is not None:
-            rows = "all rows of theirs together" if question.averaged else "one row of theirs"
-            found.append(f"each person counts once, with {rows}")
+        if question.whose is not None:
+            found.append(question.whose)
         return [*found, footing(self.level, self.share, self.entry)]
 
     def __repr__(self) -> str:
