@@ -138,6 +138,13 @@ def test_a_plan_is_about_persons_where_answers_are(data, question):
     assert "300 records" in " ".join(run("plan", question, *told, "--protect", "rows").split())
 
 
+@pytest.mark.parametrize(("n", "said"), [("0", "0 persons"), ("1", "1 person,")])
+def test_a_plan_is_made_however_few_persons_there_are(data, n, said):
+    facts = str(data.with_suffix(".facts.toml"))
+    told = run("plan", "mean of sbp", "--n", n, "--facts", facts, "--budget", "approx:4,1e-6")
+    assert said in " ".join(told.split())
+
+
 def test_a_balance_is_about_persons_where_answers_are(data):
     told = ["--n", "300", "--facts", str(data.with_suffix(".facts.toml")), "--budget", "approx:4,1e-6"]
     assert "300 persons" in " ".join(run("balance", "mean of sbp", *told).split())

@@ -270,6 +270,12 @@ def test_an_empty_folder(tmp_path: Path) -> None:
         open_table(tmp_path)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pa.table({})], ids=["pandas", "pyarrow"])
+def test_a_frame_without_columns_is_said_to_have_none(frame: Any) -> None:
+    with pytest.raises(InvalidData, match="has no columns"):
+        open_table(frame)
+
+
 def test_types_belong_to_csv(tmp_path: Path) -> None:
     for source in (RECORDS, parquet(tmp_path)):
         with pytest.raises(InvalidData, match="CSV"):

@@ -85,7 +85,7 @@ def plan_question(
     few += "" if rare is None else f"; say --imagine {shlex.quote(_hint(balance.question))} if you know how small."
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
-        f"{n:,} {whom.units}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
+        f"{whom.many(n)}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
         f"{but}.{escape(few)} Nothing was read."
     )
 

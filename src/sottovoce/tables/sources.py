@@ -301,6 +301,8 @@ def _frame(source: Any) -> Table:
             f"cannot read a table from {kind}; give a path, an address, an Ibis table, "
             "or a pandas, polars, pyarrow or Spark frame"
         )
+    if not frame.data.schema.names:
+        raise InvalidData(f"{kind} has no columns")
     connection, close = _duckdb()
     records = _or_close(close, lambda: _register(connection, frame.data), f"{kind} could not be read")
 
