@@ -4,16 +4,23 @@ import contextlib
 import doctest
 import io
 import re
+import shlex
 from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from sottovoce.cli import application
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```)?", re.S | re.M)
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```(?:text|(txt))\n(.*?)^```)?", re.S | re.M)
+COMMAND = re.compile(r"^(?:\$ )?sottovoce ((?:[^\n]*\\\n)*[^\n]*)$", re.M)
+NUMBER = re.compile(r"\d[\d.,]*")
 
 
 SHORT = {
@@ -35,8 +42,10 @@ steps are not worth compiling."""
 
 
 @cache
-def blocks(page: Path) -> list[tuple[str, str | None]]:
-    return [(code, output or None) for code, output in BLOCK.findall(page.read_text(encoding="utf-8"))]
+def blocks(page: Path) -> list[tuple[str, str | None, bool]]:
+    """Return what runs, what it prints, and whether that is compared but for its numbers, as noisy ``txt`` is."""
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(code, output or None, bool(noisy)) for code, noisy, output in found]
 
 
 class Page:
@@ -49,7 +58,7 @@ class Page:
 
     def run(self, last: int) -> None:
         """Run the blocks up to the last one asked for that have not run."""
-        for code, expected in blocks(self.path)[self.done : last]:
+        for code, expected, noisy in blocks(self.path)[self.done : last]:
             self.done += 1
             if code.startswith(">>>"):
                 session = doctest.DocTestParser().get_doctest(code, self.names, f"block {self.done}", str(self.path), 0)
@@ -60,7 +69,8 @@ class Page:
             with contextlib.redirect_stdout(printed):
                 exec(compile(code, f"{self.path.name}:block {self.done}", "exec"), self.names)
             if expected is not None:
-                assert printed.getvalue().split() == expected.split(), f"block {self.done} prints something else"
+                said = [NUMBER.sub("0", text) if noisy else text for text in (printed.getvalue(), expected)]
+                assert said[0].split() == said[1].split(), f"block {self.done} prints something else"
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +105,28 @@ def test_links_between_pages_lead_somewhere() -> None:
             if not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
+
+
+def commands() -> list[tuple[str, str]]:
+    """Return every command on a page that is typed into a shell, and where it stands."""
+    found = []
+    for page in PAGES:
+        for kind, shell in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
+            typed = [match.replace("\\\n", " ") for match in COMMAND.findall(shell)] if kind in ("", "console") else []
+            found += [(f"{page.relative_to(ROOT)}: {line}", line) for line in typed]
+    return found
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, id=name) for name, line in commands()])
+def test_what_a_page_tells_people_to_type_is_a_command_with_its_options(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    words = words[: next((place for place, word in enumerate(words) if word in ("|", ">")), len(words))]
+    if words[0].startswith("--"):
+        return
+    parsed: Any = typer.main.get_command(application(words[0]))
+    name = "sottovoce"
+    while hasattr(parsed, "commands"):
+        name, *words = words
+        assert name in parsed.commands, f"{name} is no command"
+        parsed = parsed.commands[name]
+    parsed.make_context(name, words)

@@ -7,12 +7,15 @@ import re
 import numpy as np
 import pytest
 
+from sottovoce.answers import Answer, NoisyCells, Question
 from sottovoce.answers.card import _digits, _factor, card
 from sottovoce.answers.explaining import explain
 from sottovoce.cli.balancing import _of
+from sottovoce.facts import Category, Count, Facts, Flag, Person
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.promises import ApproxDP, GaussianDP, PureDP
+from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.risk import predictive_value, success
 
 
@@ -63,3 +66,57 @@ def test_no_letter_of_a_signature_can_change(tmp_path):
     for text in texts:
         with pytest.raises(InvalidValue):
             verify_card(page[: found.start(1)] + text + page[found.end(1) :], signer.public_key)
+
+
+def by_ward_and_month() -> Answer:
+    months = [f"2024-{month:02d}" for month in range(1, 13)]
+    facts = Facts(ill=Flag(), ward=Category(["A", "B/C"]), month=Category(months))
+    mechanism = NoisyCells(Question("proportion", ("ill",), facts, by=("ward", "month")), 480, "gaussian", 1.0)
+    records = {"ill": np.arange(480) % 3 == 0, "ward": np.repeat(["A", "B/C"], 240), "month": np.tile(months, 40)}
+    return Answer(mechanism.release(records, seeded_rng(3)))
+
+
+def test_a_row_goes_by_the_name_that_it_is_shown_under():
+    answer = by_ward_and_month()
+    shown = answer.summary().splitlines()[14].split(": ")[0].strip()
+    assert shown == "B/C / 2024-02"
+    wanted = answer.draws("B/C", "2024-02")
+    for name in (shown, "B/C, 2024-02", "B/C/2024-02"):
+        assert np.array_equal(answer.draws(name), wanted)
+        assert answer.difference(name, ("A", "2024-01")).estimate == np.median(wanted - answer.draws("A / 2024-01"))
+    assert answer.probability("B/C / 2024-02 >= 0") == 1
+
+
+def test_rows_that_are_there_are_not_told_as_if_they_were_all():
+    with pytest.raises(InvalidValue, match=r"'A'; there are A / 2024-01, .* and 12 more$"):
+        by_ward_and_month().draws("A")
+
+
+def test_a_comparison_has_the_digits_that_its_interval_bears_out_and_no_end_where_it_has_none():
+    answer = by_ward_and_month()
+    gap = answer.difference("A / 2024-01", "A / 2024-02")
+    assert re.search(r": [-\d.]{3,5} \([-\d.]{3,5} to [-\d.]{3,5}\)$", repr(gap))
+    facts = Facts(ill=Flag(), ward=Category(["A", "B"]))
+    mechanism = NoisyCells(Question("proportion", ("ill",), facts, by=("ward",)), 400, "gaussian", 5.0)
+    records = {"ill": np.arange(400) < 60, "ward": np.repeat(["A", "B"], [200, 200])}
+    factor = Answer(mechanism.release(records, seeded_rng(4))).ratio("A", "B")
+    assert repr(factor).endswith(" to ∞)") and "e+" not in repr(factor)
+
+
+@pytest.mark.parametrize(
+    ("verb", "column", "by", "rows", "said"),
+    [
+        ("proportion", "ill", ("ward",), None, "average of their rows in the group that most of these are in"),
+        ("mean", "days", (), None, "average of their rows"),
+        ("proportion", "ward", (), None, "one row of each person"),
+        ("counts", "ward", (), None, "the part of their rows"),
+        ("counts", "ward", (), 3, "at most 3 rows of a person"),
+        ("mean", "days", ("ward",), 1, "one row of each person"),
+    ],
+)
+def test_an_answer_says_what_a_person_counts_as(verb, column, by, rows, said):
+    facts = {"ill": Flag(), "ward": Category(["A", "B"]), "days": Count(60)}
+    assert Question(verb, (column,), Facts(facts), by=by).whose is None
+    told = Question(verb, (column,), Facts(facts, patient=Person(rows=rows)), by=by).whose
+    assert told is not None and said in told
+    assert ("group" in told) == (by == ("ward",) and rows is None)

@@ -36,6 +36,16 @@ def test_options_say_the_same_and_json_holds_the_answer(data: Path) -> None:
     assert [row["ward"] for row in told["table"]] == ["A", "B"]
 
 
+def test_two_rows_are_compared_and_rows_that_are_not_there_are_refused_before_anything_is_spent(data: Path) -> None:
+    question = (str(data), "mean of sbp by ward", "--budget", "pure:1", "--spend", "10%")
+    for rows, said in ((("A", "Z"), "no row"), (("A", "A"), "two different rows")):
+        with pytest.raises(InvalidValue, match=said):
+            ask(*question, "--compare", *rows)
+    assert not data.with_suffix(".ledger").exists()
+    assert "A less B: " in ask(*question, "--compare", "A", "B")
+    assert json.loads(ask(*question, "--compare", "B", "A", "--json"))["compared"][0].startswith("B less A: ")
+
+
 def test_what_makes_no_sense_is_refused_before_anything_is_spent(data: Path) -> None:
     for wrong, error in ((("men of sbp",), InvalidValue), ((), InvalidValue), (("mean of weight",), InvalidValue)):
         with pytest.raises(error):

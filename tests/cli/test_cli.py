@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -455,6 +456,14 @@ def test_plan_finds_a_chain_that_is_proven_near(tmp_path: Path) -> None:
     assert run(*asked, *promise, "--within", reached).returncode == 0
     assert run(*asked, *promise, "--within", 0.95 * float(reached)).returncode == 7
     assert run("plan", *BETA, "--n", 100, "--target", "gaussian:0.2", "--within", 0.5).returncode == 2
+
+
+def test_what_a_plan_tells_people_to_type_can_be_typed(tmp_path: Path) -> None:
+    facts = tmp_path / "f.toml"
+    facts.write_text('[ill]\nkind = "flag"\n["age group"]\nkind = "category"\ncategories = ["<40", "80 and over"]\n')
+    said = run("plan", 'proportion of ill by "age group"', "--facts", facts, "--n", 900, "--spend", "5%").stdout
+    (hint,) = re.findall(r"say --imagine ('[^']*') if you know", " ".join(said.split()))
+    assert shlex.split(hint) == ["age group:80 and over=10%"]
 
 
 def test_plan_says_what_an_accuracy_costs(tmp_path: Path) -> None:

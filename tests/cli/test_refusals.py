@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
 
+from sottovoce.__main__ import main as from_the_start
 from sottovoce.cli import application, main
 from sottovoce.ledger import Ledger
-from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
+from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, LedgerUnavailable, SottovoceError
 from sottovoce.privacy.promises import PureDP
 
 
@@ -161,6 +164,30 @@ def test_whoever_interrupts_is_told_that_it_may_be_charged(
         main()
     said = capsys.readouterr().err
     assert (left.value.code, said.count("\n"), "stays so" in said) == (130, 1, True)
+
+
+class Loading(ModuleType):
+    """A module whose names cannot be had, for somebody interrupts."""
+
+    def __getattr__(self, name: str) -> object:
+        raise KeyboardInterrupt
+
+
+def test_whoever_interrupts_while_the_command_line_is_loaded_leaves_by_the_same_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "sottovoce.cli", Loading("sottovoce.cli"))
+    with pytest.raises(SystemExit) as left:
+        from_the_start()
+    assert (left.value.code, capsys.readouterr().err) == (130, "")
+
+
+@pytest.mark.parametrize("command", [("ledger", "verify"), ("ledger", "show"), ("explain",)])
+def test_a_ledger_that_is_not_there_is_said_not_to_be_there(command: tuple[str, ...], tmp_path: Path) -> None:
+    place = tmp_path / "none.ledger"
+    with pytest.raises(LedgerUnavailable, match=f"there is no ledger at {place}; whoever asks first"):
+        CliRunner().invoke(application(command[0]), [*command, str(place)], catch_exceptions=False)
+    assert not place.exists()
 
 
 def test_a_formula_is_sent_to_its_verb(data: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,16 @@ def run(*arguments: object) -> str:
 @pytest.fixture
 def office(tmp_path: Path) -> Config:
     return write_office(tmp_path)
+
+
+def test_an_address_that_is_taken_is_refused_in_words_and_nothing_is_said_to_be_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        config = write_office(tmp_path, server=f"port = {other.getsockname()[1]}")
+        with pytest.raises(InvalidValue, match=r"cannot listen at 127.0.0.1, port \d+: .*; name another"):
+            serve(config.path)
+    assert not capsys.readouterr().out
 
 
 def test_check_opens_everything_and_stops(office: Config) -> None:

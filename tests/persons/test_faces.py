@@ -14,6 +14,8 @@ from sottovoce.ledger import Ledger
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.config import read_config
 from sottovoce.server.datasets import Dataset
+from support.offices import bearer, served, token_for
+from support.visitors import Visitor
 
 FACTS = """
 [sbp]
@@ -45,6 +47,7 @@ def run(command: str, *arguments: str) -> str:
 def test_ask_and_regress_say_who_is_protected(data):
     said = run("ask", str(data), "mean of sbp", "--budget", "approx:4,1e-6")
     assert "Protected is a person, with all rows of theirs." in " ".join(said.split())
+    assert "each person counts once, by the average of their rows; 95 %" in " ".join(said.split())
     found = json.loads(run("regress", str(data), "smoker ~ sbp", "--json"))
     assert found["protects"] == "Protected is a person, with all rows of theirs"
     with pytest.raises(InvalidValue, match="opened for persons"):
@@ -86,6 +89,25 @@ def test_a_server_says_person_or_row(data, more, unit, n):
     dataset.close()
 
 
+def test_a_server_says_what_a_person_counts_as(data):
+    place = data.parent / "server.toml"
+    place.write_text(CONFIG.format(more='[analysts.ada]\nbudgets = { visits = "50%" }'), encoding="utf-8")
+    config = read_config(place)
+    with served(config) as client:
+        token = token_for(config)
+        told = [
+            client.post("/api/v1/datasets/visits/answers", headers=bearer(token), json=asked | {"spend": 0.1}).json()
+            for asked in (
+                {"verb": "mean", "column": "sbp", "by": "smoker"},
+                {"verb": "regress", "formula": "smoker ~ sbp"},
+            )
+        ]
+        assert "the group that most of these are in" in told[0]["whose"] and "all rows of theirs" in told[1]["whose"]
+        visitor = Visitor(client)
+        visitor.log_in(token)
+        assert "Each person counts once, by the average" in client.get(f"/data/visits?answer={told[0]['entry']}").text
+
+
 def test_a_server_refuses_another_word(data):
     with pytest.raises(InvalidValue, match="protect"):
         opened(data, 'protect = "everyone"')
@@ -114,6 +136,13 @@ def test_a_plan_is_about_persons_where_answers_are(data, question):
     told = ["--n", "300", "--facts", str(data.with_suffix(".facts.toml")), "--budget", "approx:4,1e-6"]
     assert "300 persons" in " ".join(run("plan", question, *told).split())
     assert "300 records" in " ".join(run("plan", question, *told, "--protect", "rows").split())
+
+
+@pytest.mark.parametrize(("n", "said"), [("0", "0 persons"), ("1", "1 person,")])
+def test_a_plan_is_made_however_few_persons_there_are(data, n, said):
+    facts = str(data.with_suffix(".facts.toml"))
+    told = run("plan", "mean of sbp", "--n", n, "--facts", facts, "--budget", "approx:4,1e-6")
+    assert said in " ".join(told.split())
 
 
 def test_a_balance_is_about_persons_where_answers_are(data):

@@ -61,5 +61,8 @@ def test_a_number_among_texts_is_one_person_whole_or_not_by_type():
 
 def test_a_truth_value_among_numbers_is_the_person_that_the_number_is():
     ids, facts = [True, 1, 1.0, "1", np.bool_(True), False, 0, "True", None], sv.Facts(p=sv.Person())
-    with open_table(pd.DataFrame({"p": pd.Series(ids, dtype=object)}), facts=facts) as table:
-        assert table.count("p") == len(whose(ids)[1]) == 3
+    frame = pd.DataFrame({"p": pd.Series(ids, dtype=object), "q": pd.Series(ids[::-1], dtype=object), "v": 1.0})
+    for known in (facts, None):  # whoever opened the table need not have said whose a row is
+        with open_table(frame, facts=known) as table:
+            assert table.count("p") == table.count("q") == len(whose(ids)[1]) == 3
+            assert table.read(ClippedSum(0, 1), "v", persons=facts).n == 3

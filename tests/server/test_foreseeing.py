@@ -202,3 +202,46 @@ def test_the_page_plans_a_regression_without_scripts(client: httpx.Client, offic
     weighed = client.get("/data/patients/balance", params={"question": "mean of age by ward", "imagine": "ward:E=5%"})
     assert weighed.status_code == 200 and "but for what was imagined" in weighed.text
     client.cookies.clear()
+
+
+def test_a_plan_says_whether_what_is_left_covers_it(tmp_path: Path) -> None:
+    config = write_office(tmp_path)
+    with served(config) as client:
+        who, visitor = bearer(token_for(config)), Visitor(client)
+        asked = {"verb": "proportion", "column": "smoker", "spend": "60%"}
+        assert client.post("/api/v1/datasets/patients/answers", headers=who, json=asked).status_code == 200
+        assert [plan(client, who, spend=spend).json()["covered"] for spend in ("30%", "50%")] == [True, False]
+        visitor.log_in(token_for(config))
+        form = {"seal": visitor.seal(client.get("/data/patients")), "verb": "regress", "formula": "smoker ~ age"}
+        pages = [client.post("/data/patients/foresee", data=form | {"spend": spend}).text for spend in ("30", "50")]
+        assert ["What is left does not cover it." in page for page in pages] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("system", "settings", "said", "unsaid"),
+    [
+        (
+            "Bayesian network",
+            {"fields": ["ward", "smoker"], "parents": {"smoker": ["ward"]}},
+            "Widths are of",
+            "formula",
+        ),
+        (
+            "regression",
+            {"features": ["age"], "label": "smoker"},
+            "planned where it is asked as a formula",
+            "Widths are",
+        ),
+    ],
+)
+def test_the_page_of_models_says_what_widths_are_of_and_where_those_of_terms_are_planned(
+    client: httpx.Client, office: Config, system: str, settings: Any, said: str, unsaid: str
+) -> None:
+    visitor = Visitor(client)
+    visitor.log_in(token_for(office))
+    form = visitor.fields() | {"column": "*", "system": system, "settings": json.dumps(settings), "mechanism": ""}
+    page = client.post("/data/patients/plan", data=form).text
+    part = page[page.index('<h2 id="plan-title">') :]
+    part = part[: part.index("<h3>")]
+    assert said in part and unsaid not in part
+    client.cookies.clear()

@@ -270,12 +270,21 @@ def test_an_empty_folder(tmp_path: Path) -> None:
         open_table(tmp_path)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pa.table({})], ids=["pandas", "pyarrow"])
+def test_a_frame_without_columns_is_said_to_have_none(frame: Any) -> None:
+    with pytest.raises(InvalidData, match="has no columns"):
+        open_table(frame)
+
+
 def test_types_belong_to_csv(tmp_path: Path) -> None:
     for source in (RECORDS, parquet(tmp_path)):
         with pytest.raises(InvalidData, match="CSV"):
             open_table(source, types={"age": "int64"})
     with pytest.raises(InvalidData, match="not there: height"):
         open_table(csv(tmp_path), types={"height": "int64"})
+    (tmp_path / "excel.csv").write_text("age;ward\n3;A\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match=r"there are age;ward \(save the file with commas"):
+        open_table(tmp_path / "excel.csv", types={"age": "int64"})
     for word in ("integer ledger", "json", "array<int64>", "timestamp"):
         with pytest.raises(InvalidValue, match="a type is one of"):
             open_table(csv(tmp_path), types={"age": word})

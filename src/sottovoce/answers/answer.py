@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from sottovoce.answers.cells_posterior import CellsPosterior
 from sottovoce.answers.display import footing, formatted, html_table, shown
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.questions import Question
+from sottovoce.answers.row_names import row_name, row_of
 from sottovoce.answers.style import COLOURS, figure, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -28,6 +30,8 @@ _MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _NO_END = float(np.finfo(np.float64).max / 2)
 """What a ratio to nothing is told as: two of them can still be added."""
+_ENDLESS = 1e9
+"""A ratio beyond this is one to nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +68,12 @@ class Comparison:
         return float(self.interval()[1])
 
     def __repr__(self) -> str:
-        high = "∞" if self.high >= _NO_END else f"{self.high:.4g}"
-        return f"{self.what}: {self.estimate:.4g} ({self.low:.4g} to {high})"
+        numbers = {"estimate": self.estimate, "low": self.low, "high": self.high}
+        if max(map(abs, numbers.values())) < _NO_END:
+            middle, low, high = formatted(numbers)
+        else:
+            middle, low, high = (_told(value) for value in numbers.values())
+        return f"{self.what}: {middle} ({low} to {high})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +146,10 @@ class Answer:
         names = self.question.label_names
         lines = [self.question.describe()]
         for row in self.rows:
-            where = ", ".join(shown(row[name]) for name in names)
+            where = " / ".join(shown(row[name]) for name in names)
             lines.append(f"  {where + ': ' if where else ''}{self._sentence(row)}")
-        return "\n".join([*lines, self.footing()])
+        whose = self.question.whose
+        return "\n".join([*lines, *(() if whose is None else textwrap.wrap(whose, 80)), self._costing()])
 
     def _sentence(self, row: Mapping[str, Any]) -> str:
         ends = self.formatted(row)
@@ -157,6 +166,9 @@ class Answer:
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
+        return "; ".join(filter(None, [self.question.whose, self._costing()]))
+
+    def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)
 
     def __repr__(self) -> str:
@@ -169,26 +181,21 @@ class Answer:
 
     def draws(self, *label: Any) -> Floats:
         """Return the draws of one row, named by its group: its values in the order of the table's first columns."""
-        return np.asarray(self.posterior.draws[:, self._place(label)])
-
-    def _place(self, label: Any) -> int:
-        wanted = _flat(label)
-        for place, known in enumerate(self.question.labels):
-            if tuple(map(shown, known)) == tuple(map(shown, wanted)):
-                return place
-        rows = ", ".join(" / ".join(map(shown, known)) for known in self.question.labels[:12])
-        raise InvalidValue(f"no row of this answer is called {' / '.join(map(shown, wanted))!r}; there are {rows}")
+        return np.asarray(self.posterior.draws[:, row_of(self.question, label)])
 
     def difference(self, first: Any, second: Any) -> Comparison:
-        """Return the first row less the second, from their joint posterior; a row of several groups is a tuple."""
-        return self._compared(f"{_name(first)} - {_name(second)}", first, second, np.subtract)
+        """Return the first row less the second, from their joint posterior.
+
+        A row of several groups is a tuple, or called as `summary` calls it, ``"A / 2024-01"``.
+        """
+        return self._compared(f"{row_name(first)} - {row_name(second)}", first, second, np.subtract)
 
     def ratio(self, first: Any, second: Any) -> Comparison:
         """Return the first row over the second, from their joint posterior."""
-        return self._compared(f"{_name(first)} / {_name(second)}", first, second, _over)
+        return self._compared(f"{row_name(first)} / {row_name(second)}", first, second, _over)
 
     def _compared(self, what: str, first: Any, second: Any, made: Callable[[Any, Any], Any]) -> Comparison:
-        rows = [self._place((one,)) for one in (first, second)]
+        rows = [row_of(self.question, one) for one in (first, second)]
         draws = self.posterior.draws[:, rows]
 
         def ends(level: float) -> Floats:
@@ -207,9 +214,8 @@ class Answer:
         return float(np.mean(_SIGNS[found["sign"]](left, right)))
 
     def _side(self, text: str) -> Any:
-        parts = [part.strip() for part in text.split("/")]
         try:
-            return self.draws(*parts)
+            return self.draws(text.strip())
         except InvalidValue:
             try:
                 return float(text)
@@ -272,19 +278,13 @@ class Answer:
             return Answer(release, state["entry"], state["share"], float(state["level"]))
 
 
-def _flat(label: Any) -> tuple[Hashable, ...]:
-    parts: list[Hashable] = []
-    for part in label if isinstance(label, tuple | list) else (label,):
-        parts.extend(_flat(part) if isinstance(part, tuple | list) else (part,))
-    return tuple(parts)
-
-
 def _over(first: Any, second: Any) -> Any:
-    """Return one number over another, as large as two of them can be added where the second is nothing."""
+    """Return one number over another, as large as two of them can be added where the second is nothing beside it."""
     tiny = np.finfo(np.float64).tiny
     with np.errstate(over="ignore"):
-        return np.clip(first / np.where(np.abs(second) < tiny, tiny, second), -_NO_END, _NO_END)
+        found = first / np.where(np.abs(second) < tiny, tiny, second)
+    return np.where(np.abs(found) > _ENDLESS, np.copysign(_NO_END, found), found)
 
 
-def _name(label: Any) -> str:
-    return " / ".join(map(shown, _flat(label)))
+def _told(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < _NO_END else "∞" if value > 0 else "-∞"

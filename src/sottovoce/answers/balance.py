@@ -136,9 +136,11 @@ class Balance:
             raise InvalidValue(f"width must be > 0. Got {wanted:g}")
         whole = self.at(1.0)
         if whole.width > wanted:
+            ways = ["be content with less"]
+            ways += ["ask of fewer groups"] if self.question.by else []
+            ways += ["state closer bounds"] if self.question.verb in ("mean", "rate", "quantiles") else []
             raise PromiseUnreachable(
-                f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; "
-                "ask for less, or of fewer groups"
+                f"± {wanted:g} is out of reach: the whole budget gives ± {whole.width:.3g}; {' or '.join(ways)}"
             )
         return self._least(lambda offer: offer.width <= wanted)
 
@@ -146,7 +148,7 @@ class Balance:
         """Return the largest share that leaves a guess which comes true with the baseline at most `most`."""
         wanted = real("most", most)
         if not self.baseline < wanted <= 1:
-            raise InvalidValue(f"most must lie above the baseline {self.baseline:g} and at most at 1. Got {wanted:g}")
+            raise InvalidValue(f"a risk must lie above the baseline {self.baseline:g} and at most at 1. Got {wanted:g}")
         if self.at(1.0).success <= wanted:
             return self.at(1.0)
         if self.at(_LEAST).success > wanted:

@@ -117,7 +117,7 @@ class NoisyCells(Mechanism):
     def profile(self) -> Profile:
         """What one release provably does: exact where only counts are released, a proven bound elsewhere."""
         if self.n == 0:  # no record, no neighbour
-            return ZeroConcentratedProfile(0.0)
+            return ZeroConcentratedProfile(0.0).about(self.relation)
         return cell_profile(self.reading, self.noise, self.scale, self.relation)
 
     @classmethod

@@ -168,6 +168,21 @@ class Question:
         return self.facts.person is not None and not self.rows
 
     @property
+    def whose(self) -> str | None:
+        """What a person counts as in the answer, in words; None where a record is a row."""
+        if self.facts.person is None:
+            return None
+        if self.rows:
+            return "one row of each person counts" if self.rows == 1 else f"at most {self.rows} rows of a person count"
+        if self.verb == "counts":
+            return "each person counts as one, in every cell as the part of their rows that is in it"
+        if not self.reading.persons:
+            return "one row of each person counts"
+        return "each person counts once, by the average of their rows" + (
+            " in the group that most of these are in (of several, the first)" if self.by else ""
+        )
+
+    @property
     def whole(self) -> bool:
         """Whether records of the column are whole numbers; a person's average need not be."""
         return isinstance(self.facts[self.columns_asked[0]], Count) and not self.averaged

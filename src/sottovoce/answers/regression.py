@@ -165,6 +165,8 @@ class Regression:
             found.append(f"each beside {question.reference}")
         if cut is not None:
             found.append(question.model.cutting.format(cut))
+        if question.whose is not None:
+            found.append(question.whose)
         return [*found, footing(self.level, self.share, self.entry)]
 
     def __repr__(self) -> str:

@@ -71,7 +71,7 @@ _LITTER = 50_000
 _EPILOG = (
     "Exit codes: 0 done · 2 wrong argument, file or value · 3 budget does not cover it · "
     "4 unproven claim not accepted · 5 ledger unavailable · 6 ledger corrupt · "
-    "7 promise unreachable · 8 a claim violated · 1 a fault of ours."
+    "7 promise unreachable · 8 a claim violated · 1 a fault of ours · 130 interrupted."
 )
 
 

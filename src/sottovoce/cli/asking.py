@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, table
+from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
 from sottovoce.privacy.errors import InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sottovoce.answers import Question
     from sottovoce.answers.paid_verbs import PaidVerbs
     from sottovoce.curator.protected import Protected
     from sottovoce.curator.records import Records
@@ -50,13 +51,18 @@ def ask(
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
     who: shared.Who = None,
-    purpose: Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")] = None,
+    purpose: shared.Purpose = None,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="ROW ROW", help="Also say how two rows differ, such as A B or 'A / yes' 'B / yes'."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the answer into this file (PNG, SVG, PDF).")] = None,
     csv: shared.Csv = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question with an interval in every row. The budget is charged, durably, before any record is read."""
     from sottovoce.answers import parse_question  # noqa: PLC0415 - needs the data extra
+    from sottovoce.answers.contrast import contrast  # noqa: PLC0415
     from sottovoce.answers.intervals import checked_level  # noqa: PLC0415
     from sottovoce.answers.questions import Question  # noqa: PLC0415
     from sottovoce.facts import Cells, Facts  # noqa: PLC0415
@@ -88,26 +94,38 @@ def ask(
     def check(whom: Protected, records: Records) -> Callable[[PaidVerbs], Mechanism]:
         asking = asking_of(whom.facts or Facts({}))
         check_levels(asking.where, asking.facts)
+        _places(asking, compare)
         records.check(asking, asking.columns, where=asking.where, **whom.asked)
         return lambda purse: purse.mechanism_for(asking, paid)
 
     options: dict[str, Any] = {"dataset": dataset, "n": n, "protect": protect, "who": who}
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
         asking = asking_of(curator.facts or Facts({}))
-        answer = curator.answer(
-            asking,
-            spend=paid,
-            level=level,
-            idempotency_key=idempotency_key,
-            purpose=purpose,
-        )
+        with waiting("asking"):
+            answer = curator.answer(asking, spend=paid, level=level, idempotency_key=idempotency_key, purpose=purpose)
         left, whom = curator.left(), curator.whom
     rows = (csv, lambda file: _as_shown(answer.table, asking.label_names).to_csv(file, index=False))
+    beside = [contrast(answer, *places) for places in _places(asking, compare)]
     with written(rows, (plot, lambda file: answer.plot().savefig(file))):
         if as_json:
-            emit(answer.to_dict() | {"dataset": curator.dataset, "left": left, "protects": whom or "a record"})
+            told = {"dataset": curator.dataset, "left": left, "protects": whom or "a record"}
+            emit(answer.to_dict() | told | ({"compared": beside[0].sentences()} if beside else {}))
         else:
             _print(answer, f"{left}." + ("" if whom is None else f" {whom}."))
+            for one in beside:
+                console.print("\n" + " ".join(one.sentences()), markup=False)
+
+
+def _places(asking: Question, compare: tuple[str, str] | None) -> list[tuple[int, int]]:
+    """Return the places of the rows to compare, if any; a row that is not there is refused before anything is paid."""
+    from sottovoce.answers.row_names import row_of  # noqa: PLC0415 - needs the data extra
+
+    if compare is None:
+        return []
+    first, second = (row_of(asking, name) for name in compare)
+    if first == second:
+        raise InvalidValue(f"--compare takes two different rows. Got {compare[0]!r} twice")
+    return [(first, second)]
 
 
 def _print(answer: Any, left: str) -> None:

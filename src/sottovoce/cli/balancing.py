@@ -89,7 +89,7 @@ def balance(
     ]
     columns = ("", "share", "accuracy", f"guessed right at most ({people(baseline)} before)")
     console.print(table(found.question.describe(), columns, rows))
-    imagined = f"{n:,} {whom.units} as imagined"
+    imagined = f"{whom.many(n)} as imagined"
     console.print(f"\nForecast for {imagined}, 95 % intervals, the widest row. A budget of {budget}.")
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ from sottovoce.privacy.errors import (
     UnprovenPrivacy,
 )
 
-__all__ = ["EXIT_CODES", "AsJson", "console", "emit", "escape", "exit_code", "fail", "number", "table"]
+__all__ = ["EXIT_CODES", "AsJson", "console", "emit", "escape", "exit_code", "fail", "number", "table", "waiting"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
@@ -74,6 +75,11 @@ def fail(error: Exception, *, as_json: bool) -> int:
     if code == 1 and os.environ.get("SOTTOVOCE_DEBUG"):
         raise error
     return code
+
+
+def waiting(what: str) -> AbstractContextManager[Any]:
+    """Say on a terminal what is under way, until it is done; a file or a pipe is told nothing."""
+    return _errors.status(f"{what} …") if _errors.is_terminal else nullcontext()
 
 
 def emit(value: Any) -> None:

@@ -53,7 +53,7 @@ def _told(what: str, dataset: str | None, options: dict[str, Any]) -> Explanatio
         raise InvalidValue("give a server by its configuration file; a running one answers at /api/v1/…/explanation")
     if what.endswith(".toml"):
         return _server(Path(what), dataset, options)
-    if Path(what).exists() or "://" in what:
+    if Path(what).exists() or "://" in what or what.endswith(".ledger"):
         from sottovoce.ledger import Ledger  # noqa: PLC0415 - opens a database
 
         with Ledger(what) as ledger:

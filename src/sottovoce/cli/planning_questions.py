@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -81,10 +82,10 @@ def plan_question(
     held = "" if balance.question.where is None else f", if the condition holds for {kept:.3g} of them"
     but = ", but for what was imagined" if imagine else ""
     few = "" if rare is None else f" A group with a quarter of an even part is known to ± {number(rare, 3)}"
-    few += "" if rare is None else f"; say --imagine {_hint(balance.question)} if you know how small."
+    few += "" if rare is None else f"; say --imagine {shlex.quote(_hint(balance.question))} if you know how small."
     console.print(
         f"\n{100 * chosen.share:.3g} % of {budget} buys ± {number(chosen.width, 3)}, in 95 of 100 answers, for "
-        f"{n:,} {whom.units}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
+        f"{whom.many(n)}{held}, if groups are equal, flags even and numbers spread over a quarter of their bounds"
         f"{but}.{escape(few)} Nothing was read."
     )
 

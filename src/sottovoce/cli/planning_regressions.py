@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 from sottovoce.answers import parse_spend
-from sottovoce.cli.console import console, emit, escape, table
+from sottovoce.cli.console import console, emit, escape, table, waiting
 from sottovoce.facts import Facts
 from sottovoce.facts.conditions import check_levels
 from sottovoce.facts.imagined import Imagined
@@ -42,7 +44,8 @@ def plan_regression(
 ) -> None:
     """Say what `regress` would do for a promise, and what to expect of each term; nothing is read."""
     mechanism = AdaptiveLooks.calibrate(formula, None if promise.relation.hides_n else n, promise)
-    plan = plan_looks(mechanism, promise, n, imagined=imagined)
+    with waiting("imagining records, and looking at them"):
+        plan = plan_looks(mechanism, promise, n, imagined=imagined)
     if as_json:
         emit(plan.to_dict())
         return
@@ -50,7 +53,7 @@ def plan_regression(
         console.print(f"[yellow]beware:[/] {escape(caution)}")
     head, body = plan.lines()
     console.print(table(plan.question, tuple(head), body, left=1))
-    footing = plan.footing(lambda hints: " ".join(f"--imagine {hint}" for hint in hints))
+    footing = plan.footing(lambda hints: " ".join(f"--imagine {shlex.quote(hint)}" for hint in hints))
     console.print(
         f"\n{len(plan.looks)} adaptive looks, as `sottovoce regress` takes them, for {escape(paid)}: {escape(footing)}"
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import shared
-from sottovoce.cli.console import AsJson, console, emit, table
+from sottovoce.cli.console import AsJson, console, emit, table, waiting
 from sottovoce.cli.writing import check_places, written
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def regress(
     dataset: shared.DatasetName = None,
     idempotency_key: shared.Key = None,
     who: shared.Who = None,
+    purpose: shared.Purpose = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw a forest plot into this file (PNG, SVG, PDF).")] = None,
     csv: shared.Csv = None,
     as_json: AsJson = False,
@@ -70,13 +71,10 @@ def regress(
         return lambda purse: purse.looks_for(asking, paid)
 
     with shared.curator_beside(data, facts, ledger, budget, check, **options) as curator:
-        answer = curator.regress(
-            formula,
-            **said,
-            spend=paid,
-            level=level,
-            idempotency_key=idempotency_key,
-        )
+        with waiting("looking at the records"):
+            answer = curator.regress(
+                formula, **said, spend=paid, level=level, idempotency_key=idempotency_key, purpose=purpose
+            )
         left, whom = curator.left(), curator.whom
     terms = (csv, lambda file: answer.table.to_csv(file, index=False))
     with written(terms, (plot, lambda file: answer.plot().savefig(file))):

@@ -29,6 +29,7 @@ def serve(
 ) -> None:
     """Answer questions over HTTP until stopped. Logs are JSON, one line a request, on standard error."""
     from sottovoce.server import Service, read_config  # noqa: PLC0415 - an extra
+    from sottovoce.server.running import check_address  # noqa: PLC0415
     from sottovoce.server.running import serve as run  # noqa: PLC0415
 
     settings = read_config(config)
@@ -42,6 +43,8 @@ def serve(
     }
     if check:
         Service(settings).close()
+    else:
+        check_address(settings)
     if as_json:
         emit(facts)
     else:

@@ -44,6 +44,7 @@ Key = Annotated[
     str | None, typer.Option(help="A name for this request: asked again under it, it is answered and charged once.")
 ]
 Who = Annotated[str | None, typer.Option(help="Who asks. (By default your user name.)")]
+Purpose = Annotated[str | None, typer.Option(help="What the answer is for; recorded, and on the card.")]
 Csv = Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")]
 
 

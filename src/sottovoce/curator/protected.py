@@ -57,6 +57,10 @@ class Protected:
         """Several of them."""
         return f"{self.unit}s"
 
+    def many(self, n: int) -> str:
+        """Return so many of them, in words: ``1 person``, ``4,995 persons``."""
+        return f"{n:,} {self.unit if n == 1 else self.units}"
+
     @property
     def sentence(self) -> str | None:
         """Who is protected, where the facts say whose a row is: for whoever reads an answer."""

@@ -45,6 +45,7 @@ def facts_template(schema: Mapping[str, str], untyped: Collection[str] = ()) -> 
     >>> print(facts_template({"age": "int64", "ward": "string", "sbp": "string"}, untyped=["sbp"]), end="")
     # What is public about this table. Fill in every "?", and leave out the columns that nobody may ask about.
     # Nothing here may be read off the data: write what you knew before you saw it.
+    # Where a person may have several rows, the column that says whose a row is has kind = "person", and no more.
     <BLANKLINE>
     [age] # int64; number (low, high), count (high), category (categories), person
     kind = "number"
@@ -62,6 +63,7 @@ def facts_template(schema: Mapping[str, str], untyped: Collection[str] = ()) -> 
     lines = [
         '# What is public about this table. Fill in every "?", and leave out the columns that nobody may ask about.',
         "# Nothing here may be read off the data: write what you knew before you saw it.",
+        '# Where a person may have several rows, the column that says whose a row is has kind = "person", and no more.',
     ]
     for name, kind in schema.items():
         shown = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

@@ -75,7 +75,9 @@ def _check_absent(place: object, gone: str | None, *, create: bool) -> None:
             f"the ledger {place} is gone, and {gone}: put it back; a new one would forget what was spent"
         )
     if not create:
-        raise LedgerUnavailable(f"there is no ledger at {place}; name a budget (--budget, budget=) to create it")
+        raise LedgerUnavailable(
+            f"there is no ledger at {place}; whoever asks first creates one, by naming a budget (--budget, budget=)"
+        )
 
 
 def _open_sqlite(path: Path, gone: str | None, timeout: float, *, create: bool) -> None:

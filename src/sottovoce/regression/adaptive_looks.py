@@ -280,8 +280,9 @@ class AdaptiveLooks(Mechanism):
         A, b = system.units
         many, one = (Guesses.of(last, several=several, at_least=system.guesses) for several in (True, False))
         extra = self._extra(path) if system.family == "poisson" else None
-        found = believe(last, system.prior_sd, last, guesses=many, extra=extra).mapped(A, b)
-        plain = believe(last, system.prior_sd, last, guesses=one, noisy=False).mapped(A, b)
+        belief = believe(last, system.prior_sd, last, guesses=many, extra=extra)
+        found = belief.mapped(A, b)
+        plain = believe(last, system.prior_sd, last, guesses=one, at=belief.mean).mapped(A, b)
         left = np.sqrt(np.diag(plain.covariance))
         if system.groups:  # how far groups spread is believed with the noise: without it their spread would be no other
             with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))

@@ -71,7 +71,7 @@ def believe(
     meat: Glance | None = None,
     *,
     guesses: Guesses,
-    noisy: bool = True,
+    at: Floats | None = None,
     extra: Extra | None = None,
 ) -> Belief:
     """Return what a look says of θ, its unknown information and the spreads of the prior averaged over.
@@ -85,8 +85,9 @@ def believe(
         deviations of θ in the coordinates of x.
     guesses
         What the information may be.
-    noisy
-        Whether the noise is counted; without it the covariances are what the records alone would leave.
+    at
+        Where given, the noise is not counted: covariances are what the records alone would leave at this θ. Another
+        one is not looked for, for without its noise the score would lead to where the noise points.
     extra
         What is believed of how much more counts vary than a Poisson law's.
     """
@@ -107,13 +108,14 @@ def believe(
     eye = np.eye(D)
     whole, cut = np.broadcast_to(eye, H.shape), _cut(glance)
     centre = look.predictors.ravel()
-    theta = np.tile(centre, (count, 1))
+    noisy = at is None
+    theta = np.tile(centre if at is None else np.linalg.solve(T.T, at), (count, 1))
     J = J + glance.sigma**2 * eye if noisy else J
     if noisy and extra is not None:
         J = J + _unsure(imagined, extra)
     V, turns = J, vectors.transpose(0, 2, 1)
-    for step in range(_STEPS):
-        seems, turn = (theta - centre, whole) if bent is None or step == 0 else bent.way(theta)
+    for step in range(_STEPS if noisy else 1):
+        seems, turn = (theta - centre, whole) if bent is None or (noisy and step == 0) else bent.way(theta)
         G = H @ turn
         score = glance.score + _times(G, theta) - _times(H, seems)
         V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
@@ -132,15 +134,22 @@ def believe(
             V = J + (vectors * _times(shared, second)[:, None]) @ turns
             bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
             V = V + bends[:, :, None] * bends[:, None] + (bends**2).mean(axis=1)[:, None, None] * eye
+        else:
+            break
         move = (means - theta) / (1 if step < 3 else 2)
         if bent is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, bent.size(move) / _FARTHEST)[:, None]
         theta = theta + move
     evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
     evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
+    return Belief(_weighed(evidence), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
+
+
+def _weighed(evidence: Floats) -> Floats:
+    """Return how much each guess is believed, by the log of its evidence."""
     evidence = np.nan_to_num(evidence, nan=-1e300, posinf=1e300, neginf=-1e300)
     weights = np.exp(evidence - evidence.max())
-    return Belief(weights / weights.sum(), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
+    return np.asarray(weights / weights.sum())
 
 
 def _unsure(imagined: Imagined, extra: Extra) -> Floats:

@@ -131,6 +131,15 @@ class Formula:
         return self.facts.persons is not None and self.facts.persons.rows is None
 
     @property
+    def whose(self) -> str | None:
+        """What a person counts as in the answer, in words; None where a record is a row."""
+        if self.facts.person is None:
+            return None
+        return (
+            f"each person counts once, with {'all rows of theirs together' if self.averaged else 'one row of theirs'}"
+        )
+
+    @property
     def dimension(self) -> int:
         """The unknowns."""
         return self.encoding.size * self.model.outputs

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+from fractions import Fraction
 from typing import Any
 
 from sottovoce.answers import parse_question
@@ -85,12 +87,22 @@ def regression_plan(
     target = dataset.curator.share(question.spend, part)
     n = records or dataset.budget.n or _IMAGINED
     told: dict[str, Any] = json.loads(foreseen(mechanism, target, n, question.level, imagining))
+    claimed = dataset.curator.claimed(mechanism.profile)
     return told | {
         "dataset": name,
         "yours": part is not None,
-        "share": budget.share(price(budget, dataset.curator.claimed(mechanism.profile))),
+        "share": budget.share(price(budget, claimed)),
         "left": _left(service, budget),
+        "covered": all(
+            _covers(service, one, price(one, claimed))
+            for one in {budget.id: budget, dataset.budget.id: dataset.budget}.values()
+        ),
     }
+
+
+def _covers(service: Service, budget: Budget, cost: float) -> bool:
+    """Return whether what is left of a budget covers a cost: the sum is exact, as it is where it is charged."""
+    return math.isfinite(cost) and service.ledger.spent(budget) + Fraction(cost) <= Fraction(budget.limit)
 
 
 def _left(service: Service, budget: Budget) -> float:

@@ -118,6 +118,7 @@ class RegressionPlanAnswer(BaseModel):
     yours: bool
     share: float
     left: float
+    covered: bool
 
 
 @router.get(

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import uvicorn
 
+from sottovoce.privacy.errors import InvalidValue
 from sottovoce.server.app import CONFIG_VARIABLE
 from sottovoce.server.config import Config
 from sottovoce.server.logs import LOGGING
 from sottovoce.server.service import Service
 
-__all__ = ["serve"]
+__all__ = ["check_address", "serve"]
+
+
+def check_address(config: Config) -> None:
+    """Refuse an address that cannot be listened at: it is another's, or there is none."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as listening:
+            if os.name == "posix":  # elsewhere it would let two servers share an address
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+    except OSError as error:
+        where = f"{config.host}, port {config.port}"
+        raise InvalidValue(f"cannot listen at {where}: {error.strerror}; name another in [server]") from None
 
 
 def serve(config: Config) -> None:

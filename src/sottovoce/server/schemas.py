@@ -234,11 +234,15 @@ class AnswerBody(BaseModel):
 
 
 class VerbAnswerBody(AnswerBody):
-    """An answer by verb: one row a group, each with its interval, and the release from which the rows are made."""
+    """An answer by verb: one row a group, each with its interval, and the release from which the rows are made.
+
+    `whose` says what a person counts as, where rows are those of persons.
+    """
 
     verb: str
     question: str
     level: float
+    whose: str | None
     share: float
     table: list[dict[str, Any]] | None
 

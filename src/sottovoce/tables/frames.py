@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -12,22 +14,46 @@ import pyarrow as pa
 from sottovoce.readings.persons import shortest
 from sottovoce.tables.agreeing import distinct
 
-__all__ = ["from_pandas"]
+__all__ = ["Frame", "from_pandas"]
 
 
-def from_pandas(frame: Any, person: str | None) -> tuple[pa.Table, frozenset[str]]:
-    """Convert a frame; a column of objects is text of no type, for Arrow would work a type out from its values."""
+@dataclass(frozen=True)
+class Frame:
+    """A frame in Arrow's columns.
+
+    Attributes
+    ----------
+    data
+        The table, or what reads like one.
+    untyped
+        The columns of objects: text of no type, for Arrow would work a type out from their values.
+    persons
+        Of those that hold truth values, the column as it says whose a row is: True is 1, as it is in memory.
+    """
+
+    data: Any
+    untyped: frozenset[str] = frozenset()
+    persons: Mapping[str, pa.Array] = field(default_factory=dict)
+
+    def of(self, person: str) -> Any:
+        """Return the table in which a column says whose a row is."""
+        if person not in self.persons:
+            return self.data
+        return self.data.set_column(self.data.schema.get_field_index(person), person, self.persons[person])
+
+
+def from_pandas(frame: Any) -> Frame:
+    """Convert a frame."""
     loose = [place for place, kind in enumerate(frame.dtypes) if _of_objects(kind)]
     texts = [place for place, kind in enumerate(frame.dtypes) if kind.name == "string"]
     names = [str(name) for name in frame.columns]
     arrays = [
-        _text(frame.iloc[:, place], named=names[place] == person)
-        if place in {*loose, *texts}
-        else pa.array(frame.iloc[:, place], from_pandas=True)
+        _text(frame.iloc[:, place]) if place in {*loose, *texts} else pa.array(frame.iloc[:, place], from_pandas=True)
         for place in range(len(names))
     ]
     distinct(names, "the frame")
-    return pa.table(dict(zip(names, arrays, strict=True))), frozenset(names[place] for place in loose)
+    persons = {names[place]: _text(_numbered(frame.iloc[:, place])) for place in loose if _mixed(frame.iloc[:, place])}
+    return Frame(pa.table(dict(zip(names, arrays, strict=True))), frozenset(names[p] for p in loose), persons)
 
 
 def _of_objects(kind: Any) -> bool:
@@ -37,11 +63,20 @@ def _of_objects(kind: Any) -> bool:
     return kind.name in ("object", "str")
 
 
-def _text(values: Any, *, named: bool = False) -> pa.Array:
-    """Return cells as texts; of what persons are `named`, True is 1, as it is in memory: one person."""
+def _mixed(values: Any) -> bool:
+    from pandas.api.types import infer_dtype  # noqa: PLC0415 - there are frames, so pandas is there
+
+    return infer_dtype(values, skipna=True) != "string"
+
+
+def _numbered(values: Any) -> Any:
+    numbers = [int(value) if isinstance(value, bool | np.bool_) else value for value in values.astype(object)]
+    return type(values)(numbers, dtype=object)
+
+
+def _text(values: Any) -> pa.Array:
+    """Return cells as texts."""
     values = values.astype(object)
-    if named:
-        values = [int(value) if isinstance(value, bool | np.bool_) else value for value in values]
     try:
         return pa.array(values, pa.string(), from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

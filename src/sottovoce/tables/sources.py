@@ -22,7 +22,7 @@ from sottovoce.facts import Facts
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.tables.agreeing import agreed, distinct, is_text, named
 from sottovoce.tables.engine import guarded
-from sottovoce.tables.frames import from_pandas
+from sottovoce.tables.frames import Frame, from_pandas
 from sottovoce.tables.origin import database_origin, file_origin, named_files
 from sottovoce.tables.table import Table
 
@@ -125,7 +125,7 @@ def open_table(source: Any, *, types: Mapping[str, str] | None = None, facts: Fa
     elif type(source).__module__.startswith("pyspark.sql"):
         opened = _spark(source)
     else:
-        opened = _frame(source, None if facts is None else facts.person)
+        opened = _frame(source)
     _or_close(opened.close, lambda: named(opened.schema, opened.name), f"{opened.name} does not say what it holds")
     _or_close(opened.close, opened.check_engine, f"{opened.name} cannot be asked")
     if types:
@@ -293,33 +293,37 @@ def _register(connection: Any, data: Any) -> Any:
     return connection.table("records")
 
 
-def _frame(source: Any, person: str | None) -> Table:
+def _frame(source: Any) -> Table:
     kind = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
-    data, untyped = guarded(
-        lambda: _arrow(source, person), f"{kind} could not be read; its columns are of unknown types"
-    )
-    if data is None:
+    frame = guarded(lambda: _arrow(source), f"{kind} could not be read; its columns are of unknown types")
+    if frame is None:
         raise InvalidData(
             f"cannot read a table from {kind}; give a path, an address, an Ibis table, "
             "or a pandas, polars, pyarrow or Spark frame"
         )
+    if not frame.data.schema.names:
+        raise InvalidData(f"{kind} has no columns")
     connection, close = _duckdb()
-    records = _or_close(close, lambda: _register(connection, data), f"{kind} could not be read")
-    return Table(f"the {type(source).__name__}", records, connection, close, untyped=untyped)
+    records = _or_close(close, lambda: _register(connection, frame.data), f"{kind} could not be read")
+
+    def settle(person: str) -> None:
+        if person in frame.persons:
+            _register(connection, frame.of(person))
+
+    return Table(f"the {type(source).__name__}", records, connection, close, untyped=frame.untyped, settle=settle)
 
 
-def _arrow(source: Any, person: str | None) -> tuple[Any, frozenset[str]]:
-    typed: frozenset[str] = frozenset()
+def _arrow(source: Any) -> Frame | None:
     if isinstance(source, pa.Table) or type(source).__module__ == "pyarrow._dataset":
-        return source, typed
+        return Frame(source)
     if isinstance(source, pa.RecordBatch):
-        return pa.Table.from_batches([source]), typed
+        return Frame(pa.Table.from_batches([source]))
     package = type(source).__module__.partition(".")[0]
     if package == "pandas" and hasattr(source, "columns"):
-        return from_pandas(source, person)
+        return from_pandas(source)
     if package == "polars" and type(source).__name__ == "DataFrame":
-        return source.to_arrow(), typed
-    return None, typed
+        return Frame(source.to_arrow())
+    return None
 
 
 def _spark(frame: Any) -> Table:

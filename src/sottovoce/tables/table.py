@@ -62,8 +62,9 @@ class Table:
         origin: Origin | None = None,
         counted: Any = None,
         batches: Any = None,
+        settle: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.name, self.origin = name, origin
+        self.name, self.origin, self._settle = name, origin, settle
         self._records, self._connection, self._release = records, connection, release
         self._texts, self._counted, self._batches = records if texts is None else texts, counted, batches
         self._engine = engine_of(connection, untyped)
@@ -94,6 +95,7 @@ class Table:
         if person is None:
             return self._row(self._records.aggregate(n=self._records.count().cast("string")))[0]
         self._check_open()
+        self._settle(person)
         whose = guarded(lambda: person_of(self._reading_of([person]), person), f"{self.name} has no such persons")
         return self._row(whose.nunique().cast("string").name("n").as_table())[0]
 
@@ -169,6 +171,8 @@ class Table:
         self, reading: Any, column: str | Sequence[str] | None, where: str | None, missing: Any, persons: Facts | None
     ) -> Plan:
         self._check_open()
+        if persons is not None and persons.person is not None:
+            self._settle(persons.person)
         reading = getattr(reading, "reading", reading)
         key = None if persons is not None else told_apart(reading, column, where, missing, self._batches is None)
         plan = self._plans.get(key)

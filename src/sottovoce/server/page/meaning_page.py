@@ -85,6 +85,7 @@ def balance_view(found: Mapping[str, Any]) -> dict[str, Any]:
         "parameter": found["parameter"],
         "whose": "your budget" if found["yours"] else "the whole budget",
         "left": percent(found["left"]),
+        "unspent": found["left"],
         "baseline": _people(found["baseline"]),
         "rows": rows,
         "picture": picture,

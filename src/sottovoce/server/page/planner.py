@@ -37,7 +37,8 @@ KINDS = ("one", "two", "three", "four", "five", "six")
 def plan_view(plan: Mapping[str, Any], question: Question, config: DatasetConfig, quick: bool) -> dict[str, Any]:
     """Return what the page shows of a plan: rows to compare, three pictures and the meter."""
     n, mechanism = plan["n"], str(question.mechanism)
-    offered = config.names_for(system_from(plan["system"]))
+    system = system_from(plan["system"])
+    offered = config.names_for(system)
     kinds = {name: KINDS[index % len(KINDS)] for index, name in enumerate(offered)}
     rows = [_row(choice, kinds[choice["name"]], plan["remaining"]) for choice in plan["choices"]]
     planned = {row["name"] for row in rows}
@@ -56,6 +57,8 @@ def plan_view(plan: Mapping[str, Any], question: Question, config: DatasetConfig
         "strengths": strengths(question, config, n, plan["mean"], kinds[mechanism]) if drawn else None,
         "meter": meter(*_profiles(question, config, n), plan["remaining"]) if chosen else None,
         "unreachable": None if chosen else _reason(plan["choices"], mechanism),
+        "foretold": getattr(system, "foretold", None) if any(choice.get("forecast") for choice in made) else None,
+        "unforeseen": system.word == "regression" and not all(choice["forecast"] for choice in made),
     }
 
 

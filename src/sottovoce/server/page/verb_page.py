@@ -106,6 +106,7 @@ class VerbPage(DatasetPage):
             "axis": scale.axis(),
             "level": percent(answer["level"]),
             "thick": any(0 < share < 1 for share in shares),
+            "whose": answer["whose"],
             "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
             "share": answer["share"],
             "again": False,
@@ -126,7 +127,10 @@ def _plan_view(plan: Mapping[str, Any]) -> dict[str, Any]:
         }
         for one, rare in zip(plan["terms"], few, strict=True)
     ]
-    said = {name: plan[name] for name in ("question", "n", "share", "left", "yours", "assumed", "unsaid", "cautions")}
+    said = {
+        name: plan[name]
+        for name in ("question", "n", "share", "left", "covered", "yours", "assumed", "unsaid", "cautions")
+    }
     return said | {"rows": rows, "level": percent(plan["level"]), "hints": ", ".join(plan["hints"])}
 
 

@@ -37,6 +37,7 @@ if (box) {
     const people = (Math.ceil(10 * values.risk - 1e-6) / 10).toFixed(1);
     part("risk-said").value = people;
     part("share-said").value = digits(100 * Math.exp(values.share)) + "\u00a0%";
+    part("not-covered").hidden = Math.exp(values.share) <= Number(box.dataset.left) * (1 + 1e-9);
     part("accuracy").setAttribute("aria-valuetext", "± " + digits(Math.exp(values.width)));
     part("risk").setAttribute("aria-valuetext", people + " of 1,000 people");
     for (const [id, name] of [["dot-width", "accuracy"], ["dot-risk", "danger"]]) {

@@ -84,9 +84,12 @@ async function send(from, action, parts, headers = {}) {
 }
 
 async function ask(from, action, button) {
+  const words = button.textContent;
   button.disabled = true;
+  button.textContent = "Working …";
   const done = await send(from, action, ["result", "budget", "history"]);
   button.disabled = false;
+  button.textContent = words;
   if (!done) location.reload();
   byId("result").focus({ preventScroll: true });
   byId("result").scrollIntoView({ block: "start" });
