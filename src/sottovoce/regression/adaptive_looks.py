@@ -90,7 +90,7 @@ class AdaptiveLooks(Mechanism):
         rho = largest_keeping(lambda r: ZeroConcentratedProfile(r, relation=relation), target, high=1e4, name="rho")
         return cls(system, n, rho)
 
-    @property
+    @cached_property
     def plan(self) -> tuple[Step, ...]:
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
         # What the rows of one person have in common hides how much counts vary: their average is not measured.

@@ -229,7 +229,7 @@ class _Records:
             scale = np.concatenate([np.full(size, noise.scale) for noise, size in noises])
             # Rows that are turned already are read as they are: nobody counts on the last digits of imagined sums.
             turned = replace(look, shape=tuple(map(tuple, np.eye(len(look.shape)).tolist())))
-            total = turned.of_rows(self.rows @ look.matrix.T, np.ones(len(y), dtype=bool), look.model.outcome(y))
+            total = turned.of_known(self.rows @ look.matrix.T, look.model.outcome(y))
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
         path = yield from strides(mechanism, shown)
