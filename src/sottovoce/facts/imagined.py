@@ -21,6 +21,8 @@ from sottovoce.privacy.numbers import real
 __all__ = ["Imagined", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
 
 Floats = NDArray[np.float64]
+_LARGE = 50.0
+"""Counts of a mean up to this are found one by one."""
 _MOST = {"share": 1.0, "spread": 0.5, "kept": 1.0, "smallest": 1.0}
 
 
@@ -166,8 +168,21 @@ def counted(places: Floats, mean: Any, high: int) -> Floats:
     >>> counted(np.array([0.1, 0.5, 0.9]), 1.0, 9).tolist()
     [0.0, 1.0, 2.0]
     """
-    found = np.nan_to_num(special.pdtrik(places, np.maximum(mean, 1e-9)))  # no number where there are none
-    return np.asarray(np.clip(np.ceil(found), 0.0, high))
+    rate = np.maximum(mean, 1e-9)
+    if np.max(rate, initial=0.0) > _LARGE:
+        found = np.nan_to_num(special.pdtrik(places, rate))  # no number where there are none
+        return np.asarray(np.clip(np.ceil(found), 0.0, high))
+    found = np.zeros(np.broadcast_shapes(np.shape(places), np.shape(rate)))
+    mass = np.exp(-rate)
+    below = np.asarray(mass)
+    for count in range(1, high + 1):
+        more = places > below
+        if not more.any():
+            break
+        found += more
+        mass = mass * rate / count
+        below = below + mass
+    return found
 
 
 def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: Any) -> Imagined:

@@ -217,10 +217,7 @@ class Look(LookMoves):
     def of_rows(self, rows: Floats, known: NDArray[np.bool_], y: Floats) -> Floats:
         """Return the sum over encoded rows and outcomes, NaN where missing."""
         known = known & ~np.isnan(y)
-        return self.of_known(np.where(known, rows.T, 0.0).T, np.where(known, y, 0.0))
-
-    def of_known(self, rows: Floats, y: Floats) -> Floats:
-        """Return the sum over encoded rows and outcomes of which none is missing."""
+        rows, y = np.where(known, rows.T, 0.0).T, np.where(known, y, 0.0)
         w, roots = self.contributions(rows, y)
         parts: dict[str, Floats] = {}
         if "score" in self.parts:

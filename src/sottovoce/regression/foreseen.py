@@ -21,6 +21,7 @@ from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.belief import Asked, Belief
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
+from sottovoce.regression.quick_sums import quick_sums
 from sottovoce.regression.strides import final, strides, together
 
 __all__ = ["Foreseen", "foresee", "foresee_all", "rarely"]
@@ -227,9 +228,7 @@ class _Records:
                 self.pause()
             noises = zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)
             scale = np.concatenate([np.full(size, noise.scale) for noise, size in noises])
-            # Rows that are turned already are read as they are: nobody counts on the last digits of imagined sums.
-            turned = replace(look, shape=tuple(map(tuple, np.eye(len(look.shape)).tolist())))
-            total = turned.of_known(self.rows @ look.matrix.T, look.model.outcome(y))
+            total = quick_sums(look, self.rows, look.model.outcome(y))
             return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
         path = yield from strides(mechanism, shown)
