@@ -20,7 +20,8 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,10 +75,9 @@ class Veil:
     left: Floats
 
     def __post_init__(self) -> None:
-        T = self.shape
-        self._products, self._told = T.T @ T, T.T @ self.left @ T
-        self._changed = np.zeros((len(T), *self.means.shape))
-        """By column and guess, T'(bu + b²c/2·g) of all changes."""
+        self._products, self._told = self.shape.T @ self.shape, self.left @ self.shape
+        self._changed = np.zeros((len(self.shape), *self.means.shape))
+        """By column and guess, bu + b²c/2·g of all changes."""
 
     @classmethod
     def over(cls, glance: Glance, average: Floats, hidden: NDArray[np.bool_], whole: float, count: int) -> Self:
@@ -113,7 +113,7 @@ class Veil:
                 if self.constant is not None:
                     self._move(column, (rng.permutation(count) + 0.5) / count)
                 self._spread(column, (rng.permutation(count) + 0.5) / count)
-        added = np.einsum("cni,jc->nij", self._changed @ np.linalg.inv(self.shape), self.shape, optimize=True)
+        added = np.einsum("cni,jc->nij", self._changed, self.shape, optimize=True)
         self.left = self.left - added - added.transpose(0, 2, 1)
         return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
 
@@ -162,13 +162,11 @@ class Veil:
         self.covariances[:, column] = self.covariances[:, :, column] = row
 
     def _change(self, column: int, functional: Floats, size: Floats) -> _Change:
-        along, changed = self._products[column], self._changed
-        lean = self.whole * functional @ self._products
-        told = self._told[:, column] - (along @ changed.reshape(len(along), -1)).reshape(lean.shape)
-        told -= changed[:, :, column].T @ self._products
-        seen = self.whole * np.einsum("ni,ni->n", told, functional)
-        aside = self.whole * np.einsum("ni,ni->n", lean, functional)
-        return _Change(column, along, lean, self.whole * size, aside, seen, told[:, column], self.noise)
+        g, changed = self.shape[:, column], self._changed
+        lean = self.whole * functional @ self.shape.T
+        turned = self._told[:, :, column] - (changed @ g).T @ self.shape.T
+        turned -= (self._products[column] @ changed.reshape(len(g), -1)).reshape(lean.shape)
+        return _Change(column, g, lean, self.whole * size, turned, self.noise)
 
     def _apply(self, change: _Change, b: Floats) -> None:
         self._changed[change.column] += b[:, None] * (change.lean + (b * change.size / 2)[:, None] * change.g)
@@ -206,42 +204,40 @@ class _Change:
     Attributes
     ----------
     column, g, lean, size
-        The column, T'g, T'u and c.
-    aside, seen, own
-        u'u, and what was seen along g and u, and along g twice.
-    noise
-        Of what was seen.
+        The column, g, u and c.
+    turned, noise
+        What was seen along g, and the noise of what was seen.
     """
 
     column: int
     g: Floats
     lean: Floats
     size: Floats
-    aside: Floats
-    seen: Floats
-    own: Floats
+    turned: Floats
     noise: float
-
-    @property
-    def both(self) -> Floats:
-        """Return g'u."""
-        return self.lean[:, self.column]
 
     def near(self, most: Floats | float = math.inf) -> Floats:
         """Return a grid of b about what was seen, as wide as its noise but in steps of no more than `most`'s."""
-        across = np.maximum(self.g[self.column] * self.aside + self.both**2, 1e-300)
-        best, sd = self.seen / across, self.noise / np.sqrt(2 * across)
+        along, both, aside, seen = self._products
+        across = np.maximum(along * aside + both**2, 1e-300)
+        best, sd = seen / across, self.noise / np.sqrt(2 * across)
         return np.asarray(best[:, None] + np.minimum(sd, most)[:, None] * _LINE)
 
     def fits(self, b: Floats) -> Floats:
         """Return the logarithm of how well each b fits what was seen."""
-        along, scale = self.g[self.column], -2 * self.noise**2
-        second = 2 * along * self.aside + 2 * self.both**2 - 2 * self.size * self.own
+        (along, both, aside, seen), scale = self._products, -2 * self.noise**2
+        second = 2 * along * aside + 2 * both**2 - 2 * self.size * (self.turned @ self.g)
         found: Floats = ((self.size * along) ** 2 / scale)[:, None] * b
-        for part in (4 * self.size * along * self.both, second, -4 * self.seen):
+        for part in (4 * self.size * along * both, second, -4 * seen):
             found += (part / scale)[:, None]
             found *= b
         return found
+
+    @cached_property
+    def _products(self) -> tuple[Any, Floats, Floats, Floats]:
+        """g'g, g'u, u'u, and what was seen along g and u."""
+        seen, aside = (np.einsum("ni,ni->n", side, self.lean) for side in (self.turned, self.lean))
+        return self.g @ self.g, self.lean @ self.g, aside, seen
 
 
 _EVENLY = np.linspace(0.0, 1.0, _FINE)
