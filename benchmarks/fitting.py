@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import itertools
 import multiprocessing
 import os
 import tempfile
@@ -21,13 +20,12 @@ import numpy as np
 
 from benchmarks.timing import show
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.regression.quick_sums import quick_sums
 
 __all__ = ["DELTA", "SIDE", "Cells", "fit", "fit_beside", "options", "run", "show_csv"]
 
 DELTA = 1e-5
 SIDE = 1.959964
-_CHUNK = 4096
-"""Rows that fit into a core's own memory."""
 _PAUSE = 15.0
 """Seconds between two savings."""
 Cells = dict[Any, list[Any]]
@@ -36,38 +34,7 @@ Cells = dict[Any, list[Any]]
 
 def sums(look: Any, rows: Any, y: Any) -> Any:
     """Return the look in whole steps, but for the rounding of each record."""
-    starts = range(0, len(y), _CHUNK)
-    return sum(_some_sums(look, rows[start : start + _CHUNK], y[start : start + _CHUNK]) for start in starts)
-
-
-def _some_sums(look: Any, rows: Any, y: Any) -> Any:
-    z = rows @ look.matrix.T
-    v = look.weights(np.einsum("ij,ij->i", z, z))
-    t, family, K = z @ look.predictors.T, look.model, look.model.outputs
-    y = np.minimum(y, family.most) if look.family == "poisson" else y
-    pull, lean = look.factors
-    parts = {}
-    if K == 1:
-        r = family.residual(y, t[:, 0])[:, None]
-        slopes = {(0, 0): family.steepness(y, t[:, 0])}
-    else:
-        p = family.mean(t)
-        r = (y[:, None] == np.arange(1, K + 1)) - p
-        slopes = {(k, m): p[:, k] * ((k == m) - p[:, m]) for k in range(K) for m in range(K)}
-    d = z.shape[1]
-    zv = z * (pull * v)[:, None]
-    if "score" in look.parts:
-        parts["score"] = np.concatenate([zv.T @ r[:, k] for k in range(K)])
-    for name, weigh in (("information", lambda k, m: lean**2 * v * slopes[k, m]), ("meat", None)):
-        if name not in look.parts:
-            continue
-        whole = np.zeros((K * d, K * d))
-        for k, m in itertools.combinations_with_replacement(range(K), 2):
-            part = (z * weigh(k, m)[:, None]).T @ z if weigh else (zv * (r[:, k] * r[:, m])[:, None]).T @ zv
-            whole[k * d : (k + 1) * d, m * d : (m + 1) * d] = part
-            whole[m * d : (m + 1) * d, k * d : (k + 1) * d] = part.T
-        parts[name] = whole
-    return look.join(**parts)
+    return quick_sums(look, rows, np.minimum(y, look.model.most) if look.family == "poisson" else y)
 
 
 def fit(mechanism: AdaptiveLooks, rows: Any, y: Any, rng: np.random.Generator) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import subprocess
@@ -13,13 +14,34 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.fitting import fit
 from benchmarks.timing import show
+from sottovoce.answers.crossed_centres import crossed_centres
+from sottovoce.facts import Category, Count, Facts, Flag, Number
 from sottovoce.mechanisms import NoisyStatistics
-from sottovoce.privacy.promises import PureDP
+from sottovoce.privacy.promises import ApproxDP, PureDP
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import Statistics
+from sottovoce.regression import AdaptiveLooks, Formula, plan_looks
 from sottovoce.systems import BetaBernoulli, DirichletCategorical
 
+_COLUMNS = {
+    "age": Number(17, 90),
+    "hours": Number(1, 99),
+    "sex": Flag(),
+    "school": Category([f"s{k}" for k in range(8)]),
+    "origin": Category([f"o{k}" for k in range(5)]),
+    "work": Category([f"w{k}" for k in range(16)]),
+}
+PLANS = {
+    "logistic": ("y ~ age", 50_000, 1.0),
+    "of five": ("y ~ age + hours + sex + age:sex", 50_000, 1.0),
+    "of two columns of categories": ("y ~ age + hours + sex + school + origin", 50_000, 1.0),
+    "of three": ("y ~ age + hours + sex + school + origin + work", 50_000, 1.0),
+    "counts": ("k ~ age + hours + sex", 50_000, 1.0),
+    "columns that noise hides": ("y ~ age + hours + sex + school + origin", 5_000, 0.3),
+}
+"""Formulas, n and ε; δ = 10⁻⁶."""
 PLAN = "plan --system beta-bernoulli:alpha=6,beta=12 --n 95821 --target approx:0.5,1e-6"
 """The README's."""
 
@@ -100,6 +122,45 @@ def main(quick: bool = False) -> None:
         ("", "processor time", "wanted"),
         [(name, f"{1e3 * call(work, 3 * repeats):.1f} ms", wanted) for name, work, wanted in told],
         "Pure ε = 1; an interval with everything that it needs of the noisy numbers made anew.",
+    )
+    plans(repeats)
+    centres(repeats)
+
+
+def plans(repeats: int) -> None:
+    """Show how long plans of regressions take beside one regression of records as they imagine them."""
+    rows = []
+    for name, (text, n, epsilon) in PLANS.items():
+        facts = Facts(_COLUMNS | {"y": Flag(), "k": Count(12)})
+        promise = ApproxDP(epsilon, 1e-6)
+        mechanism = AdaptiveLooks.calibrate(Formula(text, facts), n, promise)
+        rng = seeded_rng(2)
+        x = mechanism.system.encoding.samples(n)
+        y = rng.integers(0, 2, n).astype(np.float64)
+        plan = call(lambda m=mechanism, p=promise: plan_looks(m, p), repeats)  # type: ignore[misc]
+        alone = call(lambda m=mechanism, x=x, y=y, rng=rng: fit(m, x, y, rng), repeats)  # type: ignore[misc]
+        terms = len(mechanism.system.terms)
+        rows.append((name, str(terms), f"{n:,}", f"{epsilon:g}", f"{1e3 * plan:.0f} ms", f"{plan / alone:.1f}"))
+    show(
+        "Plans of regressions",
+        ("", "terms", "n", "ε", "processor time", "beside one regression"),
+        rows,
+        "A plan takes the looks of ten regressions: of even and of rare columns, four with noise and one without.",
+    )
+
+
+def centres(repeats: int) -> None:
+    """Show how long it takes to draw the centres of crossed groups, beside those of four by 24."""
+    rng, rows = seeded_rng(3), []
+    for shape in ((4, 24), (20, 50), (2, 1000)):
+        cells = math.prod(shape)
+        seen, precision, strays = rng.normal(size=(cells, 1)), rng.uniform(1, 9, cells), np.full((16, cells), 0.1)
+        given = (seen, precision, strays, np.zeros(16), np.eye(1), shape, rng)
+        rows.append((" × ".join(f"{size:,}" for size in shape), call(lambda g=given: crossed_centres(*g), repeats)))  # type: ignore[misc]
+    show(
+        "Centres of crossed groups",
+        ("groups", "processor time", "beside 4 × 24"),
+        [(name, f"{1e3 * seconds:.0f} ms", f"{seconds / rows[0][1]:.1f}") for name, seconds in rows],
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from papers.verb_coverage import Cell, cover
 from scipy import special, stats
 
+from sottovoce.answers import crossed_centres as crossed
 from sottovoce.answers.crossed_centres import crossed_centres
 from sottovoce.answers.intervals import central
 from sottovoce.answers.latent_cells import cell_draws, lone_counts
@@ -257,6 +258,38 @@ def test_centres_of_crossed_groups_are_as_sure_as_they_are_right() -> None:
         low, high = central(found[:, :, 0], 0.8).T
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert np.mean(held) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4, 1, 2), (3, 2, 2)])
+def test_centres_of_crossed_groups_are_those_of_all_cells_taken_together(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oracle knows no effects: seen cells are normal, two of them the more alike the more categories they share."""
+    monkeypatch.setattr(crossed, "_DRAWS", 4000)
+    rng, cells, sizes = seeded_rng(5), math.prod(shape), [size for size in shape if size > 1]
+    seen, precision, strays = (
+        2 * rng.normal(size=cells),
+        rng.uniform(1, 9, cells),
+        np.array([[0.02] * cells, [0.5] * cells]),
+    )
+    places = np.array(np.unravel_index(np.arange(cells), shape))
+    alike = [same for row, size in zip(places, shape, strict=True) if size > 1 for same in [row[:, None] == row]]
+    levels = np.geomspace(0.01, 2.0, round(64 ** (1 / len(sizes))))
+    logs, means, squares = [], [], []
+    for which, spreads in itertools.product(range(2), itertools.product(levels, repeat=len(sizes))):
+        prior = 1e4 + sum(spread**2 * same for spread, same in zip(spreads, alike, strict=True))
+        whole = prior + np.diag(1 / precision + strays[which])
+        logs.append(stats.multivariate_normal.logpdf(seen, np.zeros(cells), whole) + np.log(spreads).sum() - which)
+        gain = np.linalg.solve(whole, prior).T
+        means.append(gain @ seen)
+        squares.append(np.diag(prior - gain @ prior) + means[-1] ** 2)
+    weights = np.exp(np.array(logs) - max(logs)) / np.exp(np.array(logs) - max(logs)).sum()
+    mean = weights @ np.array(means)
+    sd = np.sqrt(weights @ np.array(squares) - mean**2)
+    found, which = crossed_centres(seen[:, None], precision, strays, np.array([0.0, -1.0]), np.eye(1), shape, rng)
+    assert np.abs((found[:, :, 0].mean(axis=0) - mean) / sd).max() < 0.07
+    assert np.abs(found[:, :, 0].std(axis=0) / sd - 1).max() < 0.06
+    assert np.mean(which) == pytest.approx(weights[len(weights) // 2 :].sum(), abs=0.03)
 
 
 def test_pooled_shares_cover_where_a_small_region_differs_in_every_month() -> None:

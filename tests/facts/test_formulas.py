@@ -1,11 +1,14 @@
 """Formulas by public facts: the entries that formulaic makes of the data, without ever seeing them."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 from formulaic import model_matrix
 
-from sottovoce.facts import Category, Count, Day, Facts, Flag, Number
+from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, formulas
 from sottovoce.facts.encodings import Encoding
 from sottovoce.facts.formulas import parse_formula
 from sottovoce.privacy.errors import InvalidValue
@@ -26,6 +29,7 @@ TERMS = [
     "0 + ward:age + C(sex)",
     "`blood pressure`*sex - 1",
     "age:visits + ward",
+    "age + C(ward) + sex + visits",
     "ward:sex",
     "age*visits*ward",
     "1",
@@ -59,6 +63,35 @@ def test_coefficients_in_units_predict_what_formulaic_predicts_from_the_data(ter
     assert np.abs(rows).max() <= 1
     theta = np.random.default_rng(1).normal(size=len(parsed.terms))
     assert np.allclose(rows @ theta, wanted.to_numpy(float) @ (parsed.units @ theta), atol=1e-6)
+
+
+PLAIN = [
+    "age",
+    "age + ward",
+    "1 + C(ward) + visits+sex",
+    "C(sex)+ age",
+    "1",
+    "sex + (1 | ward)",
+    "visits + C(ward) + sex",
+]
+
+
+@pytest.mark.parametrize("terms", PLAIN)
+def test_plain_sums_are_read_as_formulaic_reads_them(terms: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = formulas._parsed(f"smoker ~ {terms}", FACTS)
+    monkeypatch.setattr(formulas, "_plain", lambda fixed, facts: None)
+    wanted = formulas._parsed(f"smoker ~ {terms}", FACTS)
+    assert plain.terms == wanted.terms
+    assert plain.encoding == wanted.encoding
+    assert plain.groups == wanted.groups
+    assert np.allclose(plain.units, wanted.units, atol=1e-9)
+
+
+def test_plain_sums_are_read_without_what_reads_all_formulas() -> None:
+    code = "import sys; from sottovoce.facts import *; from sottovoce.facts.formulas import parse_formula as p; "
+    code += "p('y ~ a + C(c)', Facts(y=Flag(), a=Number(0, 1), c=Category(['u', 'v']))); "
+    code += "assert not {'formulaic', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

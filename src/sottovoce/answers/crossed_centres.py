@@ -6,6 +6,7 @@ How far the effects of each column spread is unknown and averaged over, as is ho
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -28,10 +29,14 @@ def are_crossed(shape: tuple[int, ...]) -> bool:
 
 def main_effects(shape: tuple[int, ...]) -> Floats:
     """Return a column for all cells, and one for each category where columns are crossed."""
-    cells = int(np.prod(shape))
-    places = np.unravel_index(np.arange(cells), shape)
+    return _effects(shape if are_crossed(shape) else (1,) * len(shape), int(np.prod(shape)))
+
+
+def _effects(shape: tuple[int, ...], cells: int) -> Floats:
+    """Return a column for all cells, and one for each category of columns that have more than one."""
     parts = [np.ones((cells, 1))]
-    if are_crossed(shape):
+    if max(shape, default=1) > 1:
+        places = np.unravel_index(np.arange(cells), shape)
         parts += [np.eye(size)[place] for size, place in zip(shape, places, strict=True) if size > 1]
     return np.concatenate(parts, axis=1)
 
@@ -60,43 +65,86 @@ def crossed_centres(
     rng
         The randomness of the draws.
     """
-    design, sizes = main_effects(shape), [size for size in shape if size > 1]
-    levels = np.geomspace(*_SPREADS, max(3, round(_TRIED ** (1 / len(sizes)))))
+    # No two categories of one column meet in a group: those of the largest are taken out one by one.
+    widest = int(np.argmax(shape))
+    others = (*shape[:widest], *shape[widest + 1 :])
+    order = np.moveaxis(np.arange(len(seen)).reshape(shape), widest, 0).reshape(shape[widest], -1)
+    design = _effects(others, order.shape[1])
+    sizes = [size for size in others if size > 1]
+    levels = np.geomspace(*_SPREADS, max(3, round(_TRIED ** (1 / (1 + len(sizes))))))
     spreads = np.array(list(itertools.product(levels, repeat=len(sizes))))
     own = np.concatenate([np.full((len(spreads), 1), 1e-4), np.repeat(spreads, sizes, axis=1) ** -2], axis=1)
-    widest = int(np.argmax(sizes))
-    large = 1 + sum(sizes[:widest]) + np.arange(sizes[widest])
-    rest = np.setdiff1d(np.arange(design.shape[1]), large)
     covariance = mix.T @ mix
     freedom = 1 / float((covariance**2).sum())  # so many values vary, as far as their squares can tell
     # Every spread is as likely as another: on a grid of logarithms, each weighs as much as it measures.
-    log = log_prior[:, None] + np.log(spreads).sum(axis=1)
-    tellings = [_told(design, seen, precision, stray) for stray in strays]
-    for place, (weight, curvature, told) in enumerate(tellings):
-        # No two categories of one column meet in a group: those of the largest are taken out one by one.
-        alone = np.diag(curvature)[large] + own[:, large]
-        crossed = curvature[np.ix_(rest, large)]
-        parts = crossed / alone[:, None, :]
-        left = curvature[np.ix_(rest, rest)] + own[:, rest, None] * np.eye(rest.size) - parts @ crossed.T
-        pull = told[rest] - parts @ told[large]
-        fitted = (told[large] ** 2 / alone[:, :, None]).sum(axis=(1, 2)) - (weight[:, None] * seen**2).sum()
-        fitted += (pull * np.linalg.solve(left, pull)).sum(axis=(1, 2))
-        volume = np.log(own).sum(axis=1) - np.log(alone).sum(axis=1) - np.linalg.slogdet(left)[1]
-        log[place] += freedom / 2 * (fitted + volume + np.log(weight).sum())
+    log = log_prior[:, None, None] + np.log(levels)[:, None] + np.log(spreads).sum(axis=1)
+    tellings = [_told(design, seen[order], (precision / (1 + precision * stray))[order]) for stray in strays]
+    for place, told in enumerate(tellings):
+        alone, left, pull = told.beside(levels)
+        apart = left[:, None] + own[:, :, None] * np.eye(own.shape[1])
+        fitted = ((told.slope**2).sum(axis=1) / alone).sum(axis=1)[:, None] - told.squares
+        fitted = fitted + (pull[:, None] * np.linalg.solve(apart, pull[:, None])).sum(axis=(2, 3))
+        volume = np.log(own).sum(axis=1) - np.linalg.slogdet(apart)[1]
+        volume = volume - np.log(alone * levels[:, None] ** 2).sum(axis=1)[:, None]
+        log[place] += freedom / 2 * (fitted + volume + told.volume)
     weights = np.exp(log - log.max()).ravel()
     picked = rng.choice(weights.size, _DRAWS, p=weights / weights.sum())
     found = np.empty((_DRAWS, *seen.shape))
-    for place, both in enumerate(picked):
-        stray, spread = divmod(int(both), len(spreads))
-        _, curvature, told = tellings[stray]
-        root = np.linalg.cholesky(curvature + np.diag(own[spread]))
-        standard = rng.normal(size=told.shape) @ mix
-        half = solve_triangular(root, told, lower=True) + standard
-        found[place] = design @ solve_triangular(root.T, half)
-    return found, picked // len(spreads)
+    for place, (stray, level, spread) in enumerate(zip(*np.unravel_index(picked, log.shape), strict=True)):
+        told = tellings[stray]
+        alone, left, pull = (part[0] for part in told.beside(levels[[level]]))
+        root = np.linalg.cholesky(left + np.diag(own[spread]))
+        half = solve_triangular(root, pull, lower=True) + rng.normal(size=pull.shape) @ mix
+        few = solve_triangular(root.T, half)
+        standard = rng.normal(size=told.slope.shape) @ mix
+        many = (told.slope - told.crossed.T @ few) / alone[:, None] + standard / np.sqrt(alone)[:, None]
+        found[place, order] = many[:, None] + design @ few
+    return found, np.unravel_index(picked, log.shape)[0]
 
 
-def _told(design: Floats, seen: Floats, precision: Floats, stray: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the weight of every group, and what groups tell of the effects: curvature and slope."""
-    weight = precision / (1 + precision * stray)
-    return weight, (design.T * weight) @ design, design.T @ (weight[:, None] * seen)
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What groups tell of the effects: of those of the largest column, of the others', and of both together.
+
+    Attributes
+    ----------
+    alone, slope
+        Curvature and slope of the largest column's effects, of which no two have to do with each other.
+    crossed
+        The curvature of the others' effects with those.
+    near, pull
+        Curvature and slope of the others' effects.
+    squares, volume
+        What all groups weigh: their squares, and the logarithms of their weights.
+    """
+
+    alone: Floats
+    slope: Floats
+    crossed: Floats
+    near: Floats
+    pull: Floats
+    squares: float
+    volume: float
+
+    def beside(self, spreads: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return what is left to tell of the others where the largest column's effects, of such spreads, are taken out.
+
+        That is, for each spread, the curvature of these, and then curvature and slope of the others.
+        """
+        alone = self.alone + spreads[:, None] ** -2
+        parts = self.crossed / alone[:, None]
+        return alone, self.near - parts @ self.crossed.T, self.pull - parts @ self.slope
+
+
+def _told(design: Floats, seen: Floats, weight: Floats) -> _Told:
+    """Return what groups tell, (the largest column's categories, all others) and values, with such weights."""
+    weighed = weight[:, :, None] * seen
+    return _Told(
+        weight.sum(axis=1),
+        weighed.sum(axis=1),
+        design.T @ weight.T,
+        (design.T * weight.sum(axis=0)) @ design,
+        design.T @ weighed.sum(axis=0),
+        float((weighed * seen).sum()),
+        float(np.log(weight).sum()),
+    )

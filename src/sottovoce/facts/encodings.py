@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,13 +103,13 @@ class Encoding:
         """The entries of a row."""
         return len(self.entries)
 
-    @property
+    @cached_property
     def ones(self) -> NDArray[np.bool_]:
         """Which entries are zero in some rows and one in all others: flags, levels and products of them."""
         flags = [levels_of(column) is not None for column in self.columns]
         return np.array([bool(entry) and all(flags[place] for place, _ in entry) for entry in self.entries])
 
-    @property
+    @cached_property
     def empty(self) -> Floats:
         """Combinations of entries that are zero in every row, one a row: all levels of a column add up to one."""
         wholes = [[i] for i, entry in enumerate(self.entries) if not entry]

@@ -20,6 +20,7 @@ __all__ = ["ParsedFormula", "parse_formula"]
 _GROUP = re.compile(r"\+?\s*\(\s*1\s*\|\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)")
 _POWER = re.compile(r"(?P<name>\w+)\s*(?:\*\*|\^)\s*\w*")
 _CATEGORY = re.compile(r"^C\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)$")
+_TERM = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)|C\((?P<levels>[A-Za-z_][A-Za-z0-9_]*)\)")
 _LONGEST = 2000
 _ROWS = 4096
 _MOST = 400
@@ -89,7 +90,8 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         raise InvalidValue("a group has one effect a level: (1 | column); slopes that vary by group are not offered")
     if len(set(groups)) < len(groups) or len(groups) > 2:
         raise InvalidValue("a formula has at most two groups (1 | column), each once")
-    names, exprs = _factors(fixed, facts)
+    plain = _plain(fixed, facts)
+    names, exprs = _factors(fixed, facts) if plain is None else (list(plain.values()), {})
     for name in groups:
         if not isinstance(facts[name], Category):
             raise InvalidValue(f"(1 | {name}) needs a column of categories; {name!r} is a {facts[name].word}")
@@ -97,11 +99,14 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         raise InvalidValue(f"{response!r} is explained, and cannot explain itself")
     read = tuple(dict.fromkeys([*names, *groups]))
     columns = tuple(facts[name] for name in read)
-    frame = _frame(read, columns)
-    matrix = _matrix(fixed, frame)
+    values = _values(columns)
     place = {name: k for k, name in enumerate(read)}
-    entries, terms = _entries(matrix, exprs, place, columns)
-    spans = []
+    entries, terms = (
+        _entries(_matrix(fixed, _frame(read, columns, values)), exprs, place, columns)
+        if plain is None
+        else _plain_entries(plain, place, columns)
+    )
+    spans, many = [], len(entries)
     for name in groups:
         levels = columns[place[name]].categories  # type: ignore[attr-defined]
         spans.append((len(entries), len(entries) + len(levels)))
@@ -111,8 +116,46 @@ def _parsed(text: str, facts: Facts) -> ParsedFormula:
         raise InvalidValue(f"a formula has at most {_MOST} terms. Got {len(entries)}")
     if not entries:
         raise InvalidValue("a formula needs at least one term")
-    encoding, units = _in_units(read, columns, tuple(entries), np.asarray(matrix, dtype=np.float64), frame)
+    encoding, units = _in_units(read, columns, tuple(entries), many, values)
     return ParsedFormula(response, encoding, tuple(terms), tuple(spans), units)
+
+
+def _plain(fixed: str, facts: Facts) -> dict[str, str] | None:
+    """Return the columns of a plain sum such as ``age + C(ward)``, by what each is called there; None of any other.
+
+    Most formulas are one, and to load what reads all of them takes longer than most plans.
+    """
+    found: dict[str, str] = {}
+    texts = [text.strip() for text in fixed.split("+")]
+    for text in texts[texts[0] == "1" :]:
+        term = _TERM.fullmatch(text)
+        name = (term["name"] or term["levels"]) if term else ""
+        if not term or name not in facts or name in found.values():
+            return None
+        levels = levels_of(facts[name])
+        number = isinstance(facts[name], Number | Count) and not term["levels"]
+        if not number and (levels is None or len(levels) < 2):
+            return None
+        found[text] = name
+    return found
+
+
+def _plain_entries(
+    plain: dict[str, str], place: dict[str, int], columns: Sequence[Column]
+) -> tuple[list[tuple[tuple[int, int], ...]], list[str]]:
+    """Return what `_entries` does, of a plain sum: levels but the first, each set against that."""
+    entries: list[tuple[tuple[int, int], ...]] = [()]
+    terms = ["Intercept"]
+    for text, name in plain.items():
+        at = place[name]
+        levels = levels_of(columns[at])
+        if levels is None or (text == name and isinstance(columns[at], Flag)):
+            entries.append(((at, -1 if levels is None else 1),))
+            terms.append(text)
+            continue
+        entries += [((at, level),) for level in range(1, len(levels))]
+        terms += [f"{text}[T.{level}]" for level in levels[1:]]
+    return entries, terms
 
 
 def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, bool]]]:
@@ -154,22 +197,31 @@ def _factors(fixed: str, facts: Facts) -> tuple[list[str], dict[str, tuple[str, 
     return list(dict.fromkeys(names)), exprs
 
 
-def _frame(names: Sequence[str], columns: Sequence[Column]) -> Any:
-    """Return imagined records, all levels among them: what formulaic sees instead of the data."""
-    import pandas as pd  # noqa: PLC0415 - an extra
-
-    rng = np.random.default_rng(1)
-    frame: dict[str, Any] = {}
-    for name, column in zip(names, columns, strict=True):
+def _values(columns: Sequence[Column]) -> list[Floats]:
+    """Return imagined records, a column each, categories as their places: all levels are among them."""
+    rng, found = np.random.default_rng(1), []
+    for column in columns:
         levels = levels_of(column)
         if isinstance(column, Category) and levels is not None:
-            codes = np.concatenate([np.arange(len(levels)), rng.integers(len(levels), size=_ROWS)])[:_ROWS]
-            frame[name] = pd.Categorical([f"l{k}" for k in codes], categories=[f"l{k}" for k in range(len(levels))])
+            found.append(np.concatenate([np.arange(len(levels)), rng.integers(len(levels), size=_ROWS)])[:_ROWS])
         elif isinstance(column, Flag):
-            frame[name] = np.append([False, True], rng.random(_ROWS - 2) < 0.5)
+            found.append(np.append([False, True], rng.random(_ROWS - 2) < 0.5))
         else:
             scale = scale_of(column, centred=True)
-            frame[name] = rng.uniform(scale.low, scale.high, _ROWS)
+            found.append(rng.uniform(scale.low, scale.high, _ROWS))
+    return [np.asarray(column, dtype=np.float64) for column in found]
+
+
+def _frame(names: Sequence[str], columns: Sequence[Column], values: Sequence[Floats]) -> Any:
+    """Return imagined records as a frame: what formulaic sees instead of the data."""
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    frame: dict[str, Any] = {}
+    for name, column, given in zip(names, columns, values, strict=True):
+        frame[name] = given == 1 if isinstance(column, Flag) else given
+        if isinstance(column, Category):
+            words = [f"l{k}" for k in range(len(column.categories))]
+            frame[name] = pd.Categorical([words[int(code)] for code in given], categories=words)
     return pd.DataFrame(frame, index=range(_ROWS))
 
 
@@ -215,24 +267,23 @@ def _entries(
 
 
 def _in_units(
-    names: tuple[str, ...], columns: tuple[Column, ...], entries: Any, raw: Floats, frame: Any
+    names: tuple[str, ...], columns: tuple[Column, ...], entries: Any, many: int, values: list[Floats]
 ) -> tuple[Encoding, Floats]:
     """Return the encoding with every number centred that may be, and the matrix from its coefficients to the raw ones.
 
     A number may be measured from its middle where the model can say so: where each scaled row is a combination of raw
     entries. Otherwise (a product without its parts) it is measured from zero.
     """
-    values = [
-        np.asarray(frame[name].cat.codes if isinstance(column, Category) else frame[name], dtype=np.float64)
-        for name, column in zip(names, columns, strict=True)
-    ]
-    fixed = entries[: raw.shape[1]]
+    fixed = entries[:many]
     centred = [True] * len(columns)
     units = np.eye(len(entries))
     if not fixed:
         return Encoding(names, columns, entries, tuple(centred)), units
-    enough = 4 * raw.shape[1] + 256  # so many imagined rows tell every combination apart
-    raw, values = raw[:enough], [column[:enough] for column in values]
+    values = [column[: 4 * many + 256] for column in values]  # so many imagined rows tell every combination apart
+    raw = np.ones((len(values[0]) if values else 4 * many + 256, many))
+    for i, entry in enumerate(fixed):
+        for place, level in entry:
+            raw[:, i] *= values[place] if level < 0 else values[place] == level
     sizes = np.maximum(np.abs(raw).max(axis=0), 1e-300)
     inverse = np.linalg.pinv(raw / sizes, rcond=1e-12)
     for place in [-1, *range(len(columns))]:

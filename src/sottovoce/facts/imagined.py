@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -17,9 +18,11 @@ from sottovoce.facts.encodings import levels_of
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import real
 
-__all__ = ["Imagined", "counted", "imagined_of", "parse_imagined", "split_imagined"]
+__all__ = ["Imagined", "counted", "evenly", "imagined_of", "parse_imagined", "split_imagined"]
 
 Floats = NDArray[np.float64]
+_LARGE = 50.0
+"""Counts of a mean up to this are found one by one."""
 _MOST = {"share": 1.0, "spread": 0.5, "kept": 1.0, "smallest": 1.0}
 
 
@@ -113,22 +116,22 @@ class Imagined:
             return min(math.sqrt(said) / column.high, _MOST["spread"])
         return float(said)
 
-    def values(self, name: str, column: Column, places: Floats) -> NDArray[Any]:
-        """Return the values at these places, from 0 to 1, of what a column is imagined to hold.
+    def values(self, name: str, column: Column, places: Floats | int) -> NDArray[Any]:
+        """Return the values at these places, from 0 to 1, or at so many that lie evenly, of what a column may hold.
 
         Numbers lie about the middle of their bounds as a beta law does that spreads so far.
         """
-        levels = levels_of(column)
+        levels, at = levels_of(column), evenly(places) if isinstance(places, int) else places
         if levels is not None:
-            at = np.searchsorted(np.cumsum(self.shares(name, column))[:-1], places, side="right")
-            return np.asarray(at == 1) if isinstance(column, Flag) else np.array(levels)[at]
+            which = np.searchsorted(np.cumsum(self.shares(name, column))[:-1], at, side="right")
+            return np.asarray(which == 1) if isinstance(column, Flag) else np.array(levels)[which]
         if not isinstance(column, Number | Count):
             raise InvalidValue(f"nobody has said how to imagine {name!r}, a {column.word}")
         spread = self.spread_of(name, column)
         if isinstance(column, Count) and name in self.columns:
-            return counted(places, real(name, self.columns[name]), column.high)
-        shape = (1 / np.clip(2 * spread, 1e-6, 1 - 1e-6) ** 2 - 1) / 2
-        part = special.betaincinv(shape, shape, places)
+            return counted(at, real(name, self.columns[name]), column.high)
+        shape = float((1 / np.clip(2 * spread, 1e-6, 1 - 1e-6) ** 2 - 1) / 2)
+        part = _middles(shape, places) if isinstance(places, int) else special.betaincinv(shape, shape, places)
         if isinstance(column, Count):
             return np.asarray(np.rint(column.high * part))
         return np.asarray(column.low + (column.high - column.low) * part)
@@ -147,14 +150,39 @@ class Imagined:
         return n * self.kept * parts
 
 
+def evenly(count: int) -> Floats:
+    """Return the middles of so many equal parts of what lies from 0 to 1."""
+    return (np.arange(count) + 0.5) / count
+
+
+@functools.lru_cache(maxsize=16)
+def _middles(shape: float, count: int) -> Floats:
+    """Return quantiles, at places that lie evenly, of a beta law about one half; several columns have the same."""
+    low = special.betaincinv(shape, shape, evenly(count)[: (count + 1) // 2])
+    return np.concatenate([low, 1 - low[: count // 2][::-1]])
+
+
 def counted(places: Floats, mean: Any, high: int) -> Floats:
     """Return the counts at these places of Poisson laws of a mean, or of several, cut at the highest.
 
     >>> counted(np.array([0.1, 0.5, 0.9]), 1.0, 9).tolist()
     [0.0, 1.0, 2.0]
     """
-    found = np.nan_to_num(special.pdtrik(places, np.maximum(mean, 1e-9)))  # no number where there are none
-    return np.asarray(np.clip(np.ceil(found), 0.0, high))
+    rate = np.maximum(mean, 1e-9)
+    if np.max(rate, initial=0.0) > _LARGE:
+        found = np.nan_to_num(special.pdtrik(places, rate))  # no number where there are none
+        return np.asarray(np.clip(np.ceil(found), 0.0, high))
+    found = np.zeros(np.broadcast_shapes(np.shape(places), np.shape(rate)))
+    mass = np.exp(-rate)
+    below = np.asarray(mass)
+    for count in range(1, high + 1):
+        more = places > below
+        if not more.any():
+            break
+        found += more
+        mass = mass * rate / count
+        below = below + mass
+    return found
 
 
 def parse_imagined(texts: Iterable[str], facts: Mapping[str, Column], **others: Any) -> Imagined:

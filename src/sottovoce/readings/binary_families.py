@@ -29,6 +29,11 @@ HART = (
 one exponential, as every engine has them."""
 EDGE = 7.07106781186547
 _ANGLES, _SIDES = 1441, 91
+_TURNS, _WAYS = (
+    np.stack([np.cos(places), np.sin(places)], axis=axis)
+    for axis, places in enumerate(np.linspace(0.0, math.pi, count) for count in (_ANGLES, _SIDES))
+)
+"""Cosines and sines of the angles at which a set's ends are taken, and of the directions in which it is measured."""
 
 
 def normal_cdf(t: Floats) -> Floats:
@@ -71,15 +76,12 @@ class _Binary(Family):
 
 @functools.lru_cache(maxsize=4096)
 def _diameter(family: _Binary, near: float, far: float) -> float:
-    angles = np.linspace(0.0, math.pi, _ANGLES)
-    along = np.cos(angles) * np.where(np.cos(angles) > 0, near, far)
+    along = _TURNS[0] * np.where(_TURNS[0] > 0, near, far)
     s = np.where(along > family.peak, family.peak / np.maximum(along, family.peak), 1.0)
-    ends = s * (1 - family.mean(s * along))
+    ends = s * (1 - family.mean(s * along)) * _TURNS
     # The diameter is the largest width; a width is the sum of how far the set goes in a direction and in its opposite.
-    sides = np.linspace(0.0, math.pi, _SIDES)
     # Of the ends at an angle and at its opposite the first goes farther in a direction above θ, the second back.
-    along, across = np.outer(ends * np.cos(angles), np.cos(sides)), np.outer(ends * np.sin(angles), np.sin(sides))
-    width = (along + across).max(axis=0) - (along - across).min(axis=0)
+    width = (_WAYS @ ends).max(axis=1) - (_WAYS * [1.0, -1.0] @ ends).min(axis=1)
     # The nearest direction tried is half a step off, and an end moves by no more than 1 + far·κ a radian.
     between = (1 + far * family.steepest) * math.pi / (_ANGLES - 1)
     return float(width.max() + between) / math.cos(math.pi / (_SIDES - 1) / 2)

@@ -24,30 +24,18 @@ from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.privacy.relation import ADD_REMOVE, REPLACE_ONE
 from sottovoce.readings import HeldRecords, Look, Looks, Statistics
 from sottovoce.readings.base import MOST_RECORDS
-from sottovoce.readings.families import MOST_COUNTED, LinearFamily, PoissonFamily
-from sottovoce.regression.belief import Belief, believe
+from sottovoce.readings.families import LinearFamily, PoissonFamily
+from sottovoce.regression.belief import believe
 from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
-from sottovoce.regression.glances import Glance, round_shape
 from sottovoce.regression.guesses import Guesses
-from sottovoce.regression.imagined import Imagined
-from sottovoce.regression.overdispersed import Extra, variation_look
-from sottovoce.regression.shares import Step, split, steps
+from sottovoce.regression.shares import Step, steps
+from sottovoce.regression.strides import Path, Shown, final, strides, together
 
 __all__ = ["AdaptiveLooks"]
 
 _SIDES = {"score": 2.0, "information": math.sqrt(2.0), "meat": math.sqrt(2.0)}
 """How far one replaced record moves each part, roughly; one that is added or removed moves each by one."""
-_FAR = 3.5
-"""Residuals are cut at so many standard deviations."""
-_LAST, _LESS = 0.68, 0.44
-"""How much less noise a look in round coordinates has than one before it for the same price, and for a higher one."""
-_SHORTER, _SHORTEST = 0.8, 0.5
-"""Where rows longer than the norm pull as far as any, the norm is so much shorter, and no shorter than that."""
-_NEARLY = 1.05
-"""Counts are cut at the highest place that is so near to the best: rows have longer tails than imagined ones."""
-_CAPS = (*range(1, 17), *range(18, 41, 2), *range(44, MOST_COUNTED + 1, 4))
-"""Where counts may be cut."""
 _IMAGINED = 8
 """Records of an imagined table where n is a secret."""
 _TRIED = 128
@@ -102,7 +90,7 @@ class AdaptiveLooks(Mechanism):
         rho = largest_keeping(lambda r: ZeroConcentratedProfile(r, relation=relation), target, high=1e4, name="rho")
         return cls(system, n, rho)
 
-    @property
+    @cached_property
     def plan(self) -> tuple[Step, ...]:
         """Each look's share of ρ, and how it is split unless what was released says otherwise."""
         # What the rows of one person have in common hides how much counts vary: their average is not measured.
@@ -180,116 +168,27 @@ class AdaptiveLooks(Mechanism):
         noises = self.noises(look, scales)
         return np.concatenate([noise.add(part, rng) for noise, part in zip(noises, pieces, strict=True)]).astype(float)
 
-    def walk(self, shown: Callable[[Look, Mapping[str, float]], Floats]) -> list[tuple[Glance, Belief | None]]:
+    def walk(self, shown: Shown) -> Path:
         """Take the looks: `shown` gives the noisy total of each, and what it gives decides where the next is taken."""
-        path: list[tuple[Glance, Belief | None]] = []
-        look, step = self.reading, self.plan[0]
-        paid = step
-        for place in range(len(self.plan)):
-            if place:
-                look, step = self._next(path, paid)
-            paid = step if "score" in step[1] else paid
-            scales = self.scales(look, step)
-            glance = Glance.of(look, self.n, shown(look, scales), scales)
-            if place == len(self.plan) - 1 or glance.score is None:
-                path.append((glance, None))
-                continue
-            guesses = Guesses.of(glance, several=False, at_least=self.system.guesses)
-            path.append((glance, believe(glance, self.system.prior_sd, _own(glance), guesses=guesses)))
-        return path
+        return together([strides(self, shown)])[0]
 
-    def _next(self, path: list[tuple[Glance, Belief | None]], paid: Step) -> tuple[Look, Step]:
-        """Return the next look and how it is split, by what was released: where the last points to, and there round.
-
-        `paid` is what the last look at a score was given.
-        """
-        glance, belief = next(pair for pair in reversed(path) if pair[1] is not None)
-        assert belief is not None
-        step = self.plan[len(path)]
-        if "score" not in step[1]:
-            return variation_look(self.system, self.n, belief.mean, glance.look.cap), step
-        shape = round_shape(glance)
-        imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
-        rows, weights = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T, imagined.weights[0]
-        exact = self.system.model.curved and len(path) == len(self.plan) - 1
-        room = self._room(glance, paid[0] * paid[1]["score"] / (step[0] * step[1]["score"]) if exact else _LESS)
-        lengths = float(weights @ ((rows @ shape.T) ** 2).sum(axis=1) / weights.sum()) * room**2
-        centre = belief.mean
-        if self.system.family == "linear":  # what is expected of a response lies within its bounds
-            centre = centre / max(1.0, float(np.quantile(np.abs(rows @ centre), 0.95)))
-        look = self.system.look_at(self.n, centre, shape, math.sqrt(max(lengths, 1e-18)), tuple(step[1]))
-        if self.system.family == "linear":
-            look = replace(look, cap=min(_FAR * math.sqrt(glance.dispersion), 1.0))
-        elif self.system.family == "poisson":
-            look = self._cut(look, rows, imagined.records[0], step, self._extra(path))
-        return look, self._split(look, step, belief) if self.system.model.curved else step
-
-    def _extra(self, path: list[tuple[Glance, Belief | None]]) -> Extra:
-        """Return what is believed of how much more counts vary than a Poisson law's."""
-        seen = next((glance for glance, _ in path if glance.score is None), None)
-        if seen is None:
-            return Extra()
-        glance, belief = next(pair for pair in reversed(path) if pair[1] is not None)
-        assert belief is not None
-        imagined = Imagined.of(glance, Guesses.of(glance, several=False).mean)
-        rows = imagined.rows[0] @ np.linalg.inv(glance.look.matrix).T
-        return Extra.of(seen, rows, imagined.records[0], ((rows @ belief.covariance) * rows).sum(axis=1))
-
-    def _split(self, look: Look, step: Step, belief: Belief) -> Step:
-        """Return what of a look's share each part is given."""
-        pull, lean = look.factors
-        noise = self.scales(look, step)
-        score, information = (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
-        back = np.kron(np.eye(look.model.outputs), np.linalg.inv(look.matrix).T)
-        doubt = float(np.trace(back @ belief.covariance @ back.T))
-        return split(step, score * step[1]["score"], information * step[1]["information"], doubt)
-
-    def _room(self, glance: Glance, less: float) -> float:
-        """Return how much longer than the average rows may be and weigh fully: more where noise is the lesser part.
-
-        A longer norm wastes less of long rows and costs more noise. This rule is within 2 % of the best norm for rows
-        with normal, t₅ and t₃ tails. The next look's noise is `less` than that of this one.
-        """
-        varies = glance.dispersion if not self.system.model.curved else 1.0
-        noise = glance.sigma**2 * len(glance.known) / max(float(glance.known.trace()) * varies, 1e-300)
-        shorter, least = (1.0, 1.0) if self.system.model.stretch == 1 else (_SHORTER, _SHORTEST)
-        return float(np.clip(shorter * (_LAST * less * noise) ** -0.17, least, 6.0)) if noise > 0 else 6.0
-
-    def _cut(self, look: Look, rows: Floats, records: Floats, step: Step, extra: Extra) -> Look:
-        """Return a look that cuts counts where, on imagined rows, noise, variation and doubt weigh least."""
-        z = rows @ look.matrix.T
-        squares, t = (z * z).sum(axis=1), z @ look.predictors[0]
-        weights = records * look.weights(squares)
-        most = min(int(self.system.response.high), MOST_COUNTED)  # type: ignore[attr-defined]
-        found: dict[Look, float] = {}
-        for cap in sorted({min(cap, most) for cap in _CAPS}):
-            tried = replace(look, cap=cap, extra=extra.mean)
-            family: Any = tried.model
-            noise = look.dimension * (self.scales(tried, step)["score"] / tried.factors[0]) ** 2
-            varies = float((weights * look.weights(squares) * squares) @ family.variance(t))
-            doubt = float((((weights * extra.shift(family, t)) @ z) ** 2).sum())
-            found[tried] = (varies + noise + doubt) / max(float((weights * squares) @ family.slope(t)), 1e-300) ** 2
-            if found[tried] > 4 * min(found.values()):
-                break
-        return max((one for one, badness in found.items() if badness <= _NEARLY * min(found.values())), key=_cap)
-
-    def conclude(self, path: list[tuple[Glance, Belief | None]]) -> Coefficients:
+    def conclude(self, path: Path) -> Coefficients:
         """Return what the looks tell: post-processing."""
         system = self.system
         last = path[-1][0]
         A, b = system.units
-        many, one = (Guesses.of(last, several=several, at_least=system.guesses) for several in (True, False))
-        extra = self._extra(path) if system.family == "poisson" else None
-        belief = believe(last, system.prior_sd, last, guesses=many, extra=extra)
+        asked = final(self, path)
+        one = Guesses.of(last, several=False, at_least=system.guesses)
+        belief = believe(asked)
         found = belief.mapped(A, b)
-        plain = believe(last, system.prior_sd, last, guesses=one, at=belief.mean).mapped(A, b)
+        plain = believe(replace(asked, guesses=one, at=belief.mean, extra=None)).mapped(A, b)
         left = np.sqrt(np.diag(plain.covariance))
         if system.groups:  # how far groups spread is believed with the noise: without it their spread would be no other
             with_it, without = (np.diagonal(one.covariances, axis1=1, axis2=2) for one in (found, plain))
             shares = (found.weights @ np.minimum(without, with_it)) / (found.weights @ with_it)
             left = np.sqrt(np.diag(found.covariance) * shares)
         # Of a column that noise hides nobody knows what would be left without it.
-        untold = np.tile(many.untold(found.weights), system.model.outputs)
+        untold = np.tile(asked.guesses.untold(found.weights), system.model.outputs)
         left = np.where(np.abs(A) @ untold > 0, math.nan, left)
         family, cut = system.model, None
         if isinstance(family, LinearFamily) and last.look.cap < 1:
@@ -389,12 +288,3 @@ class _Counted(Looks):
         if not isinstance(seen, Statistics) or (self.n is not None and seen.n != self.n):
             raise InvalidData(f"this mechanism is for n={self.n} records; build one for your n. Got {seen.n}")
         return seen
-
-
-def _cap(look: Look) -> float:
-    return look.cap
-
-
-def _own(glance: Glance) -> Glance | None:
-    """Return the look itself where it measured how much its score varies."""
-    return glance if glance.meat is not None else None

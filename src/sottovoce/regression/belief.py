@@ -12,8 +12,9 @@ is diagonal, Ω_j = Σ_i min(τ²/2, 0.4·h_i·h_j/D)·δ_i², for no two direct
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,11 @@ from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.overdispersed import Extra
 
-__all__ = ["Belief", "believe"]
+__all__ = ["Asked", "Belief", "believe", "believe_all"]
 
 _STEPS = 14
+_TOGETHER = 48
+"""So many guesses at most are worked on together: of more the numbers would not stay near the processor."""
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
 _BENT = 0.3
@@ -41,11 +44,12 @@ _PLAIN = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """A mixture of normal laws: weights, means and covariances."""
+    """A mixture of normal laws: weights, means and covariances; and the imagined rows on which it was found, if any."""
 
     weights: Floats
     means: Floats
     covariances: Floats
+    imagined: Imagined | None = None
 
     @property
     def mean(self) -> Floats:
@@ -65,18 +69,11 @@ class Belief:
         return Belief(self.weights, self.means @ matrix.T + shift, matrix @ self.covariances @ matrix.T)
 
 
-def believe(
-    glance: Glance,
-    prior: Callable[[Floats], tuple[Floats, Floats]],
-    meat: Glance | None = None,
-    *,
-    guesses: Guesses,
-    at: Floats | None = None,
-    extra: Extra | None = None,
-) -> Belief:
-    """Return what a look says of θ, its unknown information and the spreads of the prior averaged over.
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a look is asked: what it says of θ.
 
-    Parameters
+    Attributes
     ----------
     glance, meat
         The look, and the look that measured how much the score varies.
@@ -91,33 +88,75 @@ def believe(
     extra
         What is believed of how much more counts vary than a Poisson law's.
     """
-    assert glance.score is not None
-    look, T = glance.look, glance.shape
-    count, D = len(guesses.information), look.dimension
-    H = guesses.information
+
+    glance: Glance
+    prior: Callable[[Floats], tuple[Floats, Floats]]
+    meat: Glance | None
+    guesses: Guesses
+    at: Floats | None = None
+    extra: Extra | None = None
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the noise is counted."""
+        return self.at is None
+
+    @property
+    def alike(self) -> tuple[bool, ...]:
+        """What two must have in common to be answered together."""
+        return self.measured, self.noisy, self.extra is not None
+
+    @property
+    def measured(self) -> bool:
+        """Whether it was measured how much the score varies."""
+        return self.meat is not None and self.meat.meat is not None
+
+
+def believe(asked: Asked) -> Belief:
+    """Return what a look says of θ, its unknown information and the spreads of the prior averaged over."""
+    return believe_all([asked])[0]
+
+
+def believe_all(asked: Sequence[Asked]) -> list[Belief]:
+    """Return what each of several looks of one regression says of θ, those with few guesses found together."""
+    found: dict[int, Belief] = {}
+    batches: dict[tuple[bool, ...], list[list[int]]] = {}
+    for place, one in enumerate(asked):
+        some = batches.setdefault(one.alike, [[]])
+        if sum(len(asked[k].guesses.mean) for k in (*some[-1], place)) > _TOGETHER:
+            some.append([])
+        some[-1].append(place)
+    for batch in (one for some in batches.values() for one in some if one):
+        found |= dict(zip(batch, _believed([asked[k] for k in batch]), strict=True))
+    return [found[place] for place in range(len(asked))]
+
+
+def _believed(asked: Sequence[Asked]) -> list[Belief]:
+    """Return what looks say of θ that are asked alike: their guesses lie one after the other."""
+    glances, counts = [one.glance for one in asked], [len(one.guesses.mean) for one in asked]
+    look, noisy = glances[0].look, asked[0].noisy
+    D, curved, eye = look.dimension, look.model.curved, np.eye(look.dimension)
+    H = np.concatenate([one.guesses.information for one in asked])
     values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
     values = np.maximum(values, 1e-12 * values[:, -1:])
-    imagined = Imagined.of(glance, guesses.mean)
-    J = _varies(glance, imagined.variation(look, H), meat)
-    logs, sds = prior(guesses.spread)
-    roots = _roots(glance, guesses, sds)
-    along: Floats = np.asarray(np.linalg.solve(T.T, roots), dtype=np.float64)
-    level = values.mean(axis=1)[:, None, None]
-    shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
-    bent = imagined if look.model.curved else None
-    eye = np.eye(D)
-    whole, cut = np.broadcast_to(eye, H.shape), _cut(glance)
-    centre = look.predictors.ravel()
-    noisy = at is None
-    theta = np.tile(centre if at is None else np.linalg.solve(T.T, at), (count, 1))
-    J = J + glance.sigma**2 * eye if noisy else J
-    if noisy and extra is not None:
-        J = J + _unsure(imagined, extra)
+    imagined = Imagined.of(glances, [one.guesses.mean for one in asked])
+    J = _variation(asked, imagined, H)
+    priors = [one.prior(one.guesses.spread) for one in asked]
+    T = _each((glance.shape for glance in glances), counts)
+    roots = np.concatenate([_roots(one.glance, one.guesses, sds) for one, (_, sds) in zip(asked, priors, strict=True)])
+    along: Floats = np.asarray(np.linalg.solve(T.transpose(0, 2, 1), roots), dtype=np.float64)
+    level, tau = values.mean(axis=1)[:, None, None], _each((glance.tau for glance in glances), counts)[:, None, None]
+    shared = np.minimum(tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
+    whole, cut = np.broadcast_to(eye, H.shape), _each(map(_cut, glances), counts)[:, None]
+    seen = _each((glance.score for glance in glances), counts)
+    theta = centre = _each((glance.look.predictors.ravel() for glance in glances), counts)
+    if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
+        theta = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     V, turns = J, vectors.transpose(0, 2, 1)
     for step in range(_STEPS if noisy else 1):
-        seems, turn = (theta - centre, whole) if bent is None or (noisy and step == 0) else bent.way(theta)
+        seems, turn = (theta - centre, whole) if not curved or (noisy and step == 0) else imagined.way(theta)
         G = H @ turn
-        score = glance.score + _times(G, theta) - _times(H, seems)
+        score = seen + _times(G, theta) - _times(H, seems)
         V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
         inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
         leads = (G @ along).transpose(0, 2, 1)
@@ -137,12 +176,18 @@ def believe(
         else:
             break
         move = (means - theta) / (1 if step < 3 else 2)
-        if bent is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
-            move = move / np.maximum(1.0, bent.size(move) / _FARTHEST)[:, None]
+        if curved:  # the mean bends: no step so long that a straight line has nothing to do with it
+            move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
         theta = theta + move
-    evidence = logs - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
+    evidence = (
+        np.concatenate([log for log, _ in priors]) - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
+    )
     evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
-    return Belief(_weighed(evidence), theta @ T, roots @ left @ roots.transpose(0, 2, 1))
+    theta, covariances = _times(T.transpose(0, 2, 1), theta), roots @ left @ roots.transpose(0, 2, 1)
+    found, ends = [], np.cumsum(counts)
+    for part, start, end in zip(imagined.split(), ends - counts, ends, strict=True):
+        found.append(Belief(_weighed(evidence[start:end]), theta[start:end], covariances[start:end], part))
+    return found
 
 
 def _weighed(evidence: Floats) -> Floats:
@@ -152,10 +197,34 @@ def _weighed(evidence: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _unsure(imagined: Imagined, extra: Extra) -> Floats:
+def _each(parts: Iterable[Any], counts: Sequence[int]) -> Floats:
+    """Return what is one for each look, once for each of its guesses."""
+    return np.repeat(np.array(list(parts), dtype=np.float64), counts, axis=0)
+
+
+def _variation(asked: Sequence[Asked], imagined: Imagined, information: Floats) -> Floats:
+    """Return by how much scores vary, one for each guess: of themselves and, where it counts, by noise."""
+    looks, counts, noisy = [one.glance.look for one in asked], imagined.counts, asked[0].noisy
+    J, word = imagined.variation(looks, information), looks[0].model.word
+    meats = [one.meat for one in asked if one.measured and one.meat is not None]
+    if meats:
+        J = _varies(
+            J, word, *(_each(part, counts) for part in zip(*((m.meat, m.tau_meat) for m in meats), strict=True))
+        )
+    else:
+        J = J * _modelled(word)
+    if noisy:
+        J = J + _each((one.glance.sigma**2 for one in asked), counts)[:, None, None] * np.eye(J.shape[1])
+    if noisy and asked[0].extra is not None:
+        J = J + np.concatenate([_unsure(part, one.extra) for part, one in zip(imagined.split(), asked, strict=True)])
+    return J
+
+
+def _unsure(imagined: Imagined, extra: Extra | None) -> Floats:
     """Return by how much the score may vary because nobody knows quite how much counts do."""
-    assert isinstance(imagined.family, PoissonFamily)
-    shift = extra.shift(imagined.family, imagined.rows @ imagined.centre[0])
+    (family,) = imagined.families
+    assert isinstance(family, PoissonFamily) and extra is not None
+    shift = extra.shift(family, imagined.predictors[:, :, 0])
     moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
     return np.asarray(moves[:, :, None] * moves[:, None])
 
@@ -205,24 +274,25 @@ def _cut(glance: Glance) -> float:
     return float(np.clip((np.sqrt(glance.dispersion) / glance.look.cap - 0.35) / 0.25, 0.0, 1.0))
 
 
-def _varies(glance: Glance, modelled: Floats, meat: Glance | None) -> Floats:
+def _modelled(word: str) -> float:
+    """Return what the score varies by where the model holds, beside its information."""
+    return 0.63 if word == "probit" else 1.0
+
+
+def _varies(modelled: Floats, word: str, meat: Floats, tau: Floats) -> Floats:
     """Return the score's own variation: as the model has it, corrected by what was measured, as far as noise allows.
 
-    One for each guess of the information.
+    One for each guess of the information: so are what was measured and its noise.
     """
-    family = glance.look.model
-    model = 0.63 if family.word == "probit" else 1.0
-    if meat is None or meat.meat is None:
-        return modelled * model
     values, vectors = np.linalg.eigh(modelled)
     values, turns = np.maximum(values, 1e-12 * values[:, -1:]), vectors.transpose(0, 2, 1)
     root, eye = np.sqrt(values), np.eye(values.shape[1])
     scale = root[:, :, None] * root[:, None]
-    ratio = (turns @ meat.meat @ vectors) / scale
-    noise = meat.tau_meat**2 / scale**2 * (0.5 + 0.5 * eye)
+    ratio = (turns @ meat @ vectors) / scale
+    noise = tau[:, None, None] ** 2 / scale**2 * (0.5 + 0.5 * eye)
     # One factor for all directions first, the more certain ones counting more; then each, shrunk towards it.
     ratios, noises = (np.diagonal(part, axis1=1, axis2=2) for part in (ratio, noise))
-    factor = _factor(ratios, noises, None if family.word == "linear" else model)[:, None, None]
+    factor = _factor(ratios, noises, None if word == "linear" else _modelled(word))[:, None, None]
     far = (_PLAIN * factor) ** 2
     shrunk = factor * eye + far / (far + noise) * (ratio - factor * eye)
     found, axes = np.linalg.eigh(shrunk)

@@ -12,6 +12,8 @@ than they are, and count for less.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +34,9 @@ _ALIKE = 1e-3
 """The least part, as a standard deviation, that an entry has for itself; a tenfold one lets it be drawn."""
 
 
-def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], noise: Floats) -> tuple[Floats, Floats]:
+def flagged_rows(
+    means: Floats, covariances: Floats, ones: NDArray[np.bool_], noise: Floats, guesses: Sequence[int] = ()
+) -> tuple[Floats, Floats]:
     """Return rows with such moments, and for how much each counts: one on average.
 
     Parameters
@@ -43,13 +47,19 @@ def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], no
         Which entries are zero or one.
     noise
         Standard normal, an entry a column: rows are made of it.
+    guesses
+        How many guesses of each look follow each other, whose flags are drawn in one order; all of them unless given.
     """
-    order = np.argsort(np.where(ones, means.mean(axis=0), np.inf), kind="stable")  # of all levels the commonest is last
-    mean, C = means[:, order], covariances[:, order][:, :, order]
+    many = np.array(guesses or [len(means)])
+    often = np.add.reduceat(means, np.cumsum(many) - many) / many[:, None]
+    order = np.argsort(np.where(ones, often, np.inf), kind="stable")  # of all levels the commonest is last
+    order = np.repeat(order, many, axis=0)
+    each = np.arange(len(means))[:, None]
+    mean, C = means[each, order], covariances[each[:, :, None], order[:, :, None], order[:, None]]
     sd = np.sqrt(np.maximum(np.diagonal(C, axis1=1, axis2=2), 1e-12))
     L = sd[:, :, None] * _root(C / (sd[:, :, None] * sd[:, None]))
     flags, rows = min(int(ones.sum()), _MOST), len(noise)
-    often = min(_OFTEN, 0.5 / flags)
+    least = min(_OFTEN, 0.5 / flags)
     rng = np.random.default_rng(8)
     told, varies = mean * (1 - mean), sd**2
     # The last of all levels is what the others leave.
@@ -58,13 +68,13 @@ def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], no
     for k in range(flags):
         line = mean[:, k, None] + (drawn[:, :, :k] @ L[:, k, :k, None])[:, :, 0]
         chance = np.where(line < _SURE, 0.0, np.where(line > 1 - _SURE, 1.0, line))
-        asked = np.where((chance == 0) | (chance == 1), chance, np.clip(chance, often, 1 - often))
+        asked = np.where((chance == 0) | (chance == 1), chance, np.clip(chance, least, 1 - least))
         flag = (rng.permutation(rows) + 0.5) / rows < asked
         counts = np.where(flag, chance, 1 - chance) / np.where(flag, asked, 1 - asked)
         drawn[:, :, k] = np.where(free[:, k, None], (flag - line) / L[:, k, k, None], drawn[:, :, k])
         odds *= np.where(free[:, k, None], counts, 1.0)
     found = np.empty_like(drawn)
-    found[:, :, order] = mean[:, None] + drawn @ L.transpose(0, 2, 1)
+    np.put_along_axis(found, order[:, None], mean[:, None] + drawn @ L.transpose(0, 2, 1), axis=2)
     return found, odds / odds.mean(axis=1, keepdims=True)
 
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from sottovoce.facts.columns import Category, Column, Count, Number
 from sottovoce.facts.encodings import levels_of, scale_of
-from sottovoce.facts.imagined import Imagined, counted
+from sottovoce.facts.imagined import Imagined, counted, evenly
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.numbers import Floats, real, whole
 from sottovoce.privacy.randomness import seeded_rng
-from sottovoce.readings import HeldRecords, Look
+from sottovoce.readings import Look
 from sottovoce.readings.families import PoissonFamily
 from sottovoce.readings.held_records import as_columns
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
+from sottovoce.regression.belief import Asked, Belief
+from sottovoce.regression.coefficients import Coefficients
 from sottovoce.regression.formula import Formula
+from sottovoce.regression.quick_sums import quick_sums
+from sottovoce.regression.strides import final, strides, together
 
-__all__ = ["Foreseen", "foresee", "rarely"]
+__all__ = ["Foreseen", "foresee", "foresee_all", "rarely"]
 
 _ROWS, _NARROWEST = 5_000, 1e-3
 """The most imagined records, each of which may stand for several; and the least spread of a column, in half its range,
@@ -140,47 +144,98 @@ def foresee(
     >>> even.term, bool(0.001 < even.plain < even.width < 0.003 < rare.width)
     ('age', True)
     """
+    return foresee_all(mechanism, [Imagined() if imagined is None else imagined], n, level, pause)[0]
+
+
+def foresee_all(
+    mechanism: AdaptiveLooks,
+    imagined: Sequence[Imagined],
+    n: int | None = None,
+    level: float = 0.95,
+    pause: Callable[[], None] | None = None,
+) -> list[list[Foreseen]]:
+    """Return what `foresee` does of each of several sorts of records: the looks at all of them go on together."""
     count = mechanism.n if n is None else n
     if count is None:
         raise InvalidValue("how many records there are is a secret; say n=..., how many to imagine")
-    said = Imagined() if imagined is None else imagined
-    about = whole("n", count, 1) * said.kept
-    rows = max(min(round(about), _ROWS), 1)
-    held = {effect: HeldRecords(_imagined(mechanism.system, rows, said, effect)) for effect in {0.0, *_EFFECTS}}
+    count, quiet = whole("n", count, 1), replace(mechanism, rho=_QUIET)
+    walks = []
+    for said in imagined:
+        records = _Records.of(mechanism.system, count, said, pause)
+        explained = {effect: records.responses(effect) for effect in {0.0, *_EFFECTS}}
+        for seed, effect in enumerate(_EFFECTS):
+            walks.append(records.walked(mechanism, explained[effect], seeded_rng(seed).standard_normal, level))
+        walks.append(records.walked(quiet, explained[0.0], np.zeros, level))
+    found, told = together(walks), []
+    for first in range(0, len(found), 1 + len(_EFFECTS)):
+        *several, plain = found[first : first + 1 + len(_EFFECTS)]
+        width, widest = np.median(several, axis=0), np.max(several, axis=0)
+        widths = zip(mechanism.system.terms, width, widest, np.minimum(plain, width), strict=True)
+        told.append([Foreseen(term, *map(float, each)) for term, *each in widths])
+    return told
 
-    def walked(asked: AdaptiveLooks, effect: float, noise: Callable[[int], Floats]) -> Floats:
+
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """Imagined records, each column evenly over its law.
+
+    Attributes
+    ----------
+    formula, said
+        What is asked of them, and what they are.
+    rows, places
+        What is explained by, encoded, and which place of its law each response has.
+    each
+        How many records each row stands for.
+    pause
+        Called before each look.
+    """
+
+    formula: Formula
+    said: Imagined
+    rows: Floats
+    places: Floats
+    each: float
+    pause: Callable[[], None] | None
+
+    @classmethod
+    def of(cls, formula: Formula, n: int, said: Imagined, pause: Callable[[], None] | None) -> Self:
+        """Return n records, or fewer that stand for so many."""
+        said.check(formula.facts)
+        about, encoding = n * said.kept, formula.encoding
+        many = max(min(round(about), _ROWS), 1)
+        rng = seeded_rng(0)
+        orders = {name: rng.permutation(many) for name in formula.columns}
+        found = [said.values(name, formula.facts[name], many)[orders[name]] for name in encoding.names]
+        rows, _ = encoding.rows(as_columns(encoding.columns, found), many)
+        return cls(formula, said, rows, evenly(many)[orders[formula.parsed.response]], about / many, pause)
+
+    def responses(self, effect: float) -> Floats:
+        """Return what is explained, as numbers: columns move it up and down by turns."""
+        x, ones = self.rows, self.formula.encoding.ones
+        size = np.where(ones, 1.0, np.maximum(x.std(axis=0), _NARROWEST))
+        t = (x - x.mean(axis=0)) @ (np.resize([effect, -effect], len(size)) / size)
+        found = _response(self.formula, self.said, t, self.places)
+        return as_columns([self.formula.response], [found])[0]
+
+    def walked(
+        self, mechanism: AdaptiveLooks, y: Floats, noise: Callable[[int], Floats], level: float
+    ) -> Generator[Asked, Belief, Floats]:
+        """Take the looks at these responses, and return half the width of every interval."""
+
         def shown(look: Look, scales: Mapping[str, float]) -> Floats:
-            if pause is not None:
-                pause()
-            noises = zip(asked.noises(look, scales), look.sizes.values(), strict=True)
+            if self.pause is not None:
+                self.pause()
+            noises = zip(mechanism.noises(look, scales), look.sizes.values(), strict=True)
             scale = np.concatenate([np.full(size, noise.scale) for noise, size in noises])
-            total = look.steps(look.check(held[effect].look(look))).astype(np.float64) * (about / rows)
-            return np.asarray(np.rint(total + scale * noise(len(scale))))
+            total = quick_sums(look, self.rows, look.model.outcome(y))
+            return np.asarray(np.rint(self.each * total + scale * noise(len(scale))))
 
-        return np.asarray(np.diff(asked.conclude(asked.walk(shown)).interval(level), axis=1)[:, 0] / 2)
-
-    found = [walked(mechanism, effect, seeded_rng(seed).standard_normal) for seed, effect in enumerate(_EFFECTS)]
-    plain = walked(replace(mechanism, rho=_QUIET), 0.0, np.zeros)
-    width, widest = np.median(found, axis=0), np.max(found, axis=0)
-    told = zip(mechanism.system.terms, width, widest, np.minimum(plain, width), strict=True)
-    return [Foreseen(term, *map(float, widths)) for term, *widths in told]
-
-
-def _imagined(formula: Formula, rows: int, said: Imagined, effect: float) -> tuple[Any, ...]:
-    """Return imagined columns, each evenly over its law; the others move the response up and down by turns."""
-    said.check(formula.facts)
-    rng, found = seeded_rng(0), {}
-    places = {name: (rng.permutation(rows) + 0.5) / rows for name in formula.columns}
-    for name in formula.encoding.names:
-        found[name] = said.values(name, formula.facts[name], places[name])
-    response, encoding = formula.parsed.response, formula.encoding
-    x = encoding.rows(as_columns(encoding.columns, list(found.values())), rows)[0]
-    size = np.where(encoding.ones, 1.0, np.maximum(x.std(axis=0), _NARROWEST))
-    t = (x - x.mean(axis=0)) @ (np.resize([effect, -effect], len(size)) / size)
-    found[response] = _response(formula, said, t, places[response])
-    if len(formula.columns) > len(found):  # whose record it is: everyone has one
-        found[formula.columns[-1]] = np.arange(rows)
-    return tuple(found[name] for name in formula.columns)
+        path = yield from strides(mechanism, shown)
+        belief = yield final(mechanism, path)
+        A, b = self.formula.units
+        found = Coefficients.from_belief(self.formula, belief.mapped(A, b), np.zeros(len(A)))
+        return np.asarray(np.diff(found.interval(level), axis=1)[:, 0] / 2)
 
 
 def _response(formula: Formula, said: Imagined, t: Floats, places: Floats) -> Any:
@@ -195,4 +250,5 @@ def _response(formula: Formula, said: Imagined, t: Floats, places: Floats) -> An
         rate = real(name, said.columns.get(name, 1.0))
         return counted(places, rate * np.exp(t), column.high)  # type: ignore[attr-defined]
     scale = scale_of(column, centred=True)
-    return said.values(name, column, places) + (scale.high - scale.low) * said.spread_of(name, column) * t
+    found = said.values(name, column, len(places))[np.floor(places * len(places)).astype(np.intp)]
+    return found + (scale.high - scale.low) * said.spread_of(name, column) * t

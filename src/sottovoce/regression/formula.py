@@ -179,11 +179,10 @@ class Formula:
         slopes = sum(bool(entry) for entry in entries) - sum(last - first for first, last in self.groups)
         prior = self.prior or 0.0
         size = min(prior / 2, prior / math.sqrt(max(slopes, 1)))
-        sd, logs = np.full(spread.shape, _WIDER * prior), np.zeros(len(spread))
-        for i, entry in enumerate(entries):
-            if entry:
-                numeric = any(level < 0 for _, level in entry)
-                sd[:, i] = size / np.maximum(spread[:, i], NARROWEST) if numeric else 2 * size
+        logs = np.zeros(len(spread))
+        numbers = np.array([any(level < 0 for _, level in entry) for entry in entries])
+        sd = np.where(numbers, size / np.maximum(spread, NARROWEST), 2 * size)
+        sd[:, [not entry for entry in entries]] = _WIDER * prior
         rng = np.random.default_rng(5)
         for first, last in self.groups:
             even = (rng.permutation(len(spread)) + 0.5) / len(spread)

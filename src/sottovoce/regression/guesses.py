@@ -151,8 +151,10 @@ def _spreads(mean: Floats, back: Floats, glance: Glance) -> Floats:
 
 def whole_weight(mean: Floats, one: Floats) -> Floats:
     """Return what all records weigh together, by guess: more than nothing beside what they weigh in any direction."""
-    least = 1e-12 * np.trace(mean, axis1=1, axis2=2) * float(one @ one)
-    return np.asarray(np.maximum(np.einsum("i,mij,j->m", one, mean, one), np.maximum(least, 1e-300)))
+    one = np.broadcast_to(one, mean.shape[:2])
+    least = 1e-12 * np.trace(mean, axis1=1, axis2=2) * (one * one).sum(axis=1)
+    seen = np.einsum("mi,mij,mj->m", one, mean, one)
+    return np.asarray(np.maximum(seen, np.maximum(least, 1e-300)))
 
 
 def _most(glance: Glance, seen: Any) -> Any:

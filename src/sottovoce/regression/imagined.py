@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -25,7 +28,7 @@ _ROUGH = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Imagined:
-    """Rows in the coordinates of a look, many for each guess of its information.
+    """Rows in the coordinates of looks, many for each guess of their information.
 
     Attributes
     ----------
@@ -36,46 +39,83 @@ class Imagined:
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
         The sum of what all records weigh, by guess.
-    family, centre
-        Of the look.
+    centre
+        Of the look, by guess.
+    families, counts
+        Of each look the family, and how many guesses it has.
     """
 
     rows: Floats
     weights: Floats
     total: Floats
-    family: Family
     centre: Floats
+    families: tuple[Family, ...]
+    counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, glance: Glance, mean: Floats) -> Imagined:
-        """Return rows for each guess of the information, averaged over linear predictors."""
-        look, count, d = glance.look, len(mean), glance.look.encoding.size
-        middle, constant, back = np.zeros((count, d)), glance.constant, np.linalg.inv(look.matrix)
+    def of(cls, glances: Sequence[Glance], means: Sequence[Floats]) -> Self:
+        """Return rows for each guess of the information, averaged over linear predictors, of each look."""
+        look, counts = glances[0].look, tuple(map(len, means))
+        noise = _noise(look.encoding.size)
         # Effects of groups, whose levels add up to one, are held together by how far they spread: no step is long.
         ones = look.encoding.ones & ~np.any(look.encoding.empty != 0, axis=0)
+        T = np.repeat([glance.look.matrix for glance in glances], counts, axis=0)
+        mean = np.concatenate(means)
+        whole = np.trace(mean, axis1=1, axis2=2)
+        constant = glances[0].constant
         if constant is None:
-            spread = mean / np.maximum(np.trace(mean, axis1=1, axis2=2), 1e-300)[:, None, None]
-            spread = spread * look.norm**2
+            norm = np.repeat([glance.look.norm for glance in glances], counts)
+            spread = mean * (norm**2 / np.maximum(whole, 1e-300))[:, None, None]
         else:
-            one = back[constant]
-            middle = mean @ one
-            whole = whole_weight(mean, one)[:, None]
-            middle = middle / whole
-            spread = mean / whole[:, :, None] - middle[:, :, None] * middle[:, None, :]
-        noise = np.random.default_rng(7).standard_normal((_ROWS, d))
-        noise = np.concatenate([noise, -noise])
+            back = np.linalg.inv(T)
+            one = back[:, constant]
+            weight = whole_weight(mean, one)[:, None]
+            middle = (mean @ one[:, :, None])[:, :, 0] / weight
+            spread = mean / weight[:, :, None] - middle[:, :, None] * middle[:, None, :]
         if constant is not None and ones.any():
-            rows, odds = flagged_rows(middle @ back.T, back @ spread @ back.T, ones, noise)
-            rows = rows @ look.matrix.T
+            turned = back.transpose(0, 2, 1)
+            middle = (back @ middle[:, :, None])[:, :, 0]
+            rows, odds = flagged_rows(middle, back @ spread @ turned, ones, noise, counts)
+            rows = rows @ T.transpose(0, 2, 1)
         else:
-            rows, odds = middle[:, None] + noise @ _root(spread), np.ones((count, len(noise)))
-        centre = look.predictors
-        slopes = look.model.slope(_squeezed(rows @ centre.T))
+            rows = noise @ _root(spread) + (0.0 if constant is None else middle[:, None])
+            odds = np.ones(rows.shape[:2])
+        total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
+        centre = np.repeat([glance.look.predictors for glance in glances], counts, axis=0)
+        found = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts)
+        slopes = found.moments(found.predictors)[1]
         if look.model.outputs > 1:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
         slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
-        total = np.trace(mean, axis1=1, axis2=2) / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
-        return cls(rows, odds / slopes, total, look.model, centre)
+        return replace(found, weights=odds / slopes)
+
+    def split(self) -> list[Self]:
+        """Return the rows of each look."""
+        arrays = ("rows", "weights", "total", "centre")
+        ends = np.cumsum(self.counts).tolist()
+        return [
+            replace(
+                self,
+                **{name: getattr(self, name)[end - count : end] for name in arrays},
+                families=(family,),
+                counts=(count,),
+            )
+            for family, count, end in zip(self.families, self.counts, ends, strict=True)
+        ]
+
+    @property
+    def predictors(self) -> Floats:
+        """The linear predictors of all rows at the centre."""
+        return np.asarray(self.rows @ self.centre.transpose(0, 2, 1))
+
+    def moments(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return the means and slopes at linear predictors, each by the family of its look."""
+        t = _squeezed(t)
+        if all(family == self.families[0] for family in self.families):
+            return self.families[0].mean_and_slope(t)
+        parts = np.split(t, np.cumsum(self.counts)[:-1])
+        found = [family.mean_and_slope(part) for family, part in zip(self.families, parts, strict=True)]
+        return np.concatenate([mean for mean, _ in found]), np.concatenate([slope for _, slope in found])
 
     @property
     def records(self) -> Floats:
@@ -84,7 +124,7 @@ class Imagined:
 
     def size(self, move: Floats) -> Floats:
         """Return how far each guess's linear predictors move on average."""
-        t = self.rows @ move.reshape(len(move), self.family.outputs, -1).transpose(0, 2, 1)
+        t = self.rows @ move.reshape(self.centre.shape).transpose(0, 2, 1)
         return np.asarray(np.sqrt((t * t).sum(axis=2).mean(axis=1)))
 
     def way(self, theta: Floats) -> tuple[Floats, Floats]:
@@ -95,14 +135,15 @@ class Imagined:
         solved = np.linalg.solve(steep, np.concatenate([(there[0] - here)[:, :, None], there[1]], axis=2))
         return solved[:, :, 0], solved[:, :, 1:]
 
-    def variation(self, look: Look, information: Floats) -> Floats:
+    def variation(self, looks: Sequence[Look], information: Floats) -> Floats:
         """Return by how much a score of this information varies, one for each guess, if the model holds.
 
         A long row, cut to a weight v, counts as v in the information and as v² in the score's variation: where long
         rows tell most of a coefficient, as of a rare flag's, the score varies by far less than the information says.
         """
         told = self._here[1]
-        v = look.weights((self.rows**2).sum(axis=2))
+        squares = np.split((self.rows**2).sum(axis=2), np.cumsum(self.counts)[:-1])
+        v = np.concatenate([look.weights(some) for look, some in zip(looks, squares, strict=True)])
         varies = replace(self, weights=self.weights * v * (1 + _ROUGH * (1 - v)))._here[1]
         sides = _power(information, 0.5) @ _power(told, -0.5)
         return np.asarray(sides @ varies @ sides.transpose(0, 2, 1))
@@ -110,7 +151,7 @@ class Imagined:
     @cached_property
     def _here(self) -> tuple[Floats, Floats]:
         """S at the centre, and its slope there, of which no direction is quite flat."""
-        sums, slopes = self._sums(np.tile(self.centre.ravel(), (len(self.rows), 1)))
+        sums, slopes = self._sums(self.centre)
         D = sums.shape[1]
         return sums, slopes + 1e-6 * np.trace(slopes, axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
 
@@ -121,9 +162,8 @@ class Imagined:
         return turned, turned * self.weights[:, None]
 
     def _sums(self, theta: Floats) -> tuple[Floats, Floats]:
-        K, (count, _, d) = self.family.outputs, self.rows.shape
-        t = self.rows @ theta.reshape(count, K, d).transpose(0, 2, 1)
-        mean, slope = self.family.mean_and_slope(_squeezed(t))
+        count, K, d = self.centre.shape
+        mean, slope = self.moments(self.rows @ theta.reshape(count, K, d).transpose(0, 2, 1))
         turned, weighed = self._turned
         if K == 1:
             return (weighed @ mean[:, :, None])[:, :, 0], (weighed * slope[:, None]) @ self.rows
@@ -138,6 +178,13 @@ class Imagined:
 
 def _squeezed(t: Floats) -> Floats:
     return t[..., 0] if t.shape[-1] == 1 else t
+
+
+@functools.cache
+def _noise(d: int) -> Floats:
+    """Return what rows are made of, always the same."""
+    noise = np.random.default_rng(7).standard_normal((_ROWS, d))
+    return np.concatenate([noise, -noise])
 
 
 def _root(matrix: Floats) -> Floats:

@@ -14,7 +14,7 @@ from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.plain import mapping, restoring
 from sottovoce.privacy.promises import Promise
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
-from sottovoce.regression.foreseen import Foreseen, foresee, rarely
+from sottovoce.regression.foreseen import Foreseen, foresee_all, rarely
 from sottovoce.regression.formula import Formula
 
 __all__ = ["RegressionPlan", "plan_looks"]
@@ -194,9 +194,8 @@ def plan_looks(
     said = imagined_of(imagined, formula.facts)
     count = mechanism.n if n is None else n
     unsaid = [name for name in (*formula.encoding.names, formula.parsed.response) if name not in said.columns]
-    terms = foresee(mechanism, count, level, said, pause)
-    rare = foresee(mechanism, count, level, rarely(formula, said), pause) if unsaid else None
-    assert count is not None  # `foresee` refuses it otherwise
+    terms, *rare = foresee_all(mechanism, [said, rarely(formula, said)] if unsaid else [said], count, level, pause)
+    assert count is not None  # it is refused otherwise
     return RegressionPlan(
         formula.describe(),
         count,
@@ -205,7 +204,7 @@ def plan_looks(
         mechanism.to_dict(),
         tuple(share for share, _ in mechanism.plan),
         tuple(terms),
-        None if rare is None else tuple(rare),
+        tuple(rare[0]) if rare else None,
         _assumed(formula, said, alike=not unsaid),
         tuple(unsaid),
         tuple(_hint(name, formula.facts[name]) for name in unsaid[:3]),

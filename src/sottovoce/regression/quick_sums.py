@@ -1,0 +1,51 @@
+"""Looks at imagined records: sums in floating point, for nobody counts on their last digits."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from sottovoce.privacy.numbers import Floats
+from sottovoce.readings import Look
+from sottovoce.readings.look import CHUNK
+
+__all__ = ["quick_sums"]
+
+
+def quick_sums(look: Look, rows: Floats, y: Floats) -> Floats:
+    """Return a look at encoded rows and outcomes, none of them missing, but for the rounding of each record.
+
+    >>> example, rows, y = Look.example(), np.array([[0.5, 1.0], [-1.0, 0.0]]), np.array([1.0, 0.0])
+    >>> exact = example.of_rows(rows, np.array([True, True]), y)
+    >>> bool(np.abs(quick_sums(example, rows, y) - exact).max() < 0.002 * np.abs(exact).max())
+    True
+    """
+    found = np.zeros(look.size)
+    for start in range(0, len(y), CHUNK):
+        found += _sums(look, rows[start : start + CHUNK], y[start : start + CHUNK])
+    return found
+
+
+def _sums(look: Look, rows: Floats, y: Floats) -> Floats:
+    family, (K, d) = look.model, look.predictors.shape
+    z = rows @ look.matrix.T
+    v, t = look.weights(np.einsum("ij,ij->i", z, z)), z @ look.predictors.T
+    if K == 1:
+        left, slope = family.residual(y, t[:, 0])[:, None], family.steepness(y, t[:, 0])[:, None, None]
+    else:
+        left, slope = (y[:, None] == np.arange(1, K + 1)) - family.mean(t), family.slope(t)
+    pull, lean = look.factors
+    pulls = left * (pull * v)[:, None]
+    parts = {"score": (pulls.T @ z).ravel()}
+    if "information" in look.parts:
+        parts["information"] = np.empty((K * d, K * d))
+    if "meat" in look.parts:
+        parts["meat"] = np.empty((K * d, K * d))
+    for k, m in itertools.combinations_with_replacement(range(K), 2):
+        weights = {"information": lean**2 * v * slope[:, k, m], "meat": pulls[:, k] * pulls[:, m]}
+        for name in parts.keys() & weights.keys():
+            part = (z * weights[name][:, None]).T @ z
+            parts[name][k * d : (k + 1) * d, m * d : (m + 1) * d] = part
+            parts[name][m * d : (m + 1) * d, k * d : (k + 1) * d] = part.T
+    return look.join(**{name: parts[name] for name in look.parts})
