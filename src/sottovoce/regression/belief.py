@@ -29,7 +29,7 @@ __all__ = ["Belief", "believe"]
 _STEPS = 14
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
-_BENT = 0.3
+_BENT = 0.8
 """How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""

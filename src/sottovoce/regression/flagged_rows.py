@@ -6,8 +6,8 @@ are drawn one after the other, each with the chance that a line through those be
 
 .. math:: P(f_k = 1) = m_k + \sum_{j<k} L_{kj}e_j, \qquad e_j = (f_j - P(f_j = 1))/L_{jj}, \qquad C = LL',
 
-which is exact for the levels of a column, and all other entries are normal given them. Rare ones are drawn more often
-than they are, and count for less.
+which is exact for the levels of a column, and all other entries are normal, or skewed, given them. Rare ones are drawn
+more often than they are, and count for less.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.skewed_rows import skewed
 
 __all__ = ["flagged_rows"]
 
@@ -32,7 +33,9 @@ _ALIKE = 1e-3
 """The least part, as a standard deviation, that an entry has for itself; a tenfold one lets it be drawn."""
 
 
-def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], noise: Floats) -> tuple[Floats, Floats]:
+def flagged_rows(
+    means: Floats, covariances: Floats, ones: NDArray[np.bool_], noise: Floats, skews: Floats
+) -> tuple[Floats, Floats]:
     """Return rows with such moments, and for how much each counts: one on average.
 
     Parameters
@@ -43,18 +46,20 @@ def flagged_rows(means: Floats, covariances: Floats, ones: NDArray[np.bool_], no
         Which entries are zero or one.
     noise
         Standard normal, an entry a column: rows are made of it.
+    skews
+        How skewed each entry is beside those before it, zero of flags; one first index a guess.
     """
     order = np.argsort(np.where(ones, means.mean(axis=0), np.inf), kind="stable")  # of all levels the commonest is last
     mean, C = means[:, order], covariances[:, order][:, :, order]
     sd = np.sqrt(np.maximum(np.diagonal(C, axis1=1, axis2=2), 1e-12))
     L = sd[:, :, None] * _root(C / (sd[:, :, None] * sd[:, None]))
     flags, rows = min(int(ones.sum()), _MOST), len(noise)
-    often = min(_OFTEN, 0.5 / flags)
+    often = min(_OFTEN, 0.5 / max(flags, 1))
     rng = np.random.default_rng(8)
     told, varies = mean * (1 - mean), sd**2
     # The last of all levels is what the others leave.
     free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * told) & (told < _FLAG * varies)
-    drawn, odds = np.tile(noise, (len(mean), 1, 1)), np.ones((len(mean), rows))
+    drawn, odds = skewed(noise, skews[:, order]), np.ones((len(mean), rows))
     for k in range(flags):
         line = mean[:, k, None] + (drawn[:, :, :k] @ L[:, k, :k, None])[:, :, 0]
         chance = np.where(line < _SURE, 0.0, np.where(line > 1 - _SURE, 1.0, line))

@@ -13,6 +13,7 @@ from sottovoce.readings.families import Family
 from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
+from sottovoce.regression.skewed_rows import skewness
 
 __all__ = ["Imagined"]
 
@@ -31,7 +32,8 @@ class Imagined:
     ----------
     rows
         By guess, row and coordinate, with the moments of the records as the look weighs them: normal, but that beside
-        an intercept flags and levels are zero or one, those of groups excepted.
+        an intercept flags and levels are zero or one, those of groups excepted, and numbers near an end of their public
+        bounds are skewed.
     weights
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
@@ -64,8 +66,11 @@ class Imagined:
             spread = mean / whole[:, :, None] - middle[:, :, None] * middle[:, None, :]
         noise = np.random.default_rng(7).standard_normal((_ROWS, d))
         noise = np.concatenate([noise, -noise])
-        if constant is not None and ones.any():
-            rows, odds = flagged_rows(middle @ back.T, back @ spread @ back.T, ones, noise)
+        means, covariances = middle @ back.T, back @ spread @ back.T
+        sds = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
+        skews = skewness(look.encoding, means, sds)
+        if constant is not None and (ones.any() or skews.any()):
+            rows, odds = flagged_rows(means, covariances, ones, noise, skews)
             rows = rows @ look.matrix.T
         else:
             rows, odds = middle[:, None] + noise @ _root(spread), np.ones((count, len(noise)))
