@@ -29,8 +29,10 @@ __all__ = ["Belief", "believe"]
 _STEPS = 14
 _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
-_BENT = 0.8
+_BENT = 0.3
 """How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
+_SKEWED = 0.5
+"""How far, as a part of it, the skewness of a number may be from what its public bounds say."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""
 _UNSURE = 0.5
@@ -104,9 +106,9 @@ def believe(
     level = values.mean(axis=1)[:, None, None]
     shared = np.minimum(glance.tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
     bent = imagined if look.model.curved else None
-    eye = np.eye(D)
+    other = Imagined.of(glance, guesses.mean, 1 + _SKEWED) if look.model.curved and imagined.skewed else None
+    eye, centre = np.eye(D), look.predictors.ravel()
     whole, cut = np.broadcast_to(eye, H.shape), _cut(glance)
-    centre = look.predictors.ravel()
     theta = np.tile(centre, (count, 1))
     J = J + glance.sigma**2 * eye if noisy else J
     if noisy and extra is not None:
@@ -131,7 +133,8 @@ def believe(
             second = _times(turns, ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
             V = J + (vectors * _times(shared, second)[:, None]) @ turns
             bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
-            V = V + bends[:, :, None] * bends[:, None] + (bends**2).mean(axis=1)[:, None, None] * eye
+            V = V + _squares(bends) + (bends**2).mean(axis=1)[:, None, None] * eye
+            V = V if other is None else V + _squares(_times(H, other.way(theta)[0] - seems))
         move = (means - theta) / (1 if step < 3 else 2)
         if bent is not None:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, bent.size(move) / _FARTHEST)[:, None]
@@ -148,7 +151,7 @@ def _unsure(imagined: Imagined, extra: Extra) -> Floats:
     assert isinstance(imagined.family, PoissonFamily)
     shift = extra.shift(imagined.family, imagined.rows @ imagined.centre[0])
     moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
-    return np.asarray(moves[:, :, None] * moves[:, None])
+    return _squares(moves)
 
 
 def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
@@ -179,6 +182,10 @@ def _inverse(precisions: Floats) -> Floats:
         return found
     values, vectors = np.linalg.eigh(precisions)
     return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.asarray(rows[:, :, None] * rows[:, None])
 
 
 def _times(matrices: Floats, rows: Floats) -> Floats:

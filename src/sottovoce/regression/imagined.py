@@ -40,6 +40,8 @@ class Imagined:
         The sum of what all records weigh, by guess.
     family, centre
         Of the look.
+    skewed
+        Whether a number is.
     """
 
     rows: Floats
@@ -47,10 +49,14 @@ class Imagined:
     total: Floats
     family: Family
     centre: Floats
+    skewed: bool
 
     @classmethod
-    def of(cls, glance: Glance, mean: Floats) -> Imagined:
-        """Return rows for each guess of the information, averaged over linear predictors."""
+    def of(cls, glance: Glance, mean: Floats, times: float = 1.0) -> Imagined:
+        """Return rows for each guess of the information, averaged over linear predictors.
+
+        Numbers are `times` as skewed as their bounds say.
+        """
         look, count, d = glance.look, len(mean), glance.look.encoding.size
         middle, constant, back = np.zeros((count, d)), glance.constant, np.linalg.inv(look.matrix)
         # Effects of groups, whose levels add up to one, are held together by how far they spread: no step is long.
@@ -68,8 +74,9 @@ class Imagined:
         noise = np.concatenate([noise, -noise])
         means, covariances = middle @ back.T, back @ spread @ back.T
         sds = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
-        skews = skewness(look.encoding, means, sds)
-        if constant is not None and (ones.any() or skews.any()):
+        skews = times * skewness(look.encoding, means, sds)
+        skewed = constant is not None and bool(skews.any())
+        if skewed or (constant is not None and ones.any()):
             rows, odds = flagged_rows(means, covariances, ones, noise, skews)
             rows = rows @ look.matrix.T
         else:
@@ -80,7 +87,7 @@ class Imagined:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
         slopes = np.maximum(slopes, slopes.max(axis=1, keepdims=True) / _RAREST)
         total = np.trace(mean, axis1=1, axis2=2) / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
-        return cls(rows, odds / slopes, total, look.model, centre)
+        return cls(rows, odds / slopes, total, look.model, centre, skewed)
 
     @property
     def records(self) -> Floats:
