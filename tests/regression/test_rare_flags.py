@@ -63,7 +63,8 @@ def test_imagined_rows_have_flags_that_are_set_or_not_and_the_moments_that_were_
     X = np.column_stack([np.ones(many), x + 2 * (level == 2), level == 0, level == 1, level == 2, flag])
     noise = rng.standard_normal((128, 6))
     ones = np.array([False, False, True, True, True, True])
-    (rows,), (odds,) = flagged_rows(X.mean(0)[None], np.cov(X.T)[None], ones, np.concatenate([noise, -noise]))
+    noise = np.concatenate([noise, -noise])
+    (rows,), (odds,) = flagged_rows(X.mean(0)[None], np.cov(X.T)[None], ones, noise, np.zeros((1, len(ones))))
     assert np.abs(rows[:, ones] * (1 - rows[:, ones])).max() < 0.01
     assert odds.mean() == pytest.approx(1.0)
     assert (rows[:, 4] > 0.5).sum() >= 10  # one in a hundred has it, and more than one in thirty is imagined so

@@ -34,6 +34,8 @@ _FARTHEST = 1.0
 """How far the linear predictor may move in one step, on average over imagined rows."""
 _BENT = 0.3
 """How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
+_SKEWED = 0.5
+"""How far, as a part of it, the skewness of a number may be from what its public bounds say."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""
 _UNSURE = 0.5
@@ -139,7 +141,9 @@ def _believed(asked: Sequence[Asked]) -> list[Belief]:
     H = np.concatenate([one.guesses.information for one in asked])
     values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
     values = np.maximum(values, 1e-12 * values[:, -1:])
-    imagined = Imagined.of(glances, [one.guesses.mean for one in asked])
+    told = [one.guesses.mean for one in asked]
+    imagined = Imagined.of(glances, told)
+    other = Imagined.of(glances, told, 1 + _SKEWED) if curved and noisy and imagined.skewed else None
     J = _variation(asked, imagined, H)
     priors = [one.prior(one.guesses.spread) for one in asked]
     T = _each((glance.shape for glance in glances), counts)
@@ -165,16 +169,16 @@ def _believed(asked: Sequence[Asked]) -> list[Belief]:
         pull = _times(leads, inside[:, :, D])
         means = _times(along, _times(left, pull))
         varied = V
-        if noisy:
-            # What the noise of the information does, and how well imagined rows tell how the mean bends.
-            ahead = seems + _times(turn, means - theta)
-            turned = turns @ (turn @ along)
-            second = _times(turns, ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
-            V = J + (vectors * _times(shared, second)[:, None]) @ turns
-            bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
-            V = V + bends[:, :, None] * bends[:, None] + (bends**2).mean(axis=1)[:, None, None] * eye
-        else:
+        if not noisy:
             break
+        # What the noise of the information does, and how well imagined rows tell how the mean bends.
+        ahead = seems + _times(turn, means - theta)
+        turned = turns @ (turn @ along)
+        second = _times(turns, ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
+        V = J + (vectors * _times(shared, second)[:, None]) @ turns
+        bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
+        V = V + _squares(bends) + (bends**2).mean(axis=1)[:, None, None] * eye
+        V = V if other is None else V + _squares(_times(H, other.way(theta)[0] - seems))
         move = (means - theta) / (1 if step < 3 else 2)
         if curved:  # the mean bends: no step so long that a straight line has nothing to do with it
             move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
@@ -183,11 +187,18 @@ def _believed(asked: Sequence[Asked]) -> list[Belief]:
         np.concatenate([log for log, _ in priors]) - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
     )
     evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
-    theta, covariances = _times(T.transpose(0, 2, 1), theta), roots @ left @ roots.transpose(0, 2, 1)
-    found, ends = [], np.cumsum(counts)
-    for part, start, end in zip(imagined.split(), ends - counts, ends, strict=True):
-        found.append(Belief(_weighed(evidence[start:end]), theta[start:end], covariances[start:end], part))
-    return found
+    covariances = roots @ left @ roots.transpose(0, 2, 1)
+    return _apart(imagined, evidence, _times(T.transpose(0, 2, 1), theta), covariances)
+
+
+def _apart(imagined: Imagined, evidence: Floats, means: Floats, covariances: Floats) -> list[Belief]:
+    """Return the belief of each look, of the guesses of all of them."""
+    ends = np.cumsum(imagined.counts)
+    stretches = zip(imagined.split(), ends - imagined.counts, ends, strict=True)
+    return [
+        Belief(_weighed(evidence[start:end]), means[start:end], covariances[start:end], part)
+        for part, start, end in stretches
+    ]
 
 
 def _weighed(evidence: Floats) -> Floats:
@@ -226,7 +237,7 @@ def _unsure(imagined: Imagined, extra: Extra | None) -> Floats:
     assert isinstance(family, PoissonFamily) and extra is not None
     shift = extra.shift(family, imagined.predictors[:, :, 0])
     moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
-    return np.asarray(moves[:, :, None] * moves[:, None])
+    return _squares(moves)
 
 
 def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
@@ -257,6 +268,10 @@ def _inverse(precisions: Floats) -> Floats:
         return found
     values, vectors = np.linalg.eigh(precisions)
     return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.asarray(rows[:, :, None] * rows[:, None])
 
 
 def _times(matrices: Floats, rows: Floats) -> Floats:

@@ -6,8 +6,8 @@ are drawn one after the other, each with the chance that a line through those be
 
 .. math:: P(f_k = 1) = m_k + \sum_{j<k} L_{kj}e_j, \qquad e_j = (f_j - P(f_j = 1))/L_{jj}, \qquad C = LL',
 
-which is exact for the levels of a column, and all other entries are normal given them. Rare ones are drawn more often
-than they are, and count for less.
+which is exact for the levels of a column, and all other entries are normal, or skewed, given them. Rare ones are drawn
+more often than they are, and count for less.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.privacy.numbers import Floats
+from sottovoce.regression.skewed_rows import skewed
 
 __all__ = ["flagged_rows"]
 
@@ -35,7 +36,12 @@ _ALIKE = 1e-3
 
 
 def flagged_rows(
-    means: Floats, covariances: Floats, ones: NDArray[np.bool_], noise: Floats, guesses: Sequence[int] = ()
+    means: Floats,
+    covariances: Floats,
+    ones: NDArray[np.bool_],
+    noise: Floats,
+    skews: Floats,
+    guesses: Sequence[int] = (),
 ) -> tuple[Floats, Floats]:
     """Return rows with such moments, and for how much each counts: one on average.
 
@@ -47,6 +53,8 @@ def flagged_rows(
         Which entries are zero or one.
     noise
         Standard normal, an entry a column: rows are made of it.
+    skews
+        How skewed each entry is beside those before it, zero of flags; one first index a guess.
     guesses
         How many guesses of each look follow each other, whose flags are drawn in one order; all of them unless given.
     """
@@ -59,12 +67,12 @@ def flagged_rows(
     sd = np.sqrt(np.maximum(np.diagonal(C, axis1=1, axis2=2), 1e-12))
     L = sd[:, :, None] * _root(C / (sd[:, :, None] * sd[:, None]))
     flags, rows = min(int(ones.sum()), _MOST), len(noise)
-    least = min(_OFTEN, 0.5 / flags)
+    least = min(_OFTEN, 0.5 / max(flags, 1))
     rng = np.random.default_rng(8)
     told, varies = mean * (1 - mean), sd**2
     # The last of all levels is what the others leave.
     free = (np.diagonal(L, axis1=1, axis2=2) > 10 * _ALIKE * sd) & (varies < _FLAG * told) & (told < _FLAG * varies)
-    drawn, odds = np.tile(noise, (len(mean), 1, 1)), np.ones((len(mean), rows))
+    drawn, odds = skewed(noise, skews[each, order]), np.ones((len(mean), rows))
     for k in range(flags):
         line = mean[:, k, None] + (drawn[:, :, :k] @ L[:, k, :k, None])[:, :, 0]
         chance = np.where(line < _SURE, 0.0, np.where(line > 1 - _SURE, 1.0, line))

@@ -16,6 +16,7 @@ from sottovoce.readings.families import Family
 from sottovoce.regression.flagged_rows import flagged_rows
 from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import whole_weight
+from sottovoce.regression.skewed_rows import skewness
 
 __all__ = ["Imagined"]
 
@@ -34,7 +35,8 @@ class Imagined:
     ----------
     rows
         By guess, row and coordinate, with the moments of the records as the look weighs them: normal, but that beside
-        an intercept flags and levels are zero or one, those of groups excepted.
+        an intercept flags and levels are zero or one, those of groups excepted, and numbers near an end of their public
+        bounds are skewed.
     weights
         How many records each stands for, but for a factor: a record at which the mean is flat weighs little in a look.
     total
@@ -43,6 +45,8 @@ class Imagined:
         Of the look, by guess.
     families, counts
         Of each look the family, and how many guesses it has.
+    skewed
+        Whether a number is.
     """
 
     rows: Floats
@@ -51,10 +55,14 @@ class Imagined:
     centre: Floats
     families: tuple[Family, ...]
     counts: tuple[int, ...]
+    skewed: bool
 
     @classmethod
-    def of(cls, glances: Sequence[Glance], means: Sequence[Floats]) -> Self:
-        """Return rows for each guess of the information, averaged over linear predictors, of each look."""
+    def of(cls, glances: Sequence[Glance], means: Sequence[Floats], times: float = 1.0) -> Self:
+        """Return rows for each guess of the information, averaged over linear predictors, of each look.
+
+        Numbers are `times` as skewed as their bounds say.
+        """
         look, counts = glances[0].look, tuple(map(len, means))
         noise = _noise(look.encoding.size)
         # Effects of groups, whose levels add up to one, are held together by how far they spread: no step is long.
@@ -62,7 +70,7 @@ class Imagined:
         T = np.repeat([glance.look.matrix for glance in glances], counts, axis=0)
         mean = np.concatenate(means)
         whole = np.trace(mean, axis1=1, axis2=2)
-        constant = glances[0].constant
+        constant, skewed = glances[0].constant, False
         if constant is None:
             norm = np.repeat([glance.look.norm for glance in glances], counts)
             spread = mean * (norm**2 / np.maximum(whole, 1e-300))[:, None, None]
@@ -72,17 +80,19 @@ class Imagined:
             weight = whole_weight(mean, one)[:, None]
             middle = (mean @ one[:, :, None])[:, :, 0] / weight
             spread = mean / weight[:, :, None] - middle[:, :, None] * middle[:, None, :]
-        if constant is not None and ones.any():
-            turned = back.transpose(0, 2, 1)
-            middle = (back @ middle[:, :, None])[:, :, 0]
-            rows, odds = flagged_rows(middle, back @ spread @ turned, ones, noise, counts)
+            centres, covariances = (back @ middle[:, :, None])[:, :, 0], back @ spread @ back.transpose(0, 2, 1)
+            sds = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
+            skews = times * skewness(look.encoding, centres, sds)
+            skewed = bool(skews.any())
+        if skewed or (constant is not None and ones.any()):
+            rows, odds = flagged_rows(centres, covariances, ones, noise, skews, counts)
             rows = rows @ T.transpose(0, 2, 1)
         else:
             rows = noise @ _root(spread) + (0.0 if constant is None else middle[:, None])
             odds = np.ones(rows.shape[:2])
         total = whole / np.maximum(((rows**2).sum(axis=2) * odds).mean(axis=1), 1e-300)
         centre = np.repeat([glance.look.predictors for glance in glances], counts, axis=0)
-        found = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts)
+        found = cls(rows, odds, total, centre, tuple(glance.look.model for glance in glances), counts, skewed)
         slopes = found.moments(found.predictors)[1]
         if look.model.outputs > 1:
             slopes = np.diagonal(slopes, axis1=-2, axis2=-1).mean(axis=-1)
