@@ -144,5 +144,6 @@ def round_shape(glance: Glance) -> Floats:
     assert glance.information is not None
     mean, tau = glance.averaged(glance.known), glance.noise
     values, vectors = np.linalg.eigh(mean)
-    values = np.maximum(values + tau, 1e-9 * values[-1])
+    # Across levels that add up to one no row has anything: to stretch that way would make imagined rows long.
+    values = np.where(values > 1e-9 * values[-1], values + tau, values[-1])
     return np.asarray(((vectors / np.sqrt(values)) @ vectors.T) @ glance.look.matrix)
