@@ -10,9 +10,6 @@ seen a mean may lie anywhere in the public range, all correlations are as likely
 
 is the law of a spread in units of half that range. Each change adds a multiple of one functional of a row to one
 column, so the information changes by b(gu' + ug') + b²c·gg', and how well that fits is a polynomial in b.
-
-All changes of a column point where its g does: they are added up by column, a vector each, and what was seen beside a
-guess is never written out before the end.
 """
 
 from __future__ import annotations
@@ -74,11 +71,6 @@ class Veil:
     rows: Floats
     left: Floats
 
-    def __post_init__(self) -> None:
-        self._products, self._told = self.shape.T @ self.shape, self.left @ self.shape
-        self._changed = np.zeros((len(self.shape), *self.means.shape))
-        """By column and guess, bu + b²c/2·g of all changes."""
-
     @classmethod
     def over(cls, glance: Glance, average: Floats, hidden: NDArray[np.bool_], whole: float, count: int) -> Self:
         """Return so many guesses, all of them what is taken for known but that hidden columns share nothing."""
@@ -113,8 +105,6 @@ class Veil:
                 if self.constant is not None:
                     self._move(column, (rng.permutation(count) + 0.5) / count)
                 self._spread(column, (rng.permutation(count) + 0.5) / count)
-        added = np.einsum("cni,jc->nij", self._changed, self.shape, optimize=True)
-        self.left = self.left - added - added.transpose(0, 2, 1)
         return np.asarray(self.shape @ self.rows @ np.linalg.inv(self.shape))
 
     def _spread(self, column: int, places: Floats) -> None:
@@ -162,14 +152,12 @@ class Veil:
         self.covariances[:, column] = self.covariances[:, :, column] = row
 
     def _change(self, column: int, functional: Floats, size: Floats) -> _Change:
-        g, changed = self.shape[:, column], self._changed
-        lean = self.whole * functional @ self.shape.T
-        turned = self._told[:, :, column] - (changed @ g).T @ self.shape.T
-        turned -= (self._products[column] @ changed.reshape(len(g), -1)).reshape(lean.shape)
-        return _Change(column, g, lean, self.whole * size, turned, self.noise)
+        g, lean = self.shape[:, column], self.whole * functional @ self.shape.T
+        return _Change(g, lean, self.whole * size, self.left @ g, self.noise)
 
     def _apply(self, change: _Change, b: Floats) -> None:
-        self._changed[change.column] += b[:, None] * (change.lean + (b * change.size / 2)[:, None] * change.g)
+        added = (b[:, None] * (change.lean + (b * change.size / 2)[:, None] * change.g))[:, :, None] * change.g
+        self.left -= added + added.transpose(0, 2, 1)
 
 
 def _sound(covariances: Floats, constant: int | None) -> Floats:
@@ -199,17 +187,8 @@ def _parted(
 
 @dataclass(frozen=True, eq=False)
 class _Change:
-    """A multiple b of a functional of a row, added to a column, changes the information by b(gu' + ug') + b²c·gg'.
+    """A multiple b of a functional of a row, added to a column, changes the information by b(gu' + ug') + b²c·gg'."""
 
-    Attributes
-    ----------
-    column, g, lean, size
-        The column, g, u and c.
-    turned, noise
-        What was seen along g, and the noise of what was seen.
-    """
-
-    column: int
     g: Floats
     lean: Floats
     size: Floats
@@ -225,19 +204,20 @@ class _Change:
 
     def fits(self, b: Floats) -> Floats:
         """Return the logarithm of how well each b fits what was seen."""
-        (along, both, aside, seen), scale = self._products, -2 * self.noise**2
+        along, both, aside, seen = self._products
         second = 2 * along * aside + 2 * both**2 - 2 * self.size * (self.turned @ self.g)
-        found: Floats = ((self.size * along) ** 2 / scale)[:, None] * b
+        found: Floats = (self.size * along)[:, None] ** 2 * b
         for part in (4 * self.size * along * both, second, -4 * seen):
-            found += (part / scale)[:, None]
+            found += part[:, None]
             found *= b
+        found /= -2 * self.noise**2
         return found
 
     @cached_property
     def _products(self) -> tuple[Any, Floats, Floats, Floats]:
         """g'g, g'u, u'u, and what was seen along g and u."""
-        seen, aside = (np.einsum("ni,ni->n", side, self.lean) for side in (self.turned, self.lean))
-        return self.g @ self.g, self.lean @ self.g, aside, seen
+        seen = np.add.reduce(self.turned * self.lean, axis=1)
+        return self.g @ self.g, self.lean @ self.g, np.add.reduce(self.lean**2, axis=1), seen
 
 
 _EVENLY = np.linspace(0.0, 1.0, _FINE)

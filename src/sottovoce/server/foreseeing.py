@@ -20,7 +20,7 @@ from sottovoce.server.lines import breathe
 __all__ = ["Imagining", "foreseen"]
 
 _MOST = 30
-"""The most terms of a plan: so many take a processor about ten seconds, and twice as many a minute."""
+"""The most terms of a plan: so many take a processor less than a second, and ten where noise hides columns."""
 
 
 @dataclass(frozen=True)
