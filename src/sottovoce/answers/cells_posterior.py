@@ -41,6 +41,8 @@ _CHANCE = 0.05
 _LEAN = -0.25
 """Rates are rather small beside the largest count: their prior density is as rate to this power, halfway between a flat
 prior and Jeffreys'."""
+_VARY = 1.0
+"""Persons' shares of yes vary much beside the largest spread, for many have a row or two, which say yes or no."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +164,10 @@ class CellsPosterior:
         parts = self.reading.split(self.cells)[reading.counted :]
         noises = self.noises[reading.counted :]
         variances = (noises[0].variance / STEPS**2, noises[-1].variance / STEPS**2)
-        lean = _LEAN if self.question.verb == "rate" else 0.0
+        prior = (_LEAN if self.question.verb == "rate" else 0.0, _VARY if self.question.shares_of_yes else -0.5)
+        totals, squares = parts[0] / STEPS, parts[-1] / STEPS
         found = [
-            mean_draws(sizes[:, i], parts[0][i] / STEPS, parts[-1][i] / STEPS, variances, draws, rng, self.noise, lean)
+            mean_draws(sizes[:, i], totals[i], squares[i], variances, draws, rng, self.noise, *prior)
             for i in range(reading.cells)
         ]
         means, spreads, numbers = (np.stack(part, axis=1) for part in zip(*found, strict=True))
@@ -172,7 +175,7 @@ class CellsPosterior:
         if self.question.pool and reading.cells > 1:
             count = np.maximum(numbers.mean(axis=0), 0.5)
             common = np.average((spreads**2).mean(axis=0), weights=count)
-            told = parts[0][: reading.cells] / STEPS / count, common / count + variances[0] / count**2
+            told = totals[: reading.cells] / count, common / count + variances[0] / count**2
             means = pooled_means(means, rng, self._crossed, told)
         return scale.middle + scale.half * means, numbers, scale.half * plain
 

@@ -42,6 +42,7 @@ def mean_draws(
     rng: np.random.Generator,
     kind: NoiseKind = "gaussian",
     lean: float = 0.0,
+    vary: float = -0.5,
 ) -> tuple[Floats, Floats, Floats]:
     """Return draws of the mean of t, of its spread, and of N, given the noisy Σt and Σt² of one group.
 
@@ -59,6 +60,8 @@ def mean_draws(
         The law of the noise.
     lean
         The prior density of the mean is as (1 + μ) to this power: 0 where any mean is as likely as another.
+    vary
+        The prior density of the part r of the largest spread is as r to this power, over √(1 - r²).
     """
     # Quantiles of N stand for all of its draws; an empty group is one with next to no records.
     shown = np.quantile(sizes, (np.arange(_SIZES) + 0.5) / _SIZES) if np.ptp(sizes) else sizes[:1]
@@ -66,11 +69,11 @@ def mean_draws(
     edges = _parts(_LEAST, 1.0, 2 * _SPREADS)
     few = known[:: max(1, known.size // 8)]
     for _ in range(2):  # once everywhere, once more where the weight lies
-        weight = _weigh(few, edges, total, square, noise, kind, lean)[0].sum(axis=(0, 2))
+        weight = _weigh(few, edges, total, square, noise, kind, lean, vary)[0].sum(axis=(0, 2))
         inside = np.flatnonzero(weight > weight.max() * 1e-7)
         low, high = edges[max(inside[0] - 1, 0)], edges[min(inside[-1] + 2, edges.size - 1)]
         edges = _parts(low, high, _SPREADS)
-    weights, starts, widths = _weigh(known, edges, total, square, noise, kind, lean)
+    weights, starts, widths = _weigh(known, edges, total, square, noise, kind, lean, vary)
     flat = np.cumsum(weights.ravel())
     picked = np.searchsorted(flat, rng.random(draws) * flat[-1], side="right")
     picked = np.minimum(picked, flat.size - 1)
@@ -105,6 +108,7 @@ def _weigh(
     noise: tuple[float, float],
     kind: NoiseKind,
     lean: float,
+    vary: float,
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights on a grid (N, spread, μ), and the stretch of the line that each mean stands for: start, width.
 
@@ -128,10 +132,10 @@ def _weigh(
     second = np.minimum(own * (2 * _TAILS * spread + 4 * squares), most) - both * slope
     left = square - n * (squares + spread) - slope * off
     log = log_density(off, own, noise[0], kind) + log_density(left, second, noise[1], kind)
-    # The part r has a density of 1/√(r(1 - r²)): columns that hardly vary are common, and so are those of nothing but
-    # the two bounds, whose part is one. (A prior on the spread's logarithm favours small ones so much that Σt² then
-    # says that |μ| is large, and means lean towards a bound.)
-    log += np.log(half) + np.log(np.diff(np.arcsin(edges)) / np.sqrt(_middle(edges)))[None, :, None]
+    # The part r has a density of 1/√(r(1 - r²)), unless said: columns that hardly vary are common, and so are those of
+    # nothing but the two bounds, whose part is one. (A prior on the spread's logarithm favours small ones so much that
+    # Σt² then says that |μ| is large, and means lean towards a bound.)
+    log += np.log(half) + np.log(np.diff(np.arcsin(edges)) * _middle(edges) ** vary)[None, :, None]
     log += np.log(_WEIGHTS)
     if lean:
         log += lean * np.log1p(mean + 1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,15 +16,17 @@ from sottovoce.answers.purse import Purse
 from sottovoce.ledger import Budget
 from sottovoce.mechanisms import NoisyStatistics, Release
 from sottovoce.mechanisms.calibrate import largest_keeping
+from sottovoce.mechanisms.integer_noise import IntegerNoise
+from sottovoce.mechanisms.noisy_histogram import NoisyHistogram
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import whole
+from sottovoce.privacy.numbers import Floats, whole
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.randomness import seeded_rng
 from sottovoce.readings import PersonRows
 from sottovoce.systems import DirichletCategorical
 
-__all__ = ["RowsKept", "RowsOfPersons", "rows_noise"]
+__all__ = ["RowsKept", "RowsOfPersons", "kept_rows", "rows_noise"]
 
 _USUAL = (1, 2, 3, 5, 10, 20)
 _DRAWS, _SEED = 4000, 20170913
@@ -96,6 +99,23 @@ def _scale(reading: PersonRows, kind: Any, target: Promise) -> float:
     return 1 / largest_keeping(profile, target, high=100.0, low=2.0**-29, name="1/scale")
 
 
+def kept_rows(seen: NoisyHistogram, k: Sequence[int], rng: np.random.Generator) -> Floats:
+    """Return draws of the share of rows that are among the first k of their person, (draws, k).
+
+    Noise is taken off the number of persons with one row, two, and so on, and may leave it below zero: of many such
+    numbers, most of them none, each held at zero on its own, the sum would have rows that nobody has. What is held is
+    the sums, within what so many persons can have.
+    """
+    shape, gaussian = (_DRAWS, seen.noisy.size), seen.kind == "gaussian"
+    standard = rng.normal(size=shape) if gaussian else rng.laplace(size=shape) / math.sqrt(2)
+    persons = seen.noisy - math.sqrt(IntegerNoise(seen.kind, seen.scale).variance) * standard
+    persons += (seen.n - persons.sum(axis=1, keepdims=True)) / seen.noisy.size
+    sizes, first = np.arange(1, seen.noisy.size + 1)[:, None], np.asarray(k)
+    among = np.clip(persons @ np.minimum(sizes, first), seen.n, seen.n * first)
+    beyond = np.clip(persons @ np.maximum(sizes - first, 0), 0, seen.n * (seen.noisy.size - first))
+    return np.asarray(np.maximum(among / np.maximum(among + beyond, 1), first / seen.noisy.size))
+
+
 class RowsOfPersons(Purse):
     """What a curator says of how many rows persons have."""
 
@@ -113,7 +133,7 @@ class RowsOfPersons(Purse):
         part: Budget | None = None,
         **options: Any,
     ) -> RowsKept:
-        """Return the share of all rows that ``Person(rows=k)`` would keep, from a noisy count of persons by rows.
+        """Return the share of this table's rows that ``Person(rows=k)`` would keep, by noisy counts of persons.
 
         Parameters
         ----------
@@ -135,12 +155,10 @@ class RowsOfPersons(Purse):
         record = target.under(replace(target.relation, unit="record"))
         mechanism = NoisyStatistics.calibrate(system, self.budget.n, record)
         done = self.answered(mechanism, self.person, part=part, **options)
-        shares = done.release.value.sample(_DRAWS, seeded_rng(_SEED))
-        sizes = np.arange(1, most + 1)
-        kept = np.stack([shares @ np.minimum(sizes, one) / (shares @ sizes) for one in asked], axis=1)
+        kept = kept_rows(done.release.value.noise_aware, asked, seeded_rng(_SEED))
         ends = central(kept, level)
         rows = tuple(
-            {"k": one, "estimate": float(kept[:, i].mean()), "low": float(ends[i, 0]), "high": float(ends[i, 1])}
+            {"k": one, "estimate": float(np.median(kept[:, i])), "low": float(ends[i, 0]), "high": float(ends[i, 1])}
             for i, one in enumerate(asked)
         )
         return RowsKept(rows, most, done.release, done.entry)
