@@ -62,7 +62,9 @@ def one(job: tuple[str, int, float, str, int]) -> tuple[Any, ...]:
     """Return how many intervals of one fit hold, of how many, with and without regard to the noise."""
     name, n, epsilon, kind, seed = job
     field, rng = FIELDS[name], seeded_rng(zlib.crc32(repr((name, n, epsilon, kind)).encode()) % 10**6 * 10_000 + seed)
-    truth = RandomFieldPosterior(field.fields, field.cliques, field.spread * rng.normal(size=(1, field.family.basis.shape[1])))
+    truth = RandomFieldPosterior(
+        field.fields, field.cliques, field.spread * rng.normal(size=(1, field.family.basis.shape[1]))
+    )
     inside = n if field.fields[0].other_code >= 0 else n - int(rng.binomial(n, 0.1))
     codes = truth.synthetic(max(inside, 1), rng)
     counts = field.tables.arrays(field.tables.statistics(codes))
