@@ -45,7 +45,7 @@ HEADS = (
 
 def _field(sizes: tuple[int, ...], cliques: tuple[str, ...], closed: bool = True) -> MarkovRandomField:
     fields = [Field(name, tuple(range(k)), 0 if closed else None) for name, k in zip(NAMES, sizes, strict=False)]
-    return MarkovRandomField(tuple(fields), [tuple(clique) for clique in cliques])
+    return MarkovRandomField(tuple(fields), [tuple(clique) for clique in cliques], spread=1.0)
 
 
 FIELDS = {
@@ -62,7 +62,9 @@ def one(job: tuple[str, int, float, str, int]) -> tuple[Any, ...]:
     """Return how many intervals of one fit hold, of how many, with and without regard to the noise."""
     name, n, epsilon, kind, seed = job
     field, rng = FIELDS[name], seeded_rng(zlib.crc32(repr((name, n, epsilon, kind)).encode()) % 10**6 * 10_000 + seed)
-    truth = RandomFieldPosterior(field.fields, field.cliques, rng.normal(size=(1, field.family.basis.shape[1])))
+    truth = RandomFieldPosterior(
+        field.fields, field.cliques, field.spread * rng.normal(size=(1, field.family.basis.shape[1]))
+    )
     inside = n if field.fields[0].other_code >= 0 else n - int(rng.binomial(n, 0.1))
     codes = truth.synthetic(max(inside, 1), rng)
     counts = field.tables.arrays(field.tables.statistics(codes))
