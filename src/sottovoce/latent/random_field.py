@@ -54,8 +54,8 @@ class MarkovRandomField(FittedTables[RandomFieldPosterior]):
         would have to be paid for.
     spread
         The standard deviation of every coefficient's prior. With 1.5, the log-odds of two categories have a standard
-        deviation of 2.1, and given all that they meet one of about 3, that of Jeffreys' prior (π): where noise hides
-        them, a conditional probability of one in a hundred is within the interval. A smaller one would not hold it.
+        deviation of 2.1, and given all that they meet one of about 3, near that of Jeffreys' prior (π). What noise
+        hides is drawn towards even odds, the more so the smaller it is; a larger one makes chains agree less.
 
     Examples
     --------
