@@ -19,6 +19,7 @@ import sqlite3
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,11 +46,11 @@ class Bare:
     """The least that a durable record costs in SQLite."""
 
     def __init__(self, path: Path) -> None:
-        self.connection = sqlite3.connect(path, isolation_level=None)
+        self.connection = sqlite3.connect(path, isolation_level=None, timeout=60)
         self.connection.execute("PRAGMA journal_mode=WAL")
         self.connection.execute("PRAGMA synchronous=FULL")
         columns = "kind TEXT, budget INT, entry INT, key TEXT, spent TEXT, body TEXT, value TEXT, hash TEXT"
-        self.connection.execute(f"CREATE TABLE events (sequence INTEGER PRIMARY KEY, {columns})")
+        self.connection.execute(f"CREATE TABLE IF NOT EXISTS events (sequence INTEGER PRIMARY KEY, {columns})")
 
     def write(self, row: tuple[object, ...]) -> None:
         run = self.connection.execute
@@ -215,6 +216,46 @@ def commits(folder: Path, releases: int) -> None:
     show("Durable transactions", columns, table, note)
 
 
+def at_once(folder: Path, releases: int) -> None:
+    """Show threads that release at the same time beside threads that insert, each with a connection of its own."""
+    with Ledger(folder / "crowd.ledger", create=True) as ledger:
+        budget = ledger.open_budget("patients", ZeroConcentratedDP(1.0), n=1000, schema={"smoker": "boolean"})
+        release(ledger, budget)
+        rows, _ = _written(folder / "crowd.ledger")
+        Bare(folder / "crowd.db").close()
+
+        def spend(times: int) -> None:
+            for _ in range(times):
+                release(ledger, budget)
+
+        def insert(times: int) -> None:
+            peer = Bare(folder / "crowd.db")
+            for _ in range(times):
+                _both(peer, rows)
+            peer.close()
+
+        table = []
+        for _ in range(3):
+            mine, theirs = (_with_threads(work, releases) for work in (spend, insert))
+            start = time.perf_counter()
+            insert(GROUP * releases)
+            alone = time.perf_counter() - start
+            rates = [f"{2 * GROUP * releases / one:,.0f}" for one in (mine, theirs, alone)]
+            table.append(["transactions a second", *rates, f"{theirs / mine:.2f}", f"{alone / mine:.2f}"])
+    columns = ["", "ledger", "bare, a connection each", "one bare thread", "ratio to each", "ratio to one"]
+    show(f"{GROUP} threads at once, {releases} releases each", columns, table)
+
+
+def _with_threads(work: Callable[[int], None], times: int) -> float:
+    threads = [threading.Thread(target=work, args=(times,)) for _ in range(GROUP)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
+
+
 def _both(peer: Bare, rows: list[tuple[object, ...]]) -> None:
     for row in rows:
         peer.write(row)
@@ -252,6 +293,7 @@ def main(quick: bool = False) -> None:
     """Run both parts; small with `quick`."""
     with tempfile.TemporaryDirectory() as folder:
         commits(Path(folder), 300 if quick else 3000)
+        at_once(Path(folder), 20 if quick else 200)
         where_it_goes(Path(folder), 300 if quick else 3000)
         size = {"processes": 4, "attempts": 20, "kills": 1} if quick else {"processes": 16, "attempts": 200, "kills": 6}
         rows = [double_spend("SQLite", f"sqlite:///{folder}/stampede.ledger", **size)]
