@@ -187,6 +187,43 @@ def test_a_log_that_was_copied_into_the_file_may_be_cut(path: Path) -> None:
         assert ledger.verify().count == count
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_log_that_someone_still_reads_need_only_be_long_enough(path: Path, lost: int) -> None:
+    """What was written after a reader began cannot be copied before it ends; that alone is no damage."""
+    log = path.with_name(path.name + "-wal")
+    with Ledger(path) as ledger, Ledger(path) as another, contextlib.closing(sqlite3.connect(path)) as other:
+        for _ in range(3):
+            reserve(ledger)
+        assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        reserve(another)
+        other.execute("BEGIN")
+        other.execute("SELECT 1 FROM sqlite_schema").fetchall()
+        reserve(another)
+        os.truncate(log, shorter := log.stat().st_size - lost)
+        if lost:
+            with pytest.raises(LedgerUnavailable, match="were changed a moment ago"):
+                reserve(ledger)
+            assert log.stat().st_size == shorter
+        else:
+            reserve(ledger)
+            ledger.verify()
+
+
+def test_what_keeps_anyone_from_looking_at_a_shorter_log_says_nothing_of_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(path) as ledger:
+        reserve(ledger)
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with monkeypatch.context() as patch:  # as where too many files are open
+            patch.setattr(ledger._store, "_sqlite", lambda: sqlite3.connect(path / "nowhere"))
+            with pytest.raises(LedgerUnavailable, match="unable to open"):
+                reserve(ledger)
+        reserve(ledger)
+        ledger.verify()
+
+
 def test_a_swap_in_the_middle_of_a_transaction_is_found_too(path: Path) -> None:
     with Ledger(path) as ledger:
         right = reserve(ledger)

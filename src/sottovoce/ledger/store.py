@@ -29,6 +29,8 @@ __all__ = ["Store", "advised", "read_url"]
 _Place = tuple[Any, ...]
 """The inode and the device of a file: what stays the same when its names change."""
 _SUFFIXES = ("-wal", "-shm")
+_HEADER, _FRAME = 32, 24
+"""Bytes of a log before its first page, and before each page."""
 
 
 def advised(said: str) -> str:
@@ -280,18 +282,23 @@ class Store:
     def _cut(self) -> bool:
         """Say whether the log, which seems shorter than it was, may lack what is nowhere else.
 
-        Who has copied all of it into the ledger's file may cut it. SQLite is asked to copy what is not yet there, and
-        fails where it finds less than there should be.
+        Who has copied all of it into the ledger's file may cut it, and new transactions start at its beginning then.
+        SQLite is asked to copy what is not yet there, and fails where it finds less than there should be. What it may
+        not copy yet, for someone still reads what was before, is there where the log is long enough for it.
         """
         if os.stat(self._logs[0]).st_size >= self._length:  # noqa: PTH116
             return False  # it grew between the two looks: another thread wrote
         try:
             with contextlib.closing(self._sqlite()) as other:
                 busy, held, copied = other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error:
+                (page,) = other.execute("PRAGMA page_size").fetchone()
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_IOERR_SHORT_READ:
+                raise  # a full disk or too many open files say nothing of the log
             self._swapped = f"the file -wal of the ledger {self.name} was cut off"
             return True
-        return bool(busy) or held != copied
+        whole = held == copied or os.stat(self._logs[0]).st_size >= _HEADER + held * (_FRAME + page)  # noqa: PTH116
+        return bool(busy) or not whole
 
     def _in_our_words(self, error: BaseException) -> SottovoceError | None:
         """Return a driver's error as one clear line; None for an error that is not the driver's."""
