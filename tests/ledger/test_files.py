@@ -224,6 +224,37 @@ def test_what_keeps_anyone_from_looking_at_a_shorter_log_says_nothing_of_it(
         ledger.verify()
 
 
+def test_whoever_copies_the_log_meanwhile_is_let_by(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one may copy it, and waits until nobody writes, while the one who writes waits to look at it."""
+    copied: list[tuple[int, int, int]] = []
+
+    def copy() -> None:
+        with contextlib.closing(sqlite3.connect(path, timeout=2)) as copier:
+            while (row := copier.execute("PRAGMA wal_checkpoint(FULL)").fetchone())[1] < 0:
+                pass  # the look below came first
+            copied.append(row)
+
+    with Ledger(path) as ledger, contextlib.closing(sqlite3.connect(path)) as other:
+        for _ in range(3):
+            right = reserve(ledger)
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        honest, thread = ledger._store._sqlite, threading.Thread(target=copy)
+
+        def meanwhile() -> sqlite3.Connection:
+            if not thread.ident:
+                thread.start()
+                while not copied and not other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[0]:
+                    pass
+            return honest()
+
+        monkeypatch.setattr(ledger._store, "_sqlite", meanwhile)
+        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: thread.join(30))
+        monkeypatch.setattr(store, "time", clock)
+        ledger.commit(right, {"value": 1})
+        assert copied[0][0] == 0
+        ledger.verify()
+
+
 def test_a_swap_in_the_middle_of_a_transaction_is_found_too(path: Path) -> None:
     with Ledger(path) as ledger:
         right = reserve(ledger)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -31,6 +32,8 @@ _Place = tuple[Any, ...]
 _SUFFIXES = ("-wal", "-shm")
 _HEADER, _FRAME = 32, 24
 """Bytes of a log before its first page, and before each page."""
+_NAP = 0.005
+"""Seconds between two looks at a log that someone else copies."""
 
 
 def advised(said: str) -> str:
@@ -59,6 +62,10 @@ def read_url(url: str | os.PathLike[str]) -> sa.URL:
     if address.drivername == "sqlite" and address.database in (None, "", ":memory:"):
         raise InvalidValue("a ledger must outlive its process: name a file, as in sqlite:///patients.ledger")
     return address
+
+
+class _Copying(LedgerUnavailable):
+    """Someone else copies the log into the ledger's file just now, and only one may."""
 
 
 class _Connection:
@@ -175,17 +182,17 @@ class Store:
     def begin(self, connection: _Connection, *, write: bool) -> None:
         """Begin a transaction on the files that the path leads to."""
         if self.path is not None:
-            connection.cursor.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        elif not write:
-            connection.cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        self._check_files(connection, logs=not write)
+            first = "BEGIN IMMEDIATE" if write else "BEGIN"
+        else:
+            first = "" if write else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        self._check_patiently(connection, first, logs=not write)
 
     def commit(self, connection: _Connection, *, write: bool) -> None:
         """Make a transaction durable."""
         connection.cursor.execute("COMMIT")
         if write:  # what was written just now must be what the next one to open the path finds
             self.turns.give_back()  # others need not wait for that
-            self._check_files(connection)
+            self._check_patiently(connection)
         self._idle.append(connection)
 
     def give_up(self, connection: _Connection | None, error: BaseException) -> None:
@@ -226,6 +233,27 @@ class Store:
 
     def _beside(self) -> list[_Place | None]:
         return [_place(_look(log)) for log in self._logs]
+
+    def _check_patiently(self, connection: _Connection, first: str = "", *, logs: bool = True) -> None:
+        """Check the files, with a transaction begun `first` where so told.
+
+        While someone else copies the log, one that is shorter than it was cannot be checked: what they may wait for is
+        let go, and all is done again.
+        """
+        end = time.monotonic() + self._timeout
+        while True:
+            if first:
+                connection.cursor.execute(first)
+            try:
+                self._check_files(connection, logs=logs)
+            except _Copying:
+                if time.monotonic() > end:
+                    raise
+            else:
+                return
+            if first:
+                connection.cursor.execute("ROLLBACK")
+            time.sleep(_NAP)
 
     def _check_files(self, connection: _Connection, *, logs: bool = True) -> None:
         """Refuse to go on where the ledger's path leads to another file than the one that is open.
@@ -297,8 +325,9 @@ class Store:
                 raise  # a full disk or too many open files say nothing of the log
             self._swapped = f"the file -wal of the ledger {self.name} was cut off"
             return True
-        whole = held == copied or os.stat(self._logs[0]).st_size >= _HEADER + held * (_FRAME + page)  # noqa: PTH116
-        return bool(busy) or not whole
+        if busy:
+            raise _Copying(f"the ledger {self.name} cannot be used: another process copies its log")
+        return held != copied and os.stat(self._logs[0]).st_size < _HEADER + held * (_FRAME + page)  # noqa: PTH116
 
     def _in_our_words(self, error: BaseException) -> SottovoceError | None:
         """Return a driver's error as one clear line; None for an error that is not the driver's."""
