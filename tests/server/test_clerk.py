@@ -160,6 +160,42 @@ def test_what_is_under_way_is_finished_at_the_end(ledger: Ledger, budget: Budget
     assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
 
 
+def test_a_crowd_that_does_not_end_does_not_put_off_the_end(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = threading.Event(), threading.Event()
+    sizes: list[int] = []
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def story() -> list[Any]:
+        loop, clerk = asyncio.get_running_loop(), Clerk(ledger)
+
+        def come(many: int, here: threading.Event) -> None:
+            tasks.extend(loop.create_task(clerk.write(lambda: lambda _: None, id)) for _ in range(many))
+            loop.call_soon(here.set)  # after each of them has asked
+
+        def held(changes: list[Any]) -> list[Any]:
+            sizes.append(len(changes))
+            begun.set()
+            assert go.wait(30)
+            if len(sizes) < 10:
+                loop.call_soon_threadsafe(come, 65, here := threading.Event())
+                assert here.wait(30)
+            return [None for _ in changes]
+
+        monkeypatch.setattr(ledger, "write_all", held)
+        come(1, threading.Event())
+        await asyncio.to_thread(begun.wait, 30)
+        closing = asyncio.create_task(asyncio.to_thread(clerk.close))
+        while clerk._errands.empty():
+            await asyncio.sleep(0)
+        go.set()
+        await closing
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    told = [isinstance(one, LedgerUnavailable) for one in asyncio.run(story())]
+    assert sizes == [1, 64, 1]
+    assert told == [False] * 66 + [True] * 130
+
+
 def test_what_would_end_its_thread_is_told_and_the_clerk_goes_on(
     ledger: Ledger, budget: Budget, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

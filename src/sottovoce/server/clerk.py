@@ -97,10 +97,11 @@ class Clerk:
         open_ = True
         try:
             while open_ or waiting:
-                come = self._come() if waiting else [self._errands.get(), *self._come()]
-                open_ = open_ and None not in come
-                waiting += (errand for errand in come if errand is not None)
-                waiting.sort(key=_since)  # of two alike, the first to come stays first
+                if open_:  # else an endless crowd would put off the end
+                    come = self._come() if waiting else [self._errands.get(), *self._come()]
+                    open_ = None not in come
+                    waiting += (errand for errand in come if errand is not None)
+                    waiting.sort(key=_since)  # of two alike, the first to come stays first
                 now, waiting = waiting[:_MOST], waiting[_MOST:]
                 self._run(now)
         finally:
