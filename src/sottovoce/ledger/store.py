@@ -327,7 +327,8 @@ class Store:
             return True
         if busy:
             raise _Copying(f"the ledger {self.name} cannot be used: another process copies its log")
-        return held != copied and os.stat(self._logs[0]).st_size < _HEADER + held * (_FRAME + page)  # noqa: PTH116
+        needed: int = 0 if held == copied else _HEADER + held * (_FRAME + page)
+        return os.stat(self._logs[0]).st_size < needed  # noqa: PTH116
 
     def _in_our_words(self, error: BaseException) -> SottovoceError | None:
         """Return a driver's error as one clear line; None for an error that is not the driver's."""
