@@ -40,10 +40,12 @@ def moment_posterior(
 ) -> MomentDraws:
     r"""Return draws of (mean, variance) of t in [-1, 1] for each draw of class sizes, each by a chain of its own.
 
-    The m records of a class are normal with mean μ and standard deviation σ, so that (Σt, Σ(t² - ½)) is about normal
-    too, with covariance m·((σ², 2μσ²), (2μσ², 2σ⁴ + 4μ²σ²)); to that the noise is added. Laplace noise is normal
-    noise of exponential variance, and that variance one more unknown. The prior is flat over all (μ, σ) with
-    μ² + σ² <= 1.
+    The m records of a class have mean μ and standard deviation σ, so that (Σt, Σ(t² - ½)) is about normal with
+    covariance m·((σ², 2μσ² + m₃), (2μσ² + m₃, m₄ - σ⁴ + 4μm₃ + 4μ²σ²)); to that the noise is added. Columns crowded
+    against a bound are skewed: the third central moment m₃ is that of the Beta law between the bounds, the fourth m₄
+    that of the Gamma law that begins at the nearer one, 3σ⁴ and a little where that is far; and t² ≤ 1 varies by no
+    more than E[t²](1 - E[t²]). Laplace noise is normal noise of exponential variance, and that variance one more
+    unknown. The prior is flat over all (μ, σ) with μ² + σ² <= 1.
 
     Parameters
     ----------
@@ -128,7 +130,12 @@ class _Chain:
         """Return the gaps between the sums and what is expected of them, and their covariance."""
         m, square = self._sizes, sd**2
         first, second = self._y[:, 0] - m * mean, self._y[:, 1] - m * (mean**2 + square - 0.5)
-        return first, second, m * square, m * (2 * square**2 + 4 * mean**2 * square), m * 2 * mean * square
+        part = square / np.maximum(1 - mean**2, np.maximum(square, _FLAT**2))
+        third = -4 * mean * square * part / (1 + part)
+        fourth = square**2 * (3 + 6 * square / np.maximum(1 - np.abs(mean), _FLAT**2 / 2) ** 2)
+        whole = mean**2 + square
+        spread = np.minimum(fourth - square**2 + 4 * mean * third + 4 * mean**2 * square, whole * (1 - whole))
+        return first, second, m * square, m * spread, m * (2 * mean * square + third)
 
     def _log_likelihood(self, mean: Floats, sd: Floats) -> Floats:
         first, second, a, b, c = self._parts(mean, sd)
