@@ -197,14 +197,19 @@ def test_moments_follow_their_law_summed_over_the_noise(kind: str, seen: tuple[f
     y = m * np.array(seen)
     places = (np.arange(size := 200 if kind == "gaussian" else 48) + 0.5) / size
     mean, sd = np.meshgrid(2 * places - 1, places, indexing="ij")
-    a, d, c = m * sd**2, m * (2 * sd**4 + 4 * mean**2 * sd**2), 2 * m * mean * sd**2
+    whole, half = np.minimum(mean**2 + sd**2, 1 - 1e-9), (1 + mean) / 2
+    both = np.maximum((1 - mean**2) / sd**2 - 1, 1e-9)  # the Beta law's two shapes together
+    third = sd**3 * stats.beta.stats(half * both, (1 - half) * both, moments="s")
+    fourth = sd**4 * (3 + stats.gamma.stats(((1 - np.abs(mean)) / sd) ** 2, moments="k"))
+    d = m * np.minimum(fourth - sd**4 + 4 * mean * third + 4 * mean**2 * sd**2, whole * (1 - whole))
+    a, c = m * sd**2, m * (2 * mean * sd**2 + third)
     weight = np.zeros(mean.shape)
     if kind == "gaussian":
         a, d, noise = a + b * b, d + b * b, [(0.0, 1.0)]
     else:
         noise = [(x, np.exp(-abs(x) / b)) for x in np.linspace(-12 * b, 12 * b, 289) + 1e-3]
         a = a + 0.06  # narrower than a step of the noise's grid, which would else miss sharp peaks
-    left = np.sqrt(d - c * c / a)  # the deviation of the second sum given the first
+    left = np.sqrt(np.maximum(d - c * c / a, 1e-9))  # the deviation of the second sum given the first
     for x, often in noise:
         first = y[0] - x - m * mean
         second = y[1] - m * (mean**2 + sd**2 - 0.5) - c / a * first
@@ -242,6 +247,21 @@ def test_moments_cover_the_truth_through_noise(kind, scale):
     inside = (low <= np.column_stack([mean, sd**2])) & (np.column_stack([mean, sd**2]) <= high)
     assert np.all(inside.mean(axis=0) > 0.87)
     assert found.convergence.r_hat < 1.1
+
+
+def test_variances_of_columns_crowded_against_a_bound_cover_the_truth():
+    """Exponential columns, whose fourth moment is three times a normal one's: by that, six in ten intervals held."""
+    rng, number, sets = seeded_rng(9), Bounded("x", 0, 1), 60
+    noise, scale = IntegerNoise("gaussian", 2.0**20), 0.12
+    x = np.minimum(rng.exponential(scale, (800, sets)), 1.0)
+    sums = np.concatenate([class_sums(number, column, np.zeros(800, dtype=int), 1) for column in x.T])
+    noisy = sums + rng.normal(0, noise.scale, sums.shape)
+    found = moment_posterior(noisy, noise, 2.0**20, np.full((80, sets), 800.0), rng)
+    low, high = np.quantile(found.values, [0.025, 0.975], axis=0)
+    rest = np.exp(-1 / scale)  # of the column cut at 1: E[x] = s(1 - r), E[x²] = 2s²(1 - r) - 2sr
+    mean, square = scale * (1 - rest), 2 * scale**2 * (1 - rest) - 2 * scale * rest
+    truth = np.array([2 * mean - 1, 4 * (square - mean**2)])
+    assert np.all(((low <= truth) & (truth <= high)).mean(axis=0) > 0.85)
 
 
 def test_scikit_learn_manners():
