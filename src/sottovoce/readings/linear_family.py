@@ -20,7 +20,9 @@ __all__ = ["LinearFamily"]
 class LinearFamily(Family):
     """y is t and noise of unknown variance; y is measured in half widths of its public bounds, from their middle.
 
-    Where rows have no constant it is measured from zero, in units of the bound that is farthest from it. Where `cap` is above 0, what lies farther from t than that pulls as if it lay there (Huber 1964).
+    Where rows have no constant it is measured from zero, in units of the bound that is farthest from it.
+
+    Where `cap` is above 0, what lies farther from t than that pulls as if it lay there (Huber 1964).
     """
 
     word: ClassVar[str] = "linear"
