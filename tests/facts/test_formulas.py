@@ -87,6 +87,13 @@ def test_plain_sums_are_read_as_formulaic_reads_them(terms: str, monkeypatch: py
     assert np.allclose(plain.units, wanted.units, atol=1e-9)
 
 
+@pytest.mark.parametrize("terms", ["a*b", "a:b", "0 + a:b", "b + a:b"])
+def test_of_many_products_none_is_left_out_of_the_units(terms: str) -> None:
+    levels = {name: Category([f"{name}{k}" for k in range(count)]) for name, count in (("a", 5), ("b", 40))}
+    # Products of levels are their own units; one that no imagined row had would be told as zero, whatever it is.
+    assert np.allclose(parse_formula(f"y ~ {terms}", Facts(y=Flag(), **levels)).units, np.eye(200), atol=1e-9)
+
+
 def test_plain_sums_are_read_without_what_reads_all_formulas() -> None:
     code = "import sys; from sottovoce.facts import *; from sottovoce.facts.formulas import parse_formula as p; "
     code += "p('y ~ a + C(c)', Facts(y=Flag(), a=Number(0, 1), c=Category(['u', 'v']))); "

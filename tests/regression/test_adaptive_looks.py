@@ -256,3 +256,21 @@ def test_a_condition_is_not_passed_over_in_memory() -> None:
     formula = Formula("y ~ a", Facts(y=Flag(), a=Number(-1, 1)), where="a > 0")
     with pytest.raises(InvalidValue, match="curator"):
         AdaptiveLooks(formula, 2, 0.5).release({"y": [True, False], "a": [0.1, -0.2]}, seeded_rng(1))
+
+
+@pytest.mark.parametrize("terms", ["c + x", "0 + c + x", "0 + x", "0 + c:x", "x + (1 | c)", "0 + x + (1 | c)"])
+def test_coefficients_of_a_response_off_zero_give_the_means_that_were_modelled(terms: str) -> None:
+    asked = Formula(f"s ~ {terms}", Facts(s=Number(60, 250), c=Category(["a", "b", "c"]), x=Number(0, 10)), "linear")
+    rng = np.random.default_rng(1)
+    x, c, theta = rng.uniform(0, 10, 30), rng.integers(3, size=30), 0.2 * rng.normal(size=asked.dimension)
+    values = {"x": x, "c": c.astype(float)}
+    rows, _ = asked.encoding.rows([values[name] for name in asked.encoding.names], 30)
+    one = {place: values[name] for place, name in enumerate(asked.encoding.names)}
+    raw = np.ones_like(rows)
+    for i, entry in enumerate(asked.encoding.entries):
+        for place, level in entry:
+            raw[:, i] *= one[place] if level < 0 else one[place] == level
+    A, b = asked.units
+    scale = asked.look(1000).model.scale
+    assert np.allclose(raw @ (A @ theta + b), scale.middle + scale.half * rows @ theta)
+    assert asked.model.scale == scale

@@ -55,7 +55,7 @@ def plain(
     if family == "probit":
         return float(y == "yes") - stats.norm.cdf(t), np.array([[stats.norm.pdf(t[0])]])
     if family == "linear":
-        return (float(y) - 1) / 4 - t, np.eye(1)  # type: ignore[arg-type]
+        return float(y) / 5 - t, np.eye(1)  # type: ignore[arg-type] # from zero: these rows have no constant
     if family == "poisson":
         k, cap = np.arange(4000), 3
 
@@ -190,7 +190,7 @@ def test_longer_rows_weigh_less_than_the_bound_of_classes_can_grow(classes: int)
 
 def test_residuals_are_cut_where_the_look_says_and_pull_no_farther() -> None:
     reading = look("linear", (0.5, 0.2), bits=18, cap=0.25)
-    y = [5.0, -3.0, 1.2]  # 1, -1 and 0.05 in half widths
+    y = [5.0, -3.0, 0.25]  # 1, -0.6 and 0.05 of the bound that is farthest from zero
     found = reading.split(reading.read([[0.4] * 3, [0.0] * 3, y]).total)
     pull, lean = reading.factors
     assert reading.bound == 0.25

@@ -110,16 +110,21 @@ class Encoding:
         return np.array([bool(entry) and all(flags[place] for place, _ in entry) for entry in self.entries])
 
     @cached_property
-    def empty(self) -> Floats:
-        """Combinations of entries that are zero in every row, one a row: all levels of a column add up to one."""
+    def wholes(self) -> list[list[int]]:
+        """Entries that add up to one in every row: the intercept, all levels of a column; nothing if there are none."""
         wholes = [[i] for i, entry in enumerate(self.entries) if not entry]
         for place, column in enumerate(self.columns):
             levels = levels_of(column) or ()
             alone = [((place, level),) for level in range(len(levels))]
             if levels and set(alone) <= set(self.entries):
                 wholes.append([self.entries.index(entry) for entry in alone])
-        ones = np.zeros((len(wholes), self.size))
-        for row, whole in zip(ones, wholes, strict=True):
+        return wholes
+
+    @cached_property
+    def empty(self) -> Floats:
+        """Combinations of entries that are zero in every row, one a row: what adds up to one, less what does too."""
+        ones = np.zeros((len(self.wholes), self.size))
+        for row, whole in zip(ones, self.wholes, strict=True):
             row[whole] = 1.0
         return ones[1:] - ones[:1] if len(ones) > 1 else np.zeros((0, self.size))
 

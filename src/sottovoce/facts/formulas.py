@@ -23,6 +23,8 @@ _CATEGORY = re.compile(r"^C\(\s*(?P<name>`[^`]+`|[^\W\d]\w*)\s*\)$")
 _TERM = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)|C\((?P<levels>[A-Za-z_][A-Za-z0-9_]*)\)")
 _LONGEST = 2000
 _ROWS = 4096
+_ANY = 256
+"""Imagined records, and those of them that tell entries apart beside four for each."""
 _MOST = 400
 """Terms at most: the information matrix has half the square of it in entries."""
 
@@ -279,8 +281,13 @@ def _in_units(
     units = np.eye(len(entries))
     if not fixed:
         return Encoding(names, columns, entries, tuple(centred)), units
-    values = [column[: 4 * many + 256] for column in values]  # so many imagined rows tell every combination apart
-    raw = np.ones((len(values[0]) if values else 4 * many + 256, many))
+    # Imagined rows tell every combination apart: some at random, and four for each entry with its levels set and of all
+    # other columns the first level, so that none of many products is met in no row.
+    values = [column[: 4 * many + _ANY].copy() for column in values]
+    for place, column in enumerate(columns):
+        if levels_of(column) is not None:
+            values[place][_ANY:] = np.repeat([dict(entry).get(place, 0) for entry in fixed], 4)
+    raw = np.ones((4 * many + _ANY, many))
     for i, entry in enumerate(fixed):
         for place, level in entry:
             raw[:, i] *= values[place] if level < 0 else values[place] == level

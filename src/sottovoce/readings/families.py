@@ -33,11 +33,13 @@ FAMILIES: dict[str, type[Any]] = {kind.word: kind for kind in _KINDS}
 """Every family by its word."""
 
 
-def family_of(word: Any, response: Column, cap: float = 0, extra: float = 0.0) -> Any:
+def family_of(word: Any, response: Column, cap: float = 0, extra: float = 0.0, centred: bool = True) -> Any:
     """Return a family by its word, or raise `InvalidValue`.
 
-    `cap` is where counts or residuals are cut, `extra` how much more counts vary than a Poisson law's.
+    `cap` is where counts or residuals are cut, `extra` how much more counts vary than a Poisson law's; a response is
+    `centred` where rows have a constant that can make up for it.
     """
     if not isinstance(word, str) or word not in FAMILIES:
         raise InvalidValue(f"family must be one of {', '.join(FAMILIES)}. Got {word!r}")
-    return FAMILIES[word].of(response, cap, extra)
+    found = FAMILIES[word].of(response, cap, extra)
+    return found if centred else found.from_zero()

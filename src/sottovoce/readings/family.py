@@ -50,6 +50,10 @@ class Family(ABC):
         del cap, extra
         return cls(response)
 
+    def from_zero(self) -> Self:
+        """Return the family with its response measured from zero, for rows without a constant."""
+        return self
+
     @property
     def outputs(self) -> int:
         """How many linear predictors there are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -20,6 +20,8 @@ __all__ = ["LinearFamily"]
 class LinearFamily(Family):
     """y is t and noise of unknown variance; y is measured in half widths of its public bounds, from their middle.
 
+    Where rows have no constant it is measured from zero, in units of the bound that is farthest from it.
+
     Where `cap` is above 0, what lies farther from t than that pulls as if it lay there (Huber 1964).
     """
 
@@ -28,6 +30,7 @@ class LinearFamily(Family):
     curved: ClassVar[bool] = False
     cutting: ClassVar[str] = "residuals cut at ±{:.3g}, which shifts the intercept if they are skewed"
     cap: float = 0.0
+    centred: bool = True
 
     @classmethod
     def of(cls, response: Column, cap: float, extra: float) -> Self:
@@ -39,10 +42,14 @@ class LinearFamily(Family):
         """Say whether it is a number."""
         return isinstance(self.response, Number | Count)
 
+    def from_zero(self) -> Self:
+        """Return the family with its response measured from zero."""
+        return replace(self, centred=False)
+
     @property
     def scale(self) -> Scale:
         """How the response is measured."""
-        return scale_of(self.response, centred=True)
+        return scale_of(self.response, centred=self.centred)
 
     def outcome(self, values: Floats) -> Floats:
         """Return the response between −1 and 1."""

@@ -117,7 +117,7 @@ class Look(LookMoves):
     @cached_property
     def model(self) -> Family:
         """The family with its response."""
-        made: Family = family_of(self.family, self.response, self.cap, self.extra)
+        made: Family = family_of(self.family, self.response, self.cap, self.extra, bool(self.encoding.wholes))
         return made
 
     @property

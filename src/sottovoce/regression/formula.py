@@ -111,7 +111,7 @@ class Formula:
     @cached_property
     def model(self) -> Family:
         """The family with its response."""
-        made: Family = family_of(self.family, self.response)
+        made: Family = family_of(self.family, self.response, centred=bool(self.encoding.wholes))
         return made
 
     @property
@@ -160,8 +160,8 @@ class Formula:
         if isinstance(self.model, LinearFamily):
             scale = self.model.scale
             A = A * scale.half
-            if "Intercept" in self.parsed.terms:
-                b[self.parsed.terms.index("Intercept")] = scale.middle
+            for whole in self.encoding.wholes[:1]:
+                b[whole] = scale.middle
         return A, b
 
     @property
