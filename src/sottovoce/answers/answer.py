@@ -30,7 +30,7 @@ _MARK = re.compile(r"^(?P<left>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<right>.+)$")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _NO_END = float(np.finfo(np.float64).max / 2)
 """What a ratio to nothing is told as: two of them can still be added."""
-_ENDLESS = 1e9
+_ENDLESS = 1e15
 """A ratio beyond this is one to nothing."""
 
 
