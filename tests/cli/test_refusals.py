@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -177,6 +178,7 @@ def test_whoever_interrupts_while_the_command_line_is_loaded_leaves_by_the_same_
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "sottovoce.cli", Loading("sottovoce.cli"))
+    monkeypatch.setattr(gc, "set_threshold", lambda _: None)  # this process goes on
     with pytest.raises(SystemExit) as left:
         from_the_start()
     assert (left.value.code, capsys.readouterr().err) == (130, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import json
 import os
 import sys
@@ -64,9 +63,6 @@ COMMANDS = {
 
 _PAYING = ("ask", "regress", "release")
 """Commands that charge a budget: whoever interrupts one is told that it may have."""
-
-_LITTER = 50_000
-"""How many things are made before Python looks for litter: a command makes many that it keeps, and ends soon."""
 
 _EPILOG = (
     "Exit codes: 0 done · 2 wrong argument, file or value · 3 budget does not cover it · "
@@ -138,7 +134,6 @@ def _options(
 
 def main() -> None:
     """Run the command line; no traceback reaches the user."""
-    gc.set_threshold(_LITTER)
     as_json = "--json" in sys.argv
     word = next((argument for argument in sys.argv[1:] if argument in COMMANDS), None)
     try:

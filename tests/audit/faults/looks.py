@@ -91,7 +91,7 @@ def _whole_price(patch: Patch) -> None:
 
 @fault("a second look that takes nothing from the last", "adaptive looks", COST)
 def _twice(patch: Patch) -> None:
-    honest = AdaptiveLooks.plan.fget
+    honest = AdaptiveLooks.plan.func
 
     def plan(self):
         *first, (share, parts) = honest(self)
