@@ -111,3 +111,13 @@ def show_csv(title: str, fields: Sequence[str], fill: Callable[[Path], Any]) -> 
         with path.open(newline="", encoding="utf-8") as file:
             rows = [[row[name] for name in fields] for row in csv.DictReader(file)]
     show(title, fields, rows)
+
+
+def write_cells(path: Path, fields: Sequence[str], cells: Cells, summed_up: Callable[..., tuple[float, ...]]) -> None:
+    """Write one line a cell: how many fits, and what they sum up to."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(fields)
+        for key in sorted(cells):
+            parts = [np.array(part, dtype=float) for part in zip(*cells[key], strict=True)]
+            writer.writerow([*key, len(parts[0]), *(f"{number:.4g}" for number in summed_up(*parts))])

@@ -5,7 +5,6 @@ python -m benchmarks.regression_awkward --out awkward.csv --fits 300 --processes
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv
+from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv, write_cells
 from sottovoce.facts import Category, Facts, Flag, Number
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
@@ -132,13 +131,12 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 def write(path: Path, cells: Cells) -> None:
     """Write one line a cell: how often intervals hold, those of the worst coefficient, and how wide they are."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_FIELDS)
-        for key in sorted(cells):
-            hit, width = (np.array(part) for part in zip(*cells[key], strict=True))
-            numbers = (hit.mean(), hit.mean(axis=0).min(), math.exp(np.log(width).mean()))
-            writer.writerow([*key, len(hit), *(f"{number:.4g}" for number in numbers)])
+    write_cells(
+        path,
+        _FIELDS,
+        cells,
+        lambda hit, width: (hit.mean(), hit.mean(axis=0).min(), math.exp(np.log(width).mean())),
+    )
 
 
 def main(quick: bool = False) -> None:

@@ -5,7 +5,6 @@ python -m benchmarks.regression_skewed --out skewed.csv --fits 200 --processes 1
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -15,8 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv
+from benchmarks.fitting import DELTA, Cells, fit, options, run, show_csv, write_cells
 from sottovoce.facts import Count, Facts, Flag, Number
+from sottovoce.privacy.numbers import Floats
 from sottovoce.privacy.promises import ApproxDP
 from sottovoce.regression.adaptive_looks import AdaptiveLooks
 from sottovoce.regression.formula import Formula
@@ -73,13 +73,11 @@ def some_fits(job: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 def write(path: Path, cells: Cells) -> None:
     """Write one line a cell: how often intervals hold of x, of all else and of what is predicted; and x's sd."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_FIELDS)
-        for key in sorted(cells):
-            *held, widths = (np.array(part, dtype=float) for part in zip(*cells[key], strict=True))
-            numbers = (*(one.mean() for one in held), math.exp(np.log(widths).mean()))
-            writer.writerow([*key, len(widths), *(f"{number:.4g}" for number in numbers)])
+    write_cells(path, _FIELDS, cells, lambda *parts: (*(one.mean() for one in parts[:-1]), _middle(parts[-1])))
+
+
+def _middle(widths: Floats) -> float:
+    return math.exp(np.log(widths).mean())
 
 
 def main(quick: bool = False) -> None:

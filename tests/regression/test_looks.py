@@ -1,6 +1,7 @@
 """Looks: what a record gives, by plain formulas; how far one replaced record moves it, by brute force."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -236,6 +237,19 @@ def test_one_replaced_record_moves_everything_together_no_farther_than_the_joint
             assert gaps <= bound
             tight = max(tight, gaps / bound)
     assert tight > 0.95
+
+
+FAR = [(1e6, 1e9), (0.0, 1e-6), (-1e9, 1e-6), (-1e-300, 3e-300), (69.0, 70.0), (-1e308, 1e300)]
+
+
+@pytest.mark.parametrize("bounds", FAR)
+def test_a_response_measured_from_zero_stays_within_one(bounds: tuple[float, float]) -> None:
+    reading = replace(look("linear"), response=Number(*bounds))
+    wild = np.array([*bounds, -np.inf, np.inf, 0.0, 5e-324, -1e308, 1e308, np.mean(bounds)])
+    found = reading.model.outcome(wild)
+    assert np.all(np.abs(found) <= 1)
+    assert np.allclose(found, np.clip(wild, *bounds) / max(map(abs, bounds)), atol=1e-15)
+    assert np.abs(found[:2]).max() == 1
 
 
 def test_readings_of_every_family_pass_the_house_checks() -> None:

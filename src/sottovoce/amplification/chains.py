@@ -12,7 +12,8 @@ import numpy as np
 
 from sottovoce.amplification.kernels import FiniteKernel, Kernel
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, decreasing_root
+from sottovoce.privacy.numbers import Floats
+from sottovoce.privacy.roots import decreasing_root
 
 __all__ = ["KernelChain", "tilted"]
 

@@ -20,8 +20,9 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, real
+from sottovoce.privacy.numbers import Floats, as_floats, real
 from sottovoce.privacy.profile import Basis, Profile
+from sottovoce.privacy.roots import decreasing_root
 
 __all__ = ["IteratedLaplaceProfile", "coupled_laplace_renyi", "iterated_gaussian", "lipschitz_gaussian"]
 

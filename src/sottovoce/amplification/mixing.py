@@ -31,9 +31,10 @@ from numpy.typing import ArrayLike
 from sottovoce.amplification.chains import KernelChain, tilted
 from sottovoce.amplification.kernels import Kernel
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root
+from sottovoce.privacy.numbers import Floats, as_floats
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.roots import decreasing_root
 
 __all__ = ["AmplifiedProfile", "amplify", "mixing_bounds"]
 

@@ -20,9 +20,10 @@ from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import DiscreteLaplaceProfile
 from sottovoce.privacy.losses import Tilted, discretise, tilted_sums
-from sottovoce.privacy.numbers import Floats, decreasing_root, shown, sum_up, whole
+from sottovoce.privacy.numbers import Floats, shown, sum_up, whole
 from sottovoce.privacy.profile import Basis, Profile, shared_relation
 from sottovoce.privacy.pure import PureProfile
+from sottovoce.privacy.roots import decreasing_root
 from sottovoce.privacy.slack import SlackProfile
 
 __all__ = ["ComposedProfile", "compose"]

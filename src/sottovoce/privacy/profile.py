@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.privacy.errors import IncompatibleNotions, InvalidValue
-from sottovoce.privacy.numbers import Floats, as_floats, decreasing_root, shown
+from sottovoce.privacy.numbers import Floats, as_floats, shown
 from sottovoce.privacy.plain import canonical, json_object, restoring
 from sottovoce.privacy.promise import Promise
 from sottovoce.privacy.registry import Registry
 from sottovoce.privacy.relation import REPLACE_ONE, Relation, check_same, shown_with_relation
+from sottovoce.privacy.roots import decreasing_root
 
 __all__ = ["PROFILES", "Basis", "Profile", "shared_relation"]
 
