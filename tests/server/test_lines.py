@@ -17,7 +17,7 @@ import pytest
 from sottovoce.ledger import Ledger
 from sottovoce.server.errors import CallerLeft, ServerStopping, TooManyRequests
 from sottovoce.server.lines import Line, breathe, while_there
-from support.crowd import free_port
+from support.crowd import RunningServer, free_port, until_listening
 from support.nursery import born
 from support.offices import SMOKERS, bearer, served, token_for, write_office
 
@@ -263,7 +263,7 @@ def test_told_to_stop_it_ends_within_its_grace(tmp_path: Path, hung: str) -> Non
     log.touch()
     process = born(script, config.path, out=log)
     try:
-        until(b"startup complete")
+        until_listening(RunningServer(process, port), log)
         thread = threading.Thread(target=send)
         thread.start()
         until(b"stuck")

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.ledger import Ledger
 from sottovoce.server.app import CONFIG_VARIABLE, worker_app
-from support.crowd import free_port
+from support.crowd import RunningServer, free_port, until_listening
 from support.nursery import born
 from support.offices import SMOKERS, bearer, token_for, under_way, write_office
 
@@ -59,6 +59,7 @@ def test_it_serves_over_tls_and_finishes_what_is_under_way(tmp_path: Path) -> No
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
+            until_listening(RunningServer(process, port), log)
             health = client.get("/health")
             assert health.json() == {"status": "ok"}
             assert health.headers["Strict-Transport-Security"].startswith("max-age=")

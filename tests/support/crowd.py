@@ -23,7 +23,7 @@ from sottovoce.ledger.chain import canonical, digest
 from sottovoce.server.config import Config
 from support.nursery import Born, born
 
-__all__ = ["Outcome", "RunningServer", "crowd", "free_port", "running"]
+__all__ = ["Outcome", "RunningServer", "crowd", "free_port", "running", "until_listening"]
 
 _RUN = (
     "import dataclasses, sys; from sottovoce.server.config import read_config; "
@@ -66,7 +66,7 @@ def running(
                 process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
                 servers.append(RunningServer(process, port))
             for server in servers:
-                asyncio.run(_until_up(server, Path(log.name)))
+                until_listening(server, Path(log.name))
             yield servers
         finally:
             for server in servers:
@@ -75,15 +75,14 @@ def running(
                 server.process.wait(timeout=60)
 
 
-async def _until_up(server: RunningServer, log: Path) -> None:
+def until_listening(server: RunningServer, log: Path) -> None:
+    """Wait until a server takes connections; that it has started is told a moment before."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and server.process.poll() is None:
-        line = _Line([server.port])
         with contextlib.suppress(OSError):
-            if (await line.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))[0] == 200:
-                line.close()
-                return
-        await asyncio.sleep(0.05)
+            socket.create_connection(("127.0.0.1", server.port)).close()
+            return
+        time.sleep(0.05)
     raise RuntimeError(f"the server did not start:\n{log.read_text()[-2000:]}")
 
 
