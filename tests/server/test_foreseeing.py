@@ -118,6 +118,8 @@ def test_a_plan_that_nobody_waits_for_ends_at_its_next_look() -> None:
         ({"formula": "ward ~ smoker*age*visits*wait"}, 422, "at most 30 terms, and this regression has 32"),
         ({"formula": "smoker ~ secret"}, 422, "no column 'secret'"),
         ({"where": "secret = 'Smith-7'"}, 404, "no column 'secret'"),
+        ({"where": "age > 'old'"}, 422, "one is text, the other is not"),
+        ({"where": "age"}, 422, "holds no truth values"),
         ({"imagine": ["ward:Z=5%"]}, 422, "nothing can be imagined of 'ward:Z'"),
         ({"imagine": ["age=lots"]}, 422, "imagine columns like"),
         ({"imagine": ["age=0.1"] * 101}, 422, "at most 100"),

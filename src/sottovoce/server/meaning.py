@@ -83,7 +83,8 @@ def regression_plan(
     dataset = service._dataset(caller, "plan", name)
     part = dataset.parts.get(caller.analyst)
     budget = dataset.budget if part is None else part
-    _, mechanism = question.built(dataset.config, dataset.curator, part)
+    asked, mechanism = question.built(dataset.config, dataset.curator, part)
+    dataset.curator.check(mechanism, mechanism.columns, where=asked.where)
     target = dataset.curator.share(question.spend, part)
     n = records or dataset.budget.n or _IMAGINED
     told: dict[str, Any] = json.loads(foreseen(mechanism, target, n, question.level, imagining))
