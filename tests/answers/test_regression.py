@@ -57,6 +57,7 @@ def test_a_regression_is_one_entry_and_its_table_says_what_a_statistician_expect
     assert 0.5 <= row.probability <= 1 and 0 <= row.privacy_share <= 1
     text = answer.summary()
     assert "odds ratio" in text and "C(ward)[T.B]" in text and "cost 30 % of the budget" in text
+    assert "?" not in text
     assert "<table>" in answer._repr_html_() and "logistic regression" in repr(answer)
     assert curator.left().startswith("70 % left")
 
@@ -82,7 +83,7 @@ def test_privacy_s_part_of_a_level_that_noise_hides_is_not_told(tmp_path: Path) 
         next(line.split() for line in answer.summary().splitlines() if line.startswith(term))
         for term in ("c[T.r]", "c[T.q]")
     )
-    assert "?" in hidden and "?" not in plain
+    assert "?" in hidden and "?" not in plain and "? where noise hides too much to tell" in answer.summary()
     wide = answer.rows[2]["high"] - answer.rows[2]["low"] > np.log(1e6)
     assert (hidden[-1] == "?") == wide  # an odds ratio from next to nothing to next to everything is none
     text = answer.to_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sottovoce.mechanisms import Release
 from sottovoce.server.config import Config
 from sottovoce.server.receipts import verify_receipt
 from support.offices import N, bearer, served, token_for, write_office
+from support.visitors import Visitor
 
 HERE = "/api/v1/datasets/patients"
 VERBS: list[dict[str, Any]] = [
@@ -52,6 +54,27 @@ def test_every_verb_answers_with_a_posterior_whose_rows_are_those_of_its_release
         assert said == pytest.approx(made)
         assert said["low"] <= said["estimate"] <= said["high"]
     assert 0 < told["share"] == told["cost"]["yours"] / 500 <= 5 / 500
+
+
+def test_a_regression_says_how_to_read_it_over_http_and_on_the_page(client: httpx.Client, office: Config) -> None:
+    """Of which value it speaks, and its ratios; each term on a scale of its own, on which zero is marked."""
+    visitor, who = Visitor(client), bearer(token_for(office))
+    visitor.log_in(token_for(office))
+    for formula, note, ratio in (
+        ("ward ~ age", "each beside ward = 'N'", "Odds ratio"),
+        ("visits ~ age", "", "Rate ratio"),
+        ("age ~ smoker", "", None),
+    ):
+        told = ask(client, who, verb="regress", formula=formula).json()
+        assert [said for said in told["notes"] if " beside " in said] == ([note] if note else [])
+        page = html.unescape(client.get("/data/patients", params={"answer": told["entry"]}).text)
+        assert note[1:] in page and "the upright line is zero" in page
+        assert page.count('<line class="nothing"') == len(told["table"])
+        assert (">Odds ratio<" in page, ">Rate ratio<" in page) == (ratio == "Odds ratio", ratio == "Rate ratio")
+    plain = ask(client, who, verb="mean", column="age").json()
+    page = client.get("/data/patients", params={"answer": plain["entry"]}).text
+    assert plain["notes"] == [] and "the upright line is zero" not in page and '<svg class="scale"' in page
+    client.cookies.clear()
 
 
 def test_the_numbers_are_near_the_truth(client: httpx.Client, ada: dict[str, str]) -> None:

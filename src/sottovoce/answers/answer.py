@@ -166,7 +166,12 @@ class Answer:
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
-        return "; ".join(filter(None, [self.question.whose, self._costing()]))
+        return "; ".join([*self.notes, self._costing()])
+
+    @property
+    def notes(self) -> list[str]:
+        """What one must know to read the rows, in words."""
+        return [] if self.question.whose is None else [self.question.whose]
 
     def _costing(self) -> str:
         return footing(self.level, self.share, self.entry)

@@ -138,8 +138,7 @@ class Regression:
         body = []
         for row in self.rows:
             cells = [row["term"], *self.formatted(row), f"{row['probability']:.3f}", _part(row["privacy_share"])]
-            known = row["high"] - row["low"] <= _KNOWN
-            body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if known else "?"])
+            body.append(cells if name is None else [*cells, f"{row[name]:.3g}" if ratio_is_told(row) else "?"])
         return head, body
 
     def summary(self) -> str:
@@ -150,14 +149,21 @@ class Regression:
             "  ".join([line[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(line[1:], wide[1:], strict=True))])
             for line in [head, *body]
         ]
-        notes = [line for note in self._notes() for line in textwrap.wrap(note, 80)]
+        notes = [line for note in self._footnotes() for line in textwrap.wrap(note, 80)]
         return "\n".join([self.question.describe(), *(line.rstrip() for line in shown), *notes])
 
     def footing(self) -> str:
         """Return what holds for every row, in one line."""
-        return "; ".join(self._notes())
+        return "; ".join(self._footnotes())
 
-    def _notes(self) -> list[str]:
+    def _footnotes(self) -> list[str]:
+        hidden = any("?" in line[-2:] for line in self.lines()[1])
+        told = ["? where noise hides too much to tell"] if hidden else []
+        return [*self.notes, *told, footing(self.level, self.share, self.entry)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What one must know to read the coefficients, in words."""
         question, cut, found = self.question, self.posterior.cut, []
         if question.modelled:
             found.append(f"positive where {question.modelled} is likelier")
@@ -167,7 +173,7 @@ class Regression:
             found.append(question.model.cutting.format(cut))
         if question.whose is not None:
             found.append(question.whose)
-        return [*found, footing(self.level, self.share, self.entry)]
+        return found
 
     def __repr__(self) -> str:
         return f"Regression({self.question.describe()!r}: {len(self.rows)} terms)"
@@ -293,6 +299,11 @@ class Regression:
     def from_json(text: str) -> Regression:
         """Read a regression from `to_json`'s form."""
         return Regression.from_dict(json_object(text, "a regression"))
+
+
+def ratio_is_told(row: Mapping[str, Any]) -> bool:
+    """Return whether enough is known of a coefficient that the middle of its ratio is no mere look of a finding."""
+    return bool(row["high"] - row["low"] <= _KNOWN)
 
 
 def _part(share: float | None) -> str:

@@ -236,13 +236,15 @@ class AnswerBody(BaseModel):
 class VerbAnswerBody(AnswerBody):
     """An answer by verb: one row a group, each with its interval, and the release from which the rows are made.
 
-    `whose` says what a person counts as, where rows are those of persons.
+    `whose` says what a person counts as, where rows are those of persons; `notes` is all that one must know to read
+    the rows, that among it: of which value a regression speaks, what it was set against, where numbers were cut.
     """
 
     verb: str
     question: str
     level: float
     whose: str | None
+    notes: list[str]
     share: float
     table: list[dict[str, Any]] | None
 

@@ -91,6 +91,7 @@ def told_of(release: Release, entry: Entry, part: Budget, *, level: float = 0.95
     answer = CATALOGUE[entry.request["verb"]].answer(release, entry.id, share, level)
     said: dict[str, Any] = {"verb": entry.request["verb"], "question": entry.request["asked"], "level": level}
     said |= {"whose": getattr(getattr(answer, "question", None), "whose", None)}
+    said |= {"notes": list(getattr(answer, "notes", ()))}
     return said | {"share": share, "table": rows_of(answer) if table else None}
 
 

@@ -7,10 +7,12 @@ import io
 import math
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from sottovoce.answers.display import drawn_rows, picture, plain_words, scale_of
+from sottovoce.answers.display import Scale, drawn_rows, formatted, picture, plain_words, scale_of
 from sottovoce.answers.questions import VERBS
+from sottovoce.answers.regression import ratio_is_told
 from sottovoce.facts import Person
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.regression.foreseen import Foreseen
@@ -96,6 +98,9 @@ class VerbPage(DatasetPage):
         """Return what the page shows of an answer: a row a group, each with its interval."""
         rows = answer["table"]
         names, found, scale = drawn_rows(rows, counts=answer["verb"] == "counts")
+        terms = answer["verb"] == "regress"
+        if terms:  # each coefficient has a unit of its own, and one scale for all would hide most of them
+            found = [replace(one, picture=_from_zero(row)[0]) for one, row in zip(found, rows, strict=True)]
         titles = {one.name: one.title for one in self._config.columns.values()}
         shares = [row.get("privacy_share") or 0.0 for row in rows]
         return {
@@ -103,14 +108,17 @@ class VerbPage(DatasetPage):
             "question": answer["question"],
             "names": [titles.get(name, name) for name in names],
             "rows": found,
-            "axis": scale.axis(),
+            "axis": None if terms else scale.axis(),
+            "ratios": _ratios(rows) if terms else None,
             "level": percent(answer["level"]),
             "thick": any(0 < share < 1 for share in shares),
-            "whose": answer["whose"],
+            "notes": [f"{note[:1].upper()}{note[1:]}." for note in answer["notes"]],
             "words": plain_words(answer["level"], len(rows), noisy=any(shares)),
             "share": answer["share"],
             "again": False,
-            "pairs": [" / ".join(row.labels) for row in found] if 1 < len(rows) <= _MOST and _compares(answer) else [],
+            "pairs": [" / ".join(row.labels) for row in found]
+            if 1 < len(rows) <= _MOST and answer["verb"] in VERBS
+            else [],
             "contrast": _contrast_view(answer.get("contrast")),
         }
 
@@ -140,17 +148,33 @@ def _known(one: Mapping[str, Any]) -> str:
     return f"± {number(found.width)}" + (f" (to {number(found.widest)})" if found.unsure else "")
 
 
-def _compares(answer: Mapping[str, Any]) -> bool:
-    return answer["verb"] in VERBS
+def _ratios(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return what e^coefficient is called, and it for each row of a regression that has one, in words."""
+    name = next((key for key in rows[0] if key.endswith("_ratio")), None)
+    if name is None:
+        return None
+    told = []
+    for row in rows:
+        ends = {"estimate": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
+        near = ends["high"] - ends["low"] < 1  # else its lower end would be written as nothing
+        middle, low, high = formatted(ends) if near else (f"{end:,.3g}" for end in ends.values())
+        said = f"{middle} ({low} to {high})" if ratio_is_told(row) else "too uncertain to tell"
+        told.append("" if "Intercept" in row["term"] else said)
+    return {"name": name.replace("_", " "), "rows": told}
+
+
+def _from_zero(row: Mapping[str, Any]) -> tuple[str, Scale]:
+    """Return an interval drawn on a scale of its own, on which zero is marked, and the scale."""
+    scale = scale_of([row, {"estimate": 0.0, "low": 0.0, "high": 0.0}])
+    return picture(row, scale, row.get("privacy_share"), mark=0.0), scale
 
 
 def _contrast_view(said: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return two rows beside each other as the page shows them: sentences, and the difference drawn on its scale."""
     if said is None:
         return None
-    row = said["row"]
-    scale = scale_of([row, {"estimate": 0.0, "low": 0.0, "high": 0.0}])
-    return {**said, "picture": picture(row, scale, mark=0.0), "axis": scale.axis()}
+    drawn, scale = _from_zero(said["row"])
+    return {**said, "picture": drawn, "axis": scale.axis()}
 
 
 def answer_csv(rows: list[dict[str, Any]]) -> str:
