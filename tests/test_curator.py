@@ -28,7 +28,7 @@ from sottovoce.privacy.errors import (
     UnprovenPrivacy,
 )
 from sottovoce.privacy.profile import Basis, Profile
-from sottovoce.privacy.promises import PureDP, RenyiDP
+from sottovoce.privacy.promises import Promise, PureDP, RenyiDP
 from sottovoce.privacy.randomness import secure_rng, seeded_rng
 from sottovoce.readings import Statistics
 from sottovoce.systems import BetaBernoulli
@@ -260,10 +260,18 @@ class TestPublicFacts:
             assert [entry.state for entry in curator.history()] == [State.LOST]
 
     def test_a_budget_does_not_change(self, curator: Curator, data: Path, place: Path) -> None:
-        with pytest.raises(InvalidValue, match=r"is renyi:2,1 and never changes. Got pure:5"):
+        with pytest.raises(InvalidValue, match=r"is renyi:2,1 and never changes; leave it out to go on. Got pure:5"):
             Curator(data, place, PureDP(5.0))
         with pytest.raises(InvalidValue, match=r"is counted at order None\. Got 7"):
             Curator(data, place, order=7)
+
+    @pytest.mark.parametrize("nothing", [PureDP(0.0), RenyiDP(2.0, 0.0)], ids=str)
+    def test_a_budget_that_pays_for_nothing_is_not_opened(self, data: Path, tmp_path: Path, nothing: Promise) -> None:
+        with pytest.raises(InvalidValue, match="pays for no answer, and would never change; name a larger one"):
+            Curator(data, tmp_path / "nothing.ledger", nothing)
+        with Curator(data, tmp_path / "nothing.ledger", BUDGET) as curator:
+            assert curator.left() == "100 % left"
+            assert curator.left(curator.open_part("nobody", nothing)) == "0 % left"
 
     def test_a_budget_must_have_been_opened(self, curator: Curator, data: Path, place: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidValue, match=r"'others' has no budget .*; where these are the data of '.*', moved"):

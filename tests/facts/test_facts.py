@@ -4,6 +4,7 @@ import pytest
 
 from sottovoce.facts import Category, Count, Day, Facts, Flag, Number, Person, Vector, facts_template, read_facts
 from sottovoce.facts.columns import KINDS, Column
+from sottovoce.facts.conditions import check_columns
 from sottovoce.privacy.errors import InvalidValue
 
 FACTS = Facts(
@@ -70,6 +71,18 @@ def test_what_is_no_fact_is_refused_in_our_own_words(build):
 def test_a_column_that_is_not_named_cannot_be_asked_about():
     with pytest.raises(InvalidValue, match="they name blood pressure"):
         FACTS["diagnosis"]
+
+
+def test_facts_under_a_heading_of_a_server_s_file_are_told_apart(tmp_path):
+    place = tmp_path / "facts.toml"
+    place.write_text('[columns]\nage = { kind = "number", low = 0, high = 110 }\n', encoding="utf-8")
+    with pytest.raises(InvalidValue, match=r"write \[age\], not \[columns.age\]"):
+        read_facts(place)
+
+
+def test_a_flag_compared_with_a_bare_word_is_told_what_to_write():
+    with pytest.raises(InvalidValue, match="of a flag write ill = true"):
+        check_columns("ill = yes", {"ill": Flag()})
 
 
 def test_a_template_comes_from_names_and_types_and_wants_to_be_filled_in(tmp_path):

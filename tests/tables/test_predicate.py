@@ -89,12 +89,13 @@ def test_what_is_refused(text: str, words: str) -> None:
         ("age", "no truth values"),
         ("age = 'x'", "one is text"),
         ("ward = 3", "one is text"),
+        ("ill = 'yes'", "of a flag write ill = true"),
         ("ward < 'N'", "no order"),
         ("day = 3", "holds days"),
     ],
 )
 def test_conditions_are_checked_against_the_schema(text: str, words: str) -> None:
-    records = pa.table({"age": [30], "ward": ["N"], "day": pa.array([0], pa.date32())})
+    records = pa.table({"age": [30], "ward": ["N"], "day": pa.array([0], pa.date32()), "ill": [True]})
     with open_table(records) as table, pytest.raises(InvalidData, match=words):
         table.read(ClippedSum(0, 1), where=text)
 

@@ -219,7 +219,7 @@ def test_a_column_of_objects_is_text_whatever_it_holds() -> None:
         ("nowhere.arrow", "there is no Arrow file"),
         ("nowhere-*.parquet", "there is no Parquet file"),
         ("nowhere", "cannot tell what"),
-        ("records.xlsx", "cannot tell what"),
+        ("records.xlsx", "cannot tell what records.xlsx holds; save it as CSV or Parquet"),
         (42, "cannot read a table from"),
         ([1, 2], "cannot read a table from"),
         ("postgresql://127.0.0.1:1/db", "names no table"),

@@ -106,7 +106,7 @@ class Purse(ABC):
     def share_left(self, part: Budget | None = None) -> float:
         """Return the share of the budget, or of a part, that is not spent."""
         budget = self.budget if part is None else part
-        return 1 - float(self._ledger.spent(budget)) / budget.limit
+        return 1 - float(self._ledger.spent(budget)) / budget.limit if budget.limit else 0.0
 
     def left(self, part: Budget | None = None) -> str:
         """Return what is left of the budget, or of a part, in words: ``50 % left: about 10 more like the last``.

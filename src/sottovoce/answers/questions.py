@@ -359,7 +359,10 @@ def categories_of(name: str, column: Column) -> tuple[Hashable, ...]:
         return column.categories
     said = f"{name!r} is a {column.word}, so it has no public list of values to count or to group by"
     if isinstance(column, Number | Count):
-        raise InvalidValue(f"{said}; counts of it must be cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12")
+        raise InvalidValue(
+            f"{said}; counts of it are cut, by Cells(facts, {{{name!r}: 12}}) or --cut {name}=12; for all else add a "
+            "column of categories to the table, such as age groups, and name that"
+        )
     raise InvalidValue(f"{said}; add a column of categories to the table, such as the month of a day, and name that")
 
 

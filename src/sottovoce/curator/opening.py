@@ -15,7 +15,7 @@ from sottovoce.ledger import Budget, Ledger
 from sottovoce.ledger.opening import is_there
 from sottovoce.ledger.store import Store, read_url
 from sottovoce.privacy.errors import InvalidData, InvalidValue
-from sottovoce.privacy.filter import Order
+from sottovoce.privacy.filter import Order, PrivacyFilter
 from sottovoce.privacy.promises import Promise
 from sottovoce.privacy.relation import ADD_REMOVE
 
@@ -65,6 +65,8 @@ def open_budget(
     if found is None:
         if promise is None:
             raise InvalidValue(f"{dataset!r} has no budget in {ledger.url}; {_what_to_say(ledger, source.schema)}")
+        if not PrivacyFilter(promise, order).limit:
+            raise InvalidValue(f"a budget of {promise} pays for no answer, and would never change; name a larger one")
         public: dict[str, Any] = {"n": n, "schema": source.schema, "order": order, "who": who}
         found = ledger.open_budget(dataset, promise, **public, source=source.noted())
     else:
@@ -90,7 +92,8 @@ def _check_same(
     """Refuse to go on with a budget as if it were another."""
     opened, schema = f"{found.dataset!r} had {{}} when its budget was opened. Got {{}}", dict(found.schema)
     if promise is not None and promise != found.promise:
-        raise InvalidValue(f"the budget of {found.dataset!r} is {found.promise} and never changes. Got {promise}")
+        never = f"{found.promise} and never changes; leave it out to go on"
+        raise InvalidValue(f"the budget of {found.dataset!r} is {never}. Got {promise}")
     if order is not None and order != found.filter["order"]:
         raise InvalidValue(f"the budget of {found.dataset!r} is counted at order {found.filter['order']}. Got {order}")
     if n is not None and n != found.n:

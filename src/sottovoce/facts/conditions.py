@@ -7,9 +7,9 @@ texts: ``admitted >= '2024-01-31'``.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from sottovoce.facts.columns import Category
+from sottovoce.facts.columns import Category, Flag
 from sottovoce.facts.columns import Column as Fact
 from sottovoce.facts.condition import And, Column, Compare, Condition, IsMissing, Literal, Not, OneOf, Or, Value
 from sottovoce.facts.tokens import TokenReader
@@ -181,7 +181,7 @@ def columns_of(condition: Condition) -> Iterator[str]:
     return (side.name for leaf in condition.leaves() for side in leaf.sides if isinstance(side, Column))
 
 
-def check_columns(where: str | None, facts: Container[str]) -> list[str]:
+def check_columns(where: str | None, facts: Mapping[str, Fact]) -> list[str]:
     """Return the columns that a condition names; refuse one that the facts do not have, most likely a text unquoted.
 
     >>> check_columns("ward = A", {"ward": Category(["A", "B"])})
@@ -195,9 +195,9 @@ def check_columns(where: str | None, facts: Container[str]) -> list[str]:
     for leaf in tree.leaves():
         match leaf:
             case Compare(sign, Column(column), Column(other)) if column in facts and other not in facts:
-                raise InvalidValue(
-                    f"there is no column {other!r} to compare {column!r} with; quote a text: {column} {sign} '{other}'"
-                )
+                flag = isinstance(facts[column], Flag)
+                hint = f"of a flag write {column} = true" if flag else f"quote a text: {column} {sign} '{other}'"
+                raise InvalidValue(f"there is no column {other!r} to compare {column!r} with; {hint}")
     return list(columns_of(tree))
 
 

@@ -29,6 +29,9 @@ def read_facts(path: str | os.PathLike[str]) -> Facts:
         raise InvalidValue(f"{place} is not TOML: {error}") from None
     for name, column in state.items():
         if isinstance(column, Mapping):
+            if column and "kind" not in column and all(isinstance(one, Mapping) for one in column.values()):
+                first = next(iter(column))
+                raise InvalidValue(f"{place}: a column is a table of its own: write [{first}], not [{name}.{first}]")
             open_ = [key for key, value in column.items() if value in (_FILL, [_FILL])]
             if open_:
                 raise InvalidValue(

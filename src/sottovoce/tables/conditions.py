@@ -95,6 +95,9 @@ class _Translator:
         kind = field(self.table, column.name).type()
         return bool(kind.is_date() or kind.is_timestamp())
 
+    def holds_flags(self, column: Column) -> bool:
+        return column.name in self.engine.flags or bool(field(self.table, column.name).type().is_boolean())
+
     def missing(self, column: Column) -> Any:
         flag = column.name in self.engine.flags
         value = numeric(self.engine, self.table, column.name) if flag else field(self.table, column.name)
@@ -108,7 +111,11 @@ class _Translator:
         if False in kinds and True not in kinds:
             return self.numbers(sides)
         if False in kinds:
-            raise InvalidData(f"{_words(left)} and {_words(right)} cannot be compared: one is text, the other is not")
+            flag = next((side.name for side in sides if isinstance(side, Column) and self.holds_flags(side)), None)
+            hint = "" if flag is None else f"; of a flag write {flag} = true, or {flag} = false"
+            raise InvalidData(
+                f"{_words(left)} and {_words(right)} cannot be compared: one is text, the other is not{hint}"
+            )
         if sign not in ("=", "!="):
             if True not in kinds:
                 return self.numbers(sides)

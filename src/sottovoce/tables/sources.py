@@ -140,7 +140,7 @@ def _path(path: str, types: Mapping[str, str] | None, facts: Facts | None) -> Ta
     kind = next((kind for ending, kind in ENDINGS.items() if path.lower().endswith(ending)), None)
     kind = "Parquet" if place.is_dir() else kind
     if kind is None:
-        raise InvalidData(f"cannot tell what {name} holds; name it " + ", ".join(ENDINGS))
+        raise InvalidData(f"cannot tell what {name} holds; save it as CSV or Parquet (read are {', '.join(ENDINGS)})")
     if types and kind != "CSV":
         raise InvalidData("types= is for CSV files; every other source has types of its own")
     if facts is not None and kind == "CSV":  # text stays untyped: its categories may be numbers
