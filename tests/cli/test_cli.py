@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import logging
 import math
 import os
 import re
@@ -11,6 +12,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -71,6 +73,27 @@ def release(patients: Path, *more: str) -> Ended:
         *("release", patients, *BETA, "--ledger", ledger, "--budget", "pure:1"),
         *("--mechanism", "laplace", *where, *more),
     )
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_warning_is_one_line_without_a_place_in_our_code(
+    patients: Path, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a warning and of what is logged: the data were moved, and the ledger is open to others."""
+    assert release(patients, "--target", "pure:0.1").returncode == 0
+    ledger, moved = patients.with_suffix(".ledger"), patients.rename(patients.with_name("moved.parquet"))
+    ledger.chmod(0o644)
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a process of its own
+    asked = ("release", moved, *BETA, "--ledger", ledger, "--dataset", patients, "--column", "smoker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        ended = run(*asked, "--mechanism", "laplace", "--target", "pure:0.1", *more)
+    assert ended.returncode == 0
+    begins = '{"warning": "' if more else "beware: "
+    known = (f"{begins}'{patients}' lies in another place", f"{begins}the ledger {ledger} is open to")
+    assert all(line.startswith(known) for line in ended.stderr.splitlines())
+    assert "lies in another place" in ended.stderr and "chmod 600" in ended.stderr
+    assert all(json.loads(line)["warning"] for line in ended.stderr.splitlines() if more)
 
 
 def test_plan_refuses_a_number_of_records_below_zero() -> None:

@@ -80,6 +80,19 @@ def test_facts_under_a_heading_of_a_server_s_file_are_told_apart(tmp_path):
         read_facts(place)
 
 
+def test_facts_may_begin_with_a_mark_and_must_be_utf_8_and_say_a_kind(tmp_path):
+    place = tmp_path / "facts.toml"
+    text = '[ward]\r\nkind = "category"\r\ncategories = ["Süd"]\r\n'
+    place.write_bytes(text.encode("utf-8-sig"))
+    assert read_facts(place) == Facts(ward=Category(["Süd"]))
+    place.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidValue, match="is not UTF-8; save it as UTF-8"):
+        read_facts(place)
+    place.write_text('[ward]\ncategories = ["A"]\n', encoding="utf-8")
+    with pytest.raises(InvalidValue, match="ward: say its kind, one of category"):
+        read_facts(place)
+
+
 def test_a_flag_compared_with_a_bare_word_is_told_what_to_write():
     with pytest.raises(InvalidValue, match="of a flag write ill = true"):
         check_columns("ill = yes", {"ill": Flag()})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import sys
+import warnings
 from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from typing import Annotated, Any
@@ -133,8 +135,34 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; no traceback reaches the user."""
+    """Run the command line; no traceback reaches the user, and a warning is one line."""
     as_json = "--json" in sys.argv
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: _warn(str(message), as_json=as_json)
+        last, logging.lastResort = logging.lastResort, _Warner(as_json)
+        try:
+            _run(as_json)
+        finally:
+            logging.lastResort = last
+
+
+def _warn(said: str, *, as_json: bool) -> None:
+    told = " ".join(said.split())
+    print(json.dumps({"warning": told}) if as_json else f"beware: {told}", file=sys.stderr)
+
+
+class _Warner(logging.Handler):
+    """What is logged where nobody set up logs, told as a warning is."""
+
+    def __init__(self, as_json: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._as_json = as_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _warn(record.getMessage(), as_json=self._as_json)
+
+
+def _run(as_json: bool) -> None:
     word = next((argument for argument in sys.argv[1:] if argument in COMMANDS), None)
     try:
         code = _command(word)(standalone_mode=False)

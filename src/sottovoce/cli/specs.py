@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from sottovoce.facts import Facts, read_facts
 from sottovoce.mechanisms import Mechanism
 from sottovoce.mechanisms.choices import build_mechanism, names_for, usual_name
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import toml_file
 from sottovoce.privacy.profile import Profile
 from sottovoce.privacy.promises import Promise
 from sottovoce.systems.naming import SYSTEMS, system_from
@@ -100,11 +100,4 @@ def _value(text: str) -> Any:
 
 def read_spec(path: Path | None) -> dict[str, Any]:
     """Read a TOML file with a table ``[system]`` and any of the command's options."""
-    if path is None:
-        return {}
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidValue(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"{path} is not TOML: {error}") from None
+    return {} if path is None else toml_file(path)

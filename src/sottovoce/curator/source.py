@@ -97,8 +97,9 @@ class Source:
         changed = known["print"] not in (self.print(salt, state), sized)
         if moved and (changed or not self.origin.fingerprint()):  # of a database, the address is all that is known
             raise InvalidData(
-                f"the budget of {dataset!r} was opened for {known['identity']}. Got {self.origin.identity}; "
-                "other data have a budget of their own, under another name"
+                f"the budget of {dataset!r} was opened for {known['identity']}. Got {self.origin.identity}"
+                + (", last changed at another time; copy the same data with their time (cp -p)" if changed else "")
+                + "; other people's data have a budget of their own, under another name"
             )
         if moved or changed:
             what = "lies in another place" if moved else "was written again"

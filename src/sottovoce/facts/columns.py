@@ -44,6 +44,8 @@ class Column(ABC):
         """Read a column from `to_dict`'s form."""
         numbers = mapping("column", state)
         word = numbers.pop("kind", None)
+        if word is None:
+            raise InvalidValue(f"say its kind, one of {', '.join(KINDS)}")
         if not isinstance(word, str) or word not in KINDS:
             raise InvalidValue(f"no column is of the kind {word!r}; known: {', '.join(KINDS)}")
         wanted = {f.name for f in fields(KINDS[word])}

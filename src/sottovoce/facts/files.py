@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from sottovoce.facts.facts import Facts
 from sottovoce.privacy.errors import InvalidValue
+from sottovoce.privacy.plain import toml_file
 
 __all__ = ["facts_template", "read_facts"]
 
@@ -21,12 +21,7 @@ _FILL = "?"
 def read_facts(path: str | os.PathLike[str]) -> Facts:
     """Read facts from a TOML file: one table a column, its ``kind`` first."""
     place = Path(path)
-    try:
-        state = tomllib.loads(place.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidValue(f"cannot read the facts in {place}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"{place} is not TOML: {error}") from None
+    state = toml_file(place)
     for name, column in state.items():
         if isinstance(column, Mapping):
             if column and "kind" not in column and all(isinstance(one, Mapping) for one in column.values()):

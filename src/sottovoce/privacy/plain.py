@@ -1,14 +1,16 @@
-"""Plain values: what goes into JSON and comes back."""
+"""Plain values: what goes into JSON and comes back, and what people write in TOML."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sottovoce.privacy.errors import InvalidValue
 
-__all__ = ["canonical", "json_object", "mapping", "restoring"]
+__all__ = ["canonical", "json_object", "mapping", "restoring", "toml_file"]
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, check_circular=False)
 _MAKE: Any = getattr(json.encoder, "c_make_encoder", None)
@@ -38,6 +40,18 @@ def json_object(text: str, what: str, error: type[InvalidValue] = InvalidValue) 
     if not isinstance(state, dict):
         raise error(f"{what} is a JSON object. Got {text!r}")
     return state
+
+
+def toml_file(path: Path) -> dict[str, Any]:
+    """Return what a TOML file says, or raise `InvalidValue`; a mark that some editors begin a file with is no fault."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InvalidValue(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidValue(f"{path} is not UTF-8; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidValue(f"{path} is not TOML: {error}") from None
 
 
 def mapping(what: str, state: Any, error: type[InvalidValue] = InvalidValue) -> dict[str, Any]:

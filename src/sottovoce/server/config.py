@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from sottovoce.facts import Category, Column, Facts, Person, read_facts
 from sottovoce.mechanisms.choices import CONJUGATE, known_names, names_for
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.filter import GAUSSIAN, Order
+from sottovoce.privacy.plain import toml_file
 from sottovoce.privacy.promises import Promise, parse_promise
 from sottovoce.privacy.relation import ADD_REMOVE
 from sottovoce.server.sections import Section
@@ -140,13 +140,7 @@ class Config:
 def read_config(path: Path | str) -> Config:
     """Return the configuration in a TOML file, or raise `InvalidValue` naming the entry that is wrong."""
     path = Path(path).absolute()
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidValue(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"{path} is not TOML: {error}") from None
-    whole = Section(content, "the file", path.parent)
+    whole = Section(toml_file(path), "the file", path.parent)
     try:
         config = _config(path, whole)
         whole.finish()
