@@ -80,6 +80,11 @@ def test_facts_under_a_heading_of_a_server_s_file_are_told_apart(tmp_path):
         read_facts(place)
 
 
+def test_facts_are_no_dictionary():
+    with pytest.raises(InvalidValue, match=r"facts are Facts\(...\) or the path of a TOML file. Got a dict"):
+        read_facts({"age": Number(0, 110)})
+
+
 def test_facts_may_begin_with_a_mark_and_must_be_utf_8_and_say_a_kind(tmp_path):
     place = tmp_path / "facts.toml"
     text = '[ward]\r\nkind = "category"\r\ncategories = ["Süd"]\r\n'

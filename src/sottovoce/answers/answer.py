@@ -17,7 +17,7 @@ from sottovoce.answers.display import footing, formatted, html_table, shown
 from sottovoce.answers.intervals import central, compared
 from sottovoce.answers.questions import Question
 from sottovoce.answers.row_names import row_name, row_of
-from sottovoce.answers.style import COLOURS, figure, words
+from sottovoce.answers.style import COLOURS, figure, titled, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.numbers import Floats
@@ -242,17 +242,18 @@ class Answer:
         axes.set_yticks(places, list(map(words, names)))
         axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_xlabel(words(self.question.parameter))
-        axes.set_title(f"{words(self.question.describe())} ({100 * self.level:.3g} % intervals)")
+        titled(drawing, f"{self.question.describe()} ({100 * self.level:.3g} % intervals)")
         return drawing
 
     def _densities(self, names: Sequence[str]) -> Any:
         drawing, axes = figure(width=6.0, height=3.6)
         for place, name in enumerate(names[: len(COLOURS)]):
             draws = self.posterior.draws[:, place]
-            heights, edges = np.histogram(draws, bins=60, density=True)
+            heights, edges = np.histogram(draws, bins=30, density=True)
             axes.plot((edges[1:] + edges[:-1]) / 2, heights, label=words(name), color=COLOURS[place])
         axes.set_xlabel(words(self.question.parameter))
-        axes.set_title(words(self.question.describe()))
+        few = f" (the first {len(COLOURS)} of {len(names)} rows)" if len(names) > len(COLOURS) else ""
+        titled(drawing, self.question.describe() + few)
         axes.legend()
         return drawing
 

@@ -179,7 +179,7 @@ class Balance:
 
     def plot(self, offer: Offer | None = None) -> Any:
         """Return a figure with both curves against the share: the accuracy it buys, and the risk it leaves."""
-        from sottovoce.answers.style import COLOURS, figure, words  # noqa: PLC0415 - plots are an extra
+        from sottovoce.answers.style import COLOURS, figure, titled, words  # noqa: PLC0415 - plots are an extra
 
         drawing, left = figure(width=6.4, height=3.8)
         offers = list(self.curve())
@@ -200,7 +200,7 @@ class Balance:
             left.plot([100 * offer.share], [offer.width], "o", color=COLOURS[0])
             right.plot([100 * offer.share], [1000 * offer.success], "o", color=COLOURS[1])
             left.axvline(100 * offer.share, color="#888888", linewidth=0.8)
-        left.set_title(words(self.question.describe()))
+        titled(drawing, self.question.describe())
         return drawing
 
 

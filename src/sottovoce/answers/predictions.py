@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sottovoce.answers.intervals import checked_level
-from sottovoce.answers.style import COLOURS, figure, words
+from sottovoce.answers.style import COLOURS, figure, titled, words
 from sottovoce.facts.columns import Category, Flag
 from sottovoce.facts.encodings import levels_of
 from sottovoce.privacy.errors import InvalidData, InvalidValue
@@ -160,5 +160,5 @@ def plot_effect(posterior: Coefficients, column: str, at: Mapping[str, Any], lev
         axes.legend(title=words(response))
     axes.set_xlabel(words(column))
     axes.set_ylabel(f"expected {words(response)}")
-    axes.set_title(f"{words(posterior.formula.describe())} ({100 * level:.3g} % intervals)")
+    titled(drawing, f"{posterior.formula.describe()} ({100 * level:.3g} % intervals)")
     return drawing

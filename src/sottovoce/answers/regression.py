@@ -16,7 +16,7 @@ import numpy as np
 from sottovoce.answers import predictions
 from sottovoce.answers.display import footing
 from sottovoce.answers.intervals import checked_level
-from sottovoce.answers.style import COLOURS, figure, words
+from sottovoce.answers.style import COLOURS, figure, plain_powers, titled, words
 from sottovoce.mechanisms.release import Release
 from sottovoce.privacy.errors import InvalidData, InvalidValue
 from sottovoce.privacy.plain import json_object, restoring
@@ -261,8 +261,9 @@ class Regression:
         axes.set_ylim(-0.7, len(rows) - 0.3)
         if name is not None:
             axes.set_xscale("log")
+            plain_powers(axes.xaxis)
         axes.set_xlabel("coefficient" if self.ratio is None else self.ratio)
-        axes.set_title(f"{words(self.question.describe())} ({100 * self.level:.3g} % intervals)")
+        titled(drawing, f"{self.question.describe()} ({100 * self.level:.3g} % intervals)")
         return drawing
 
     def to_arviz(self, draws: int = _DRAWS) -> Any:

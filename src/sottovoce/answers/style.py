@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COLOURS", "figure", "save", "words", "write_csv"]
+__all__ = ["COLOURS", "figure", "plain_powers", "save", "titled", "words", "write_csv"]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -43,6 +44,23 @@ def figure(columns: int = 1, rows: int = 1, *, width: float = 4.6, height: float
         drawing = Figure(figsize=(width * columns, height * rows), layout="constrained")
         axes = drawing.subplots(rows, columns)
     return drawing, axes
+
+
+def titled(drawing: Any, text: str) -> None:
+    """Write a title above a figure, in as many lines as its width asks for."""
+    lines = textwrap.wrap(text, int(10 * drawing.get_figwidth()))
+    drawing.suptitle("\n".join(map(words, lines)), x=0.01, ha="left", fontsize=11, fontweight="bold")
+
+
+def plain_powers(axis: Any) -> None:
+    """Write the numbers of a logarithmic axis as people do: 0.1, 1, 10, and some between where it is short."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter  # noqa: PLC0415
+
+    low, high = sorted(axis.get_view_interval())
+    powers = LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,))
+    axis.set_major_locator(MaxNLocator(6) if high < 3 * low else powers)
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def words(text: object) -> str:

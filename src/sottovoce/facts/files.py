@@ -20,6 +20,8 @@ _FILL = "?"
 
 def read_facts(path: str | os.PathLike[str]) -> Facts:
     """Read facts from a TOML file: one table a column, its ``kind`` first."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidValue(f"facts are Facts(...) or the path of a TOML file. Got a {type(path).__name__}")
     place = Path(path)
     state = toml_file(place)
     for name, column in state.items():
