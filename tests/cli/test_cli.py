@@ -96,6 +96,14 @@ def test_a_warning_is_one_line_without_a_place_in_our_code(
     assert all(json.loads(line)["warning"] for line in ended.stderr.splitlines() if more)
 
 
+@pytest.mark.parametrize(("budget", "weak"), [("approx:1,1e-6", False), ("pure:20", True)])
+def test_who_opens_a_budget_that_protects_hardly_anybody_is_warned(
+    patients: Path, budget: str, weak: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = run("ledger", "open", patients.with_suffix(".ledger"), "--data", patients, "--budget", budget)
+    assert ended.returncode == 0 and ("next to no protection" in caplog.text) == weak
+
+
 def test_plan_refuses_a_number_of_records_below_zero() -> None:
     answer = run("plan", *BETA, "--n", "-3", "--target", "approx:1,1e-6")
     assert answer.returncode == 2 and "n must be a whole number >= 0. Got -3" in answer.stderr

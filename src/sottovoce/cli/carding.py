@@ -24,9 +24,12 @@ def card(
     issuer: Annotated[str, typer.Option(help="Who hands the card out.")] = "",
     title: Annotated[str, typer.Option(help="What people call the data.")] = "",
     baseline: Annotated[float, typer.Option(help="How often a guess comes true without the releases.")] = 0.01,
-    out: Annotated[Path, typer.Option(help="The HTML file to write; print it from a browser for paper or PDF.")] = Path(
-        "privacy-card.html"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--output", "--out", "-o", help="The HTML file to write; print it from a browser for paper or PDF."
+        ),
+    ] = Path("privacy-card.html"),
     key: Annotated[
         Path | None,
         typer.Option(help="The key to sign with, made where there is none; with --verify the public key, a PEM file."),

@@ -61,6 +61,7 @@ def open_budget(
     }
     with Curator(data, place, parse_promise(budget), **options) as curator:
         opened = curator.budget
+    shared.warn_if_weak(opened.promise)
     if as_json:
         emit({"dataset": opened.dataset, "n": opened.n, "schema": dict(opened.schema)} | dict(opened.filter))
         return
@@ -191,7 +192,9 @@ def verify(
 @app.command()
 def export(
     place: Place,
-    output: Annotated[Path | None, typer.Option(help="The JSON file to write. (By default standard output.)")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The JSON file to write. (By default standard output.)")
+    ] = None,
     anchor: Elsewhere = None,
 ) -> None:
     """Write every budget and entry as JSON, with the verified head of the chain."""

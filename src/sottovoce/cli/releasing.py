@@ -68,7 +68,9 @@ def release(
     purpose: Annotated[str | None, typer.Option(help="What it is for; recorded, and on the privacy card.")] = None,
     accept_unproven: Annotated[bool, typer.Option(help="Accept a claim that rests on convergence.")] = False,
     spec: Annotated[Path | None, typer.Option(help="A TOML file with a table system and these options.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Also write the release to this JSON file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the release to this JSON file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Release a posterior from a table. The budget is charged, durably, before any record is read."""
