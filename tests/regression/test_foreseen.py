@@ -124,6 +124,12 @@ def test_a_secret_n_is_imagined_and_persons_count_once():
     assert foresee(secret, 5000)[1].width < foresee(secret, 500)[1].width
 
 
+def test_of_counts_a_mean_is_proposed_to_imagine_for_that_is_what_is_taken() -> None:
+    facts, promise = sv.Facts(month=sv.Count(24), fell=sv.Flag()), sv.ApproxDP(1.0, 1e-6)
+    looks = AdaptiveLooks.calibrate(Formula("fell ~ month", facts), 2000, promise)
+    assert plan_looks(looks, promise).hints == ("month=6", "fell=20%")
+
+
 def test_a_plan_tells_itself_in_words():
     formula = Formula("smoker ~ age + married", FACTS.of_rows())
     promise = sv.ApproxDP(1.0, 1e-6)

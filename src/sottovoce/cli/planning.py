@@ -53,7 +53,9 @@ def plan(
     precision: Annotated[float, typer.Option(help="With --within: the prior's precision.")] = 1.0,
     imagine: Annotated[
         list[str] | None,
-        typer.Option(help="Of a question: smoker=20%, ward:B=5%, age=0.1 (its spread, of its range); one a column."),
+        typer.Option(
+            help="Of a question: smoker=20%, ward:B=5%, age=0.1 (its spread, of its range), visits=3 (the mean of counts); one a column."
+        ),
     ] = None,
     kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
     spec: Annotated[

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Self
 
-from sottovoce.facts.columns import Category, Column, Flag
+from sottovoce.facts.columns import Category, Column, Count, Flag
 from sottovoce.facts.imagined import Imagined, imagined_of
 from sottovoce.mechanisms.expected import cautions
 from sottovoce.privacy.plain import mapping, restoring
@@ -238,4 +238,6 @@ def _hint(name: str, column: Column) -> str:
             return f"{name}:{categories[-1]}=10%"
         case Flag():
             return f"{name}=20%"
+        case Count(high):  # whose mean is said
+            return f"{name}={max(high // 4, 1)}"
     return f"{name}=0.1"
