@@ -54,7 +54,7 @@ def plan(
     imagine: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of a question: smoker=20%, ward:B=5%, age=0.1 (its spread, of its range), visits=3 (the mean of counts); one a column."
+            help="Of a question: smoker=20%, ward:B=5%, age=0.1 (its spread, of its range), visits=3 (its mean)."
         ),
     ] = None,
     kept: Annotated[float, typer.Option(help="Imagined: the part of the records that the condition keeps.")] = 1.0,
