@@ -260,12 +260,11 @@ def test_a_caller_who_hangs_up_does_not_stop_the_work(tmp_path: Path) -> None:
             f"POST /api/v1/datasets/patients/ask HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             f"Authorization: Bearer {token_for(config)}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as line:
-            line.sendall(head.encode() + body)
-            with Ledger(config.ledger) as ledger:
-                while not ledger.pending():
-                    time.sleep(0.01)
         with Ledger(config.ledger) as ledger:
+            with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as line:
+                line.sendall(head.encode() + body)
+                while not ledger.entries():
+                    time.sleep(0.01)
             while ledger.pending():
                 time.sleep(0.02)
             assert [str(entry.state) for entry in ledger.entries()] == ["committed"]
