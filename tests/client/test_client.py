@@ -28,8 +28,8 @@ from sottovoce.ledger import EntryPending, KeyTaken, Ledger
 from sottovoce.privacy.errors import BudgetExceeded, InvalidValue, SottovoceError
 from sottovoce.privacy.promises import PureDP, RenyiDP
 from sottovoce.server.config import Config
-from support.crowd import free_port
 from support.offices import served, token_for, write_office
+from support.ports import free_port
 
 
 @pytest.fixture(scope="module")

@@ -229,7 +229,7 @@ def test_whoever_copies_the_log_meanwhile_is_let_by(path: Path, monkeypatch: pyt
     copied: list[tuple[int, int, int]] = []
 
     def copy() -> None:
-        with contextlib.closing(sqlite3.connect(path, timeout=2)) as copier:
+        with contextlib.closing(sqlite3.connect(path, timeout=60)) as copier:
             while (row := copier.execute("PRAGMA wal_checkpoint(FULL)").fetchone())[1] < 0:
                 pass  # the look below came first
             copied.append(row)
@@ -248,7 +248,7 @@ def test_whoever_copies_the_log_meanwhile_is_let_by(path: Path, monkeypatch: pyt
             return honest()
 
         monkeypatch.setattr(ledger._store, "_sqlite", meanwhile)
-        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: thread.join(30))
+        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: thread.join(60))
         monkeypatch.setattr(store, "time", clock)
         ledger.commit(right, {"value": 1})
         assert copied[0][0] == 0

@@ -142,7 +142,7 @@ def test_many_shares_add_up_to_one_and_follow_their_law() -> None:
     assert theta.shape == (5000, 3)
     assert np.allclose(theta.sum(axis=1), 1)
     expected = np.array([float(a) for a in alpha]) / 8.5
-    assert np.all(np.abs(theta.mean(axis=0) - expected) < 5 * np.sqrt(expected * (1 - expected) / 9.5 / 5000))
+    assert np.all(np.abs(theta.mean(axis=0) - expected) < 6 * np.sqrt(expected * (1 - expected) / 9.5 / 5000))
     floored = samples(DirichletLaw((Fraction(3), Fraction(5)), Fraction(1, 4)), 5000, secure_rng())
     assert floored.min() >= 0.25
     assert np.allclose(floored.sum(axis=1), 1)

@@ -84,7 +84,7 @@ def test_a_lazy_uniform_number_is_uniform_in_every_byte():
     source = secure_rng()
     drawn = np.array([list(LazyUniform(source).value.to_bytes(8, "big")) for _ in range(4096)])
     for byte in drawn.T:
-        assert stats.chisquare(np.bincount(byte, minlength=256)).pvalue > 1e-6
+        assert stats.chisquare(np.bincount(byte, minlength=256)).pvalue > 1e-9
     more = LazyUniform(secure_rng())
     first = more.value
     more.refine()
@@ -143,7 +143,7 @@ def test_shares_of_very_many_records_above_a_floor():
     theta = samples(DirichletLaw((Q(alpha),) * 3, Q(1, 10)), 40, secure_rng())
     deviation = (2 / 9 / (3 * alpha + 1)) ** 0.5
     z = (theta - 1 / 3) / deviation
-    assert np.abs(z.mean(axis=0)).max() < 5 / 40**0.5
+    assert np.abs(z.mean(axis=0)).max() < 6 / 40**0.5  # by chance once in 10⁸ runs
     assert 0.3 < (z**2).mean() < 2.2
 
 
@@ -186,7 +186,7 @@ def test_a_floored_dirichlet_has_the_shares_of_its_density():
         expected = np.bincount(code.ravel(), weight.ravel(), 8) / weight.sum() * len(theta)
         seen = np.bincount((theta > middle) @ [4, 2, 1], minlength=8)
         kept = expected > 5
-        assert stats.chisquare(seen[kept], expected[kept] * seen[kept].sum() / expected[kept].sum()).pvalue > 1e-6
+        assert stats.chisquare(seen[kept], expected[kept] * seen[kept].sum() / expected[kept].sum()).pvalue > 1e-9
 
 
 def claims():

@@ -17,9 +17,10 @@ import pytest
 from sottovoce.ledger import Ledger
 from sottovoce.server.errors import CallerLeft, ServerStopping, TooManyRequests
 from sottovoce.server.lines import Line, breathe, while_there
-from support.crowd import RunningServer, free_port, until_listening
+from support.crowd import RunningServer, until_listening
 from support.nursery import born
 from support.offices import SMOKERS, bearer, served, token_for, write_office
+from support.ports import free_port
 
 PATIENCE = 60.0
 PLAN = {name: SMOKERS[name] for name in ("system", "target", "column")}

@@ -146,7 +146,7 @@ def test_whoever_is_cancelled_takes_no_slot_along(curator: Curator, moments: int
         await asyncio.gather(*some, return_exceptions=True)
         assert isinstance(await makers.make(curator, paid[3], at_once), Draft)
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    asyncio.run(asyncio.wait_for(story(), 60))
 
 
 class _AtOnce(Executor):

@@ -27,7 +27,7 @@ def window() -> Iterator[Any]:
     """One window for all visits, one after the other: a browser takes longer to open one than a test to use it."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=120_000)
         yield browser.new_page()
         browser.close()
 
@@ -40,7 +40,7 @@ class Visit:
         window.context.clear_cookies()
         window.set_viewport_size({"width": width, "height": 740})
         window.emulate_media(color_scheme="light", reduced_motion="reduce")  # frames of a scroll take long to draw
-        window.set_default_timeout(30_000)
+        window.set_default_timeout(120_000)
         self.hears = {
             "request": lambda request: self.requests.append(request.url),
             "pageerror": lambda error: self.errors.append(str(error)),

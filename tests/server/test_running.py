@@ -19,9 +19,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sottovoce.ledger import Ledger
 from sottovoce.server.app import CONFIG_VARIABLE, worker_app
-from support.crowd import RunningServer, free_port, until_listening
+from support.crowd import RunningServer, until_listening
 from support.nursery import born
 from support.offices import SMOKERS, bearer, token_for, under_way, write_office
+from support.ports import free_port
 
 RUN = (
     "import sys; sys.stdin = None; "  # a process of the nursery has one that its own workers could not take over

@@ -22,21 +22,15 @@ from sottovoce.ledger import Ledger, State
 from sottovoce.ledger.chain import canonical, digest
 from sottovoce.server.config import Config
 from support.nursery import Born, born
+from support.ports import free_port
 
-__all__ = ["Outcome", "RunningServer", "crowd", "free_port", "running", "until_listening"]
+__all__ = ["Outcome", "RunningServer", "crowd", "running", "until_listening"]
 
 _RUN = (
     "import dataclasses, sys; from sottovoce.server.config import read_config; "
     "from sottovoce.server.running import serve; "
     "serve(dataclasses.replace(read_config(sys.argv[1]), port=int(sys.argv[2])))"
 )
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(frozen=True)

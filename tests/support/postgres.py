@@ -16,7 +16,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from support.ports import free_port
 
 __all__ = [
     "PostgresServer",
@@ -116,7 +117,7 @@ def running_server(*, durable: bool = False) -> Iterator[PostgresServer]:
     process: subprocess.Popen[bytes] | None = None
     try:
         subprocess.run(command, check=True, cwd=folder, capture_output=True, **rights)
-        port = _free_port()
+        port = free_port()
         settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": folder}
         settings |= {"max_connections": 100}
         settings |= {} if durable else _HASTY
@@ -144,12 +145,6 @@ def _scram(password: str) -> str:
     client, server = (hmac.digest(salted, name, "sha256") for name in (b"Client Key", b"Server Key"))
     kept = (base64.b64encode(part).decode() for part in (salt, hashlib.sha256(client).digest(), server))
     return "SCRAM-SHA-256$1:{}${}:{}".format(*kept)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_until_up(server: PostgresServer, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -43,11 +42,6 @@ class Outcome:
         assert len(ledger.pending()) <= len(untold)
 
 
-def _kill(process: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it was quicker
-        os.kill(process, signal.SIGKILL)
-
-
 def stampede(url: str, *, processes: int, attempts: int, kills: int, seed: int) -> Outcome:
     """Let the spenders loose, kill `kills` of them at random moments with SIGKILL, and wait for the rest."""
     rng, start = random.Random(seed), time.monotonic()
@@ -57,7 +51,8 @@ def stampede(url: str, *, processes: int, attempts: int, kills: int, seed: int) 
     with tempfile.TemporaryDirectory() as folder:
         said = Path(folder, "said")
         os.mkfifo(said)
-        spenders = born(Path(__file__).with_name("spenders.py").read_text(), url, processes, attempts, out=said)
+        script = Path(__file__).with_name("spenders.py").read_text()
+        spenders = born(script, url, processes, attempts, *doomed, out=said)
         with said.open() as words:
             for line in words:
                 worker, word, number = line.split()
@@ -72,7 +67,7 @@ def stampede(url: str, *, processes: int, attempts: int, kills: int, seed: int) 
                 if lines[worker, "answered"] + lines[worker, "refused"] == doomed.get(int(worker)):
                     doomed.pop(int(worker))
                     delay = 0.003 * rng.random()  # somewhere inside the next transactions
-                    threading.Timer(delay, _kill, (pids[worker],)).start()
+                    threading.Timer(delay, os.kill, (pids[worker], signal.SIGKILL)).start()
     assert spenders.wait() == 0
     assert set(ends) <= {0, -signal.SIGKILL}
     refused = sum(count for (_, word), count in lines.items() if word == "refused")

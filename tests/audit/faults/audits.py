@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from audit.faults import relations, served
+from audit.faults.served import SURE
 from sottovoce.audit import AuditReport, Verdict, audit
 from sottovoce.audit.checks import CheckResult, run_check
 from sottovoce.mechanisms import DirectPosterior, NoisyStatistics
@@ -31,7 +32,7 @@ def _vector() -> AuditReport:
 
 def _histogram() -> AuditReport:
     mechanism = NoisyStatistics(DirichletCategorical([1.0, 1.0, 1.0]), 2, "laplace", 2.0)
-    return audit(mechanism, ([0, 1], [0, 2]), draws=5000, seed=None)
+    return audit(mechanism, ([0, 1], [0, 2]), draws=5000, seed=None, confidence=SURE)
 
 
 def _chain() -> AuditReport:

@@ -30,6 +30,8 @@ from sottovoce.systems import BetaBernoulli
 __all__ = ["answers", "refusals"]
 
 ANSWERS, REFUSALS = "audit of a server's answers", "a server refuses without waiting for hidden work"
+SURE = 1 - 1e-5
+"""The confidence of audits without a seed: of those an alarm is wrong once in 2·10⁷ times at the most."""
 QUESTION = Question(
     system={"kind": "beta-bernoulli", "alpha": 1, "beta": 1},
     target="renyi:8,0.5",
@@ -76,7 +78,7 @@ def answers() -> AuditReport:
             told = loop.run(service.ask(eve, "patients", replace(QUESTION, draws=draws)))
             return told["release"]["value"]["answer"]
 
-        return audit(release, ([0, 0, 0], [0, 0, 1]), claim, draws=6_000, seed=None, test="scan")
+        return audit(release, ([0, 0, 0], [0, 0, 1]), claim, draws=6_000, seed=None, confidence=SURE, test="scan")
 
 
 def refusals() -> CheckResult:
