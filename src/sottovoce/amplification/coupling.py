@@ -10,6 +10,7 @@ Between two shifted copies of one noise, ω is the copy shifted to a point w bet
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -38,7 +39,7 @@ def iterated_gaussian(sensitivity: float, first: float, second: float) -> Gaussi
     >>> iterated_gaussian(1.0, 3.0, 4.0).mu
     0.2
     """
-    return GaussianProfile(_size(sensitivity) / math.hypot(_scale("first", first), _scale("second", second)))
+    return GaussianProfile(_mu(_size(sensitivity), _scale("first", first), _scale("second", second)))
 
 
 def lipschitz_gaussian(sensitivity: float, first: float, second: float, lipschitz: float) -> GaussianProfile:
@@ -51,8 +52,19 @@ def lipschitz_gaussian(sensitivity: float, first: float, second: float, lipschit
     """
     L = real("lipschitz", lipschitz)
     s1, s2 = _scale("first", first), _scale("second", second)
-    mu = _size(sensitivity) / math.hypot(s1, s2 / L) if L > 0 else 0.0
+    mu = _mu(_size(sensitivity), s1, s2, L) if L > 0 else 0.0
     return GaussianProfile(mu, basis=Basis.BOUND)
+
+
+def _mu(size: float, first: float, second: float, lipschitz: float = 1.0) -> float:
+    """Return Δ/sqrt(σ₁² + σ₂²/L²), by logarithms where that leaves the range of doubles."""
+    if size == 0:
+        return 0.0
+    least, whole = sys.float_info.min, math.hypot(first, second / lipschitz)
+    if least <= whole < math.inf and size / whole >= least:
+        return size / whole
+    log = math.log(size) - float(np.logaddexp(math.log(first) * 2, 2 * (math.log(second) - math.log(lipschitz)))) / 2
+    return max(math.exp(log) * (1 + 1e-12), least) if log < 709 else math.inf
 
 
 def coupled_laplace_renyi(order: ArrayLike, sensitivity: float, first: float, second: float) -> Floats:
