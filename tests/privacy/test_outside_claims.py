@@ -127,3 +127,11 @@ def test_a_joint_reading_far_from_zero_moves_as_far_as_said_or_refuses():
         except sv.SottovoceError:
             continue
         assert ends[1] - ends[0] <= reading.movement(n).width
+
+
+def test_a_delta_too_small_for_a_double_is_not_told_as_none():
+    profile = sv.BetaBernoulli(1.0, 2.5).profile(200, 0.35, 5000.0)
+    assert profile.log_delta(1.0) < -1000
+    assert profile.delta(1.0) > 0
+    assert sv.privacy.GaussianProfile(0.01).delta([0.5, 5.0]).min() > 0
+    assert sv.privacy.PureProfile(1.0).delta(1.0) == 0
