@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -79,3 +81,14 @@ def test_two_ends_of_a_narrow_interval_differ_by_as_much_as_they_do(width: float
             claim = mp.mpf(float(kernel.spread(np.array([epsilon]))[0]))
             assert abs(claim - truth) <= mp.mpf(10) ** -14 + truth * mp.mpf(10) ** -12
             assert claim >= truth * (1 - mp.mpf(10) ** -13) - (0 if width < 1 else mp.mpf(10) ** -14)
+
+
+@pytest.mark.parametrize(("rest", "expected"), [(b"\x00", [0, 1]), (b"\xff", [1, 0])])
+def test_an_answer_is_turned_however_seldom(rest: bytes, expected: list[int]) -> None:
+    # It is turned with probability 4e-18, and a double from 0 to 1 has steps of 1e-16: the bits after them decide.
+    top = 1 - 2.0**-53 if rest == b"\xff" else 0.5
+    source = SimpleNamespace(random=lambda shape: np.full(shape, top), bytes=lambda count: rest * count)
+    kernel = randomized_response(2, 40.0)
+    assert kernel.sample(np.array([0]), source).tolist() == expected[:1]
+    source.random = lambda shape: np.zeros(shape)
+    assert kernel.sample(np.array([1]), source).tolist() == ([1] if rest == b"\xff" else [0])
