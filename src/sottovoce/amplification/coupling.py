@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
-from sottovoce.privacy.numbers import Floats, as_floats, real
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.roots import decreasing_root
 
@@ -216,7 +217,7 @@ class IteratedLaplaceProfile(Profile):
 
     def pure(self) -> float:
         """Return Δ/max(λ₁, λ₂): iterated Laplace noise gains nothing here (Lemma 5)."""
-        return self.sensitivity / self._scales[0]
+        return ceil_float(Fraction(self.sensitivity) / Fraction(self._scales[0]))
 
     def zcdp(self) -> float:
         """Return the least ρ that a coupling proves: the sum of two Laplace mechanisms' at the best w."""
