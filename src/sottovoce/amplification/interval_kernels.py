@@ -112,7 +112,7 @@ class TruncatedGaussianKernel(_IntervalKernel):
         x = place * _NODES
         apart = np.exp(-x * x / 2) * -np.expm1(-self.width * (place - x)) * (place * _WEIGHTS)
         below = math.sqrt(math.pi / 2) * math.erf(self.width / math.sqrt(2))
-        return np.minimum(apart.sum(axis=-1) / below * _ROUND_UP, 1.0)
+        return np.asarray(np.minimum(apart.sum(axis=-1) / below * _ROUND_UP, 1.0))
 
     def _place(self, epsilon: Floats) -> Floats:
         return np.asarray(self.width / 2 - epsilon / self.width)
