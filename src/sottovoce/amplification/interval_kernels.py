@@ -29,7 +29,11 @@ _ROUND_UP = 1 + 1e-14
 
 @dataclass(frozen=True)
 class _IntervalKernel(Kernel):
-    """Noise of size `scale` around an input in [low, high], conditioned on the interval."""
+    """Noise of size `scale` around an input in [low, high], conditioned on the interval.
+
+    What is said of a kernel is about real numbers. `sample` draws in doubles, for experiments: the low bits of what it
+    returns are no part of a claim.
+    """
 
     scale: float
     low: float = 0.0
