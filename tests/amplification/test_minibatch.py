@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sottovoce.amplification.minibatch import MinibatchSGD
+from sottovoce.mechanisms.exact_normals import noise_cells
 from sottovoce.privacy.errors import InvalidValue, SottovoceError
 from sottovoce.privacy.promises import ApproxDP, RenyiDP
 from sottovoce.privacy.randomness import seeded_rng
@@ -82,6 +83,25 @@ def test_what_makes_no_sense_is_refused(wrong):
 def test_an_attack_runs_no_more_often_than_it_asks(monkeypatch):
     mechanism, runs = MinibatchSGD.example(), []
     run = MinibatchSGD._run
-    monkeypatch.setattr(MinibatchSGD, "_run", lambda *given: runs.append(1) or run(*given))
+    monkeypatch.setattr(MinibatchSGD, "_run", lambda *given: runs.append(given[3]) or run(*given))
     outputs = mechanism.outputs(mechanism.worst_pair()[0], seeded_rng(1), 3)
-    assert outputs.shape == (3, mechanism.design.dimension) and len(runs) == 3
+    assert outputs.shape == (3, mechanism.design.dimension) and sum(runs) == 3
+
+
+def test_a_pull_that_throws_the_run_far_out_shows_no_low_bits():
+    """The second step multiplies the first by 2²⁰⁰, beside which its own noise is nothing: all digits of it are seen.
+
+    They are those of a public grid beside the noise, whatever the records are.
+    """
+    design = Design(Logistic(), dimension=1, data_norm=1.0)
+    sgd = MinibatchSGD(design, 2, noise=5.0, batch=2, steps=2, learning_rate=1.0, regularisation=2.0**200)
+    for rows in ([[1.0], [1.0]], [[1.0], [-1.0]], [[0.3], [0.7]]):
+        seen = np.ravel(sgd.release((rows, [1.0, 1.0]), draws=40).value) / 2.0**200
+        assert np.all(seen / 2.0 ** noise_cells(5.0).exponent % 0.5 == 0)
+
+
+def test_no_pull_and_no_row_ends_a_run():
+    design = Design(Logistic(), dimension=2, data_norm=1.0)
+    sgd = MinibatchSGD(design, 2, noise=1e-3, batch=1, steps=12, learning_rate=1.0, regularisation=1e300)
+    for rows in ([[0.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1e-300, 1e-300]]):
+        assert np.all(np.isfinite(sgd.release((rows, [1.0, -1.0])).value))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import mpmath as mp
+import numpy as np
 import pytest
 
-from sottovoce.amplification import amplify, randomized_response, shift_mu
+from sottovoce.amplification import amplify, lipschitz_gaussian, path_mu, randomized_response, shift_mu
+from sottovoce.amplification.interval_kernels import TruncatedGaussianKernel
 from sottovoce.privacy.pure import PureProfile
 
 
@@ -44,3 +48,47 @@ def test_a_shift_before_steps_that_shrink_to_nothing_has_a_mu(lipschitz: float, 
         truth = 1 / mp.sqrt(mp.fsum(mp.mpf(lipschitz) ** (-2 * j) for j in range(later + 1)))
         claim = float(shift_mu(1.0, lipschitz, 1.0, later))
         assert truth <= claim <= max(truth * (1 + mp.mpf(10) ** -9), mp.mpf(10) ** -149)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-130, 1.0, 1e120, 1e200])
+def test_a_path_costs_the_same_in_every_unit(unit: float) -> None:
+    # One shift, then one that is larger by far: two blocks of the taut string, neither of which may be lost.
+    shifts, lipschitz, noise = np.array([1.0, 0.0, 1e6]), [1.0, 0.5, 0.25], np.array([2.0, 1.0, 4.0])
+    with mp.workdps(50):
+        first = (mp.mpf("0.125")) ** 2 / ((mp.mpf("0.125") * 2) ** 2 + mp.mpf("0.25") ** 2)
+        truth = mp.sqrt(first + mp.mpf(10) ** 12 / 16)
+        assert truth <= path_mu(unit * shifts, lipschitz, unit * noise) <= truth * (1 + mp.mpf(10) ** -9)
+    assert path_mu([unit], 1.0, unit) >= 1
+
+
+def test_a_map_that_shrinks_nearly_everything_leaves_a_mu() -> None:
+    with mp.workdps(50):
+        truth = mp.mpf(1e300) / mp.sqrt(1 + (mp.mpf(1e10) / mp.mpf(1e-300)) ** 2)
+        assert truth <= lipschitz_gaussian(1e300, 1.0, 1e10, 1e-300).mu <= truth * (1 + mp.mpf(10) ** -9)
+    assert lipschitz_gaussian(1.0, 1.0, 1e10, 1e-300).mu > 0
+
+
+@pytest.mark.parametrize("width", [1e-7, 1e-6, 1e-5, 1e-3, 0.1, 0.999, 1.001, 8.0])
+def test_two_ends_of_a_narrow_interval_differ_by_as_much_as_they_do(width: float) -> None:
+    kernel = TruncatedGaussianKernel(1.0, 0.0, width)
+    for part in (0.0, 1e-3, 0.5, 0.9):
+        epsilon = part * kernel.level
+        with mp.workdps(60):
+            w, half = mp.mpf(width), mp.mpf(1) / 2
+            place = w / 2 - mp.mpf(epsilon) / w
+            far = mp.exp(mp.mpf(epsilon)) * (mp.ncdf(place - w) - mp.ncdf(-w))
+            truth = (mp.ncdf(place) - half - far) / (mp.ncdf(w) - half)
+            claim = mp.mpf(float(kernel.spread(np.array([epsilon]))[0]))
+            assert abs(claim - truth) <= mp.mpf(10) ** -14 + truth * mp.mpf(10) ** -12
+            assert claim >= truth * (1 - mp.mpf(10) ** -13) - (0 if width < 1 else mp.mpf(10) ** -14)
+
+
+@pytest.mark.parametrize(("rest", "expected"), [(b"\x00", [0, 1]), (b"\xff", [1, 0])])
+def test_an_answer_is_turned_however_seldom(rest: bytes, expected: list[int]) -> None:
+    # It is turned with probability 4e-18, and a double from 0 to 1 has steps of 1e-16: the bits after them decide.
+    top = 1 - 2.0**-53 if rest == b"\xff" else 0.5
+    source = SimpleNamespace(random=lambda shape: np.full(shape, top), bytes=lambda count: rest * count)
+    kernel = randomized_response(2, 40.0)
+    assert kernel.sample(np.array([0]), source).tolist() == expected[:1]
+    source.random = lambda shape: np.zeros(shape)
+    assert kernel.sample(np.array([1]), source).tolist() == ([1] if rest == b"\xff" else [0])

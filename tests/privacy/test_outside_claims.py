@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -127,3 +128,20 @@ def test_a_joint_reading_far_from_zero_moves_as_far_as_said_or_refuses():
         except sv.SottovoceError:
             continue
         assert ends[1] - ends[0] <= reading.movement(n).width
+
+
+def test_a_delta_too_small_for_a_double_is_not_told_as_none():
+    profile = sv.BetaBernoulli(1.0, 2.5).profile(200, 0.35, 5000.0)
+    assert profile.log_delta(1.0) < -1000
+    assert profile.delta(1.0) > 0
+    assert sv.privacy.GaussianProfile(0.01).delta([0.5, 5.0]).min() > 0
+    assert sv.privacy.PureProfile(1.0).delta(1.0) == 0
+
+
+@pytest.mark.parametrize("scale", [0.9, 1.1, 10 / 3, 3.0, 7.0, 49.0])
+def test_levels_of_noise_on_whole_numbers_are_rounded_up(scale):
+    for system, cells in ((sv.BetaBernoulli(1, 1), 1), (sv.DirichletCategorical([1.0, 1.0, 1.0]), 2)):
+        pure = sv.NoisyStatistics(system, 5, "laplace", scale).profile.pure()
+        rho = sv.NoisyStatistics(system, 5, "gaussian", scale).profile.zcdp()
+        assert 0 <= Fraction(pure) - cells / Fraction(scale) <= Fraction(pure) / 2**50
+        assert 0 <= Fraction(rho) - cells / (2 * Fraction(scale) ** 2) <= Fraction(rho) / 2**50

@@ -10,7 +10,9 @@ Between two shifted copies of one noise, ω is the copy shifted to a point w bet
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +22,7 @@ from scipy import special
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.laplace import LaplaceProfile
-from sottovoce.privacy.numbers import Floats, as_floats, real
+from sottovoce.privacy.numbers import Floats, as_floats, ceil_float, real
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.roots import decreasing_root
 
@@ -38,7 +40,7 @@ def iterated_gaussian(sensitivity: float, first: float, second: float) -> Gaussi
     >>> iterated_gaussian(1.0, 3.0, 4.0).mu
     0.2
     """
-    return GaussianProfile(_size(sensitivity) / math.hypot(_scale("first", first), _scale("second", second)))
+    return GaussianProfile(_mu(_size(sensitivity), _scale("first", first), _scale("second", second)))
 
 
 def lipschitz_gaussian(sensitivity: float, first: float, second: float, lipschitz: float) -> GaussianProfile:
@@ -51,8 +53,19 @@ def lipschitz_gaussian(sensitivity: float, first: float, second: float, lipschit
     """
     L = real("lipschitz", lipschitz)
     s1, s2 = _scale("first", first), _scale("second", second)
-    mu = _size(sensitivity) / math.hypot(s1, s2 / L) if L > 0 else 0.0
+    mu = _mu(_size(sensitivity), s1, s2, L) if L > 0 else 0.0
     return GaussianProfile(mu, basis=Basis.BOUND)
+
+
+def _mu(size: float, first: float, second: float, lipschitz: float = 1.0) -> float:
+    """Return Δ/sqrt(σ₁² + σ₂²/L²), by logarithms where that leaves the range of doubles."""
+    if size == 0:
+        return 0.0
+    least, whole = sys.float_info.min, math.hypot(first, second / lipschitz)
+    if least <= whole < math.inf and size / whole >= least:
+        return size / whole
+    log = math.log(size) - float(np.logaddexp(math.log(first) * 2, 2 * (math.log(second) - math.log(lipschitz)))) / 2
+    return max(math.exp(log) * (1 + 1e-12), least) if log < 709 else math.inf
 
 
 def coupled_laplace_renyi(order: ArrayLike, sensitivity: float, first: float, second: float) -> Floats:
@@ -204,7 +217,7 @@ class IteratedLaplaceProfile(Profile):
 
     def pure(self) -> float:
         """Return Δ/max(λ₁, λ₂): iterated Laplace noise gains nothing here (Lemma 5)."""
-        return self.sensitivity / self._scales[0]
+        return ceil_float(Fraction(self.sensitivity) / Fraction(self._scales[0]))
 
     def zcdp(self) -> float:
         """Return the least ρ that a coupling proves: the sum of two Laplace mechanisms' at the best w."""

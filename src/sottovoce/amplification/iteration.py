@@ -14,6 +14,7 @@ points.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +41,8 @@ _ROUND_UP = 1 + 1e-13
 
 _LEAST = 1e-150
 """What a difference is still counted for where its share underflows."""
+_WORTH = 1e-290
+"""Squares of noise below this, in units of the last one's, have lost digits or will."""
 
 
 def shift_mu(shift: float, lipschitz: float, noise: float, later: ArrayLike) -> Floats:
@@ -112,8 +115,10 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
     b = np.atleast_1d(as_floats("shifts", shifts, 0.0))
     L = np.broadcast_to(as_floats("lipschitz", lipschitz, 0.0), b.shape)
     s = np.broadcast_to(_noises(noise), b.shape)
-    first = real("start", start)
+    first, moved = real("start", start), max(float(start), float(b.max())) > 0
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        # In units of the last noise, whose square is then 1 however small a number it was.
+        b, s, first = b / s[-1], s / s[-1], float(first / s[-1])
         left = np.append(np.cumprod(L[:0:-1])[::-1], 1.0)  # c_t, what a distance at step t has become at the end
         rises, widths = left * b, (left * s) ** 2
         rises[0] += first * left[0] * L[0]
@@ -123,16 +128,17 @@ def path_mu(shifts: ArrayLike, lipschitz: ArrayLike, noise: ArrayLike, *, start:
     blocks: list[tuple[float, float]] = []
     carried = 0.0
     for rise, width in zip(rises.tolist(), widths.tolist(), strict=True):
-        if width == 0:
+        if width < _WORTH:
             carried += rise  # noise that is worth nothing at the end: a later step must hide the shift
             continue
         block, carried = (rise + carried, width), 0.0
-        while blocks and blocks[-1][0] * block[1] >= block[0] * blocks[-1][1]:
+        while blocks and blocks[-1][0] / blocks[-1][1] >= block[0] / block[1]:
             last = blocks.pop()
             block = (last[0] + block[0], last[1] + block[1])
         blocks.append(block)
-    mu = math.sqrt(math.fsum(rise**2 / width for rise, width in blocks))
-    return max(mu, _LEAST * (first + float(b.max())) if L.min() > 0 else 0.0) * _ROUND_UP
+    mu = math.hypot(*(rise / math.sqrt(width) for rise, width in blocks))
+    least = max(_LEAST * (first + float(b.max())), sys.float_info.min) if moved and L.min() > 0 else 0.0
+    return max(mu, least) * _ROUND_UP
 
 
 def path_of_equal_shifts(lipschitz: float, steps: int) -> float:
@@ -246,4 +252,5 @@ def _noises(noise: ArrayLike) -> Floats:
 
 
 def _ratio(shift: float, noise: float) -> float:
-    return real("shift", shift) / float(_noises(noise)[0])
+    size = real("shift", shift)
+    return max(size / float(_noises(noise)[0]), sys.float_info.min) if size else 0.0

@@ -16,7 +16,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +44,8 @@ KERNELS = Registry(
 """Every kind of kernel by its word."""
 
 _ROUND_UP = 1 + 1e-15
+_NEAR, _MORE = 1e-12, 160
+"""How near to an edge doubles are not trusted, and so many bytes more that the least double has 250 bits of its own."""
 _BLOCK = 1 << 22
 """Numbers held at a time while pairs of rows are compared."""
 
@@ -166,14 +170,24 @@ class FiniteKernel(Kernel):
             return float(np.max(np.where(np.isinf(above), np.log(high) - np.log(low), np.log1p(above)))) * _ROUND_UP
 
     def sample(self, inputs: Any, rng: np.random.Generator) -> Any:
-        """Return a random column for each row number."""
+        """Return a random column for each row number, with the very probabilities of its row, however small."""
         states = np.asarray(inputs)
         if states.size and not (
             np.issubdtype(states.dtype, np.integer) and states.min() >= 0 and states.max() < len(self.rows)
         ):
             raise InvalidData(f"the inputs of this kernel are whole numbers from 0 to {len(self.rows) - 1}")
-        reach = np.cumsum(self.matrix, axis=1)[:, :-1]
-        return np.sum(rng.random((*states.shape, 1)) >= reach[states], axis=-1)
+        reach, flat = np.cumsum(self.matrix, axis=1)[:, :-1], states.ravel()
+        draws = rng.random((flat.size, 1))
+        first, last = (np.sum(draws + off >= reach[flat], axis=1) for off in (-_NEAR, _NEAR))
+        for place in np.flatnonzero(first != last).tolist():  # so near to an edge that more bits must tell
+            more = Fraction(int.from_bytes(rng.bytes(_MORE), "little"), 1 << (53 + 8 * _MORE))
+            first[place] = self._column(int(flat[place]), Fraction(float(draws[place, 0])) + more)
+        return first.reshape(states.shape)[()]
+
+    def _column(self, row: int, draw: Fraction) -> int:
+        """Return the column in which a number between 0 and 1 lies."""
+        ends = list(accumulate(map(Fraction, self.rows[row])))
+        return sum(draw * ends[-1] >= end for end in ends[:-1])
 
 
 def randomized_response(categories: int, epsilon: float) -> FiniteKernel:

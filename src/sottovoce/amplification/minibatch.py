@@ -4,6 +4,10 @@ w ← Π(w − η((1/m)Σ_{i∈B} ∇ℓ(w; x_i, y_i) + ρw + σξ)), where B is
 replaced moves the mean gradient of a part that holds it by at most 2Bc/m, so a step is Gaussian noise of
 μ = 2Bc/(mσ) after subsampling at the rate m/n, and T steps are T of those, composed exactly. No step waits for
 convergence, and nothing is hoped for from later steps: the whole path may be published.
+
+The noise goes onto the mean gradient, exactly rounded, before anything else is done with it: the step is then a
+function of what is told, in floating point as in real numbers. That the gradients of all other records are the same
+doubles in both data sets is what a device must keep to: a row's products do not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sottovoce.mechanisms.calibrate import largest_keeping
 from sottovoce.mechanisms.compiling import compiled
+from sottovoce.mechanisms.exact_normals import exact_normals, noise_cells
 from sottovoce.mechanisms.grid import to_grid
 from sottovoce.privacy.gaussian import GaussianProfile
 from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
@@ -35,6 +39,10 @@ from sottovoce.regression.posterior import RegressionMechanism
 __all__ = ["MinibatchSGD"]
 
 _MOST_STEPS = 10**6
+_TOGETHER = 1 << 20
+"""How many numbers the parts of runs that are made side by side may hold."""
+_FARTHEST = 1e100
+"""Without a ball a run may go as far as this in every coordinate: no product with a row leaves the range of doubles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +88,16 @@ class MinibatchSGD(RegressionMechanism):
         object.__setattr__(self, "regularisation", real("regularisation", self.regularisation))
         whole("batch", self.batch, 1, self.n)
         whole("steps", self.steps, 1, _MOST_STEPS)
+        noise_cells(self.noise)  # noise that cannot be drawn exactly is refused here
 
     @property
     def mu(self) -> float:
-        """μ of a step whose part holds the record."""
-        return self.design.sensitivity(1.0) / (self.batch * self.noise) * (1 + 1e-15)
+        """μ of a step whose part holds the record, with what adding up m gradients in doubles may lose in either data
+        set.
+        """
+        lost = (self.batch + 8) * 2.0**-53
+        rounding = self.batch * lost / (1 - lost)
+        return self.design.sensitivity(1.0) / (self.batch * self.noise) * (1 + rounding) * (1 + 1e-15)
 
     @cached_property
     def profile(self) -> Profile:
@@ -131,29 +144,39 @@ class MinibatchSGD(RegressionMechanism):
     def _value(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
         """Return the last iterates of independent runs, one row each, rounded to a grid fine beside the last noise."""
         seen = self.design.reading.check(seen)
-        numbers = {
-            "step": float(self.learning_rate),
-            "noise": float(self.noise),
-            "pull": float(self.regularisation),
-            "steepest": self.design.constants.lipschitz,
-            "radius": self.design.radius,
-        }
+        lot = max(1, _TOGETHER // (self.batch * self.design.dimension))
         with jax.enable_x64(True):
             X, y = jax.device_put((seen.X, seen.y))
-            ends = [self._run(X, y, numbers, rng) for _ in range(draws)]
-        return to_grid(np.array(ends), self.learning_rate * self.noise)
+            ends = [self._run(X, y, min(lot, draws - first), rng) for first in range(0, draws, lot)]
+        return to_grid(np.concatenate(ends), self.learning_rate * self.noise)
 
     def _outputs(self, seen: Rows, rng: np.random.Generator, draws: int) -> Floats:
-        """Return what so many independent releases let out, a row each: runs one by one, so no more than are asked."""
+        """Return what so many independent releases let out, a row each."""
         return self._value(seen, rng, draws)
 
-    def _run(self, X: jax.Array, y: jax.Array, numbers: dict[str, float], rng: np.random.Generator) -> Floats:
-        d = self.design.dimension
+    def _run(self, X: jax.Array, y: jax.Array, runs: int, rng: np.random.Generator) -> Floats:
+        """Return the ends of so many runs, side by side.
+
+        A mean gradient meets the records, and leaves with noise that is exactly rounded: whatever floating point does
+        to the step that is then taken, it does to what may be known.
+        """
         # Bounded whole numbers are drawn by rejection: every part is as likely, and which one was drawn stays here.
-        parts = np.array([rng.permutation(self.n)[: self.batch] for _ in range(self.steps)])
-        noise = rng.standard_normal((self.steps, d))
-        run = compiled(_steps, self.steps * self.batch * d)
-        return np.asarray(run(self.design.loss, X, y, numbers, parts, noise))
+        parts = np.array(
+            [[rng.permutation(self.n)[: self.batch] for _ in range(self.steps)] for _ in range(runs)], dtype=np.int64
+        )
+        mean = compiled(_means, runs * self.batch * self.design.dimension)
+        w = np.zeros((runs, self.design.dimension))
+        for k in range(self.steps):
+            told = mean(self.design.loss, X, y, parts[:, k], w, self.design.constants.lipschitz)
+            w = self._moved(w, exact_normals(np.asarray(told), self.noise, rng))
+        return w
+
+    def _moved(self, w: Floats, gradient: Floats) -> Floats:
+        """Take a step, and stay within the ball; where there is none, within what a double can hold the squares of."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = np.clip(w - self.learning_rate * (gradient + self.regularisation * w), -_FARTHEST, _FARTHEST)
+            norm = np.sqrt((w * w).sum(axis=1, keepdims=True))
+            return np.where(norm > self.design.radius, w * (self.design.radius / norm), w)
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -171,18 +194,10 @@ def _composed(mu: float, batch: int, n: int, steps: int) -> Profile:
     return steps * (one if rate >= 1 else SubsampledProfile(one, rate))
 
 
-def _steps(
-    loss: Loss, X: jax.Array, y: jax.Array, n: dict[str, jax.Array], parts: jax.Array, noise: jax.Array
-) -> jax.Array:
-    """Take one step for each part."""
+def _means(loss: Loss, X: jax.Array, y: jax.Array, parts: jax.Array, w: jax.Array, steepest: jax.Array) -> jax.Array:
+    """Return the mean gradient of each run's part at where the run is."""
 
-    def body(w: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-        part, kick = now
-        rows = X[part]
-        mean = loss.gradients(rows, y[part], w[None], n["steepest"])[0] / part.shape[0]
-        w = w - n["step"] * (mean + n["pull"] * w + n["noise"] * kick)
-        norm = jnp.sqrt(jnp.sum(w * w))
-        return jnp.where(norm > n["radius"], w * (n["radius"] / norm), w), None
+    def mean(part: jax.Array, here: jax.Array) -> jax.Array:
+        return loss.gradients(X[part], y[part], here[None], steepest)[0] / part.shape[0]
 
-    end, _ = jax.lax.scan(body, jnp.zeros(X.shape[1]), (parts, noise))
-    return end
+    return jax.vmap(mean)(parts, w)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
 from sottovoce.privacy.lattice import lattice_mu
-from sottovoce.privacy.numbers import Floats, real, whole
+from sottovoce.privacy.numbers import Floats, ceil_float, real, whole
 from sottovoce.privacy.profile import Basis, Profile
 
 __all__ = ["DiscreteGaussianProfile"]
@@ -132,8 +133,8 @@ class DiscreteGaussianProfile(Profile):
         return np.asarray(np.minimum(value * (1 + 1e-14), line))
 
     def zcdp(self) -> float:
-        """Return ρ = cells·sensitivity²/(2 scale²)."""
-        return self.cells * self.sensitivity**2 / (2 * self.scale**2)
+        """Return ρ = cells·sensitivity²/(2 scale²), rounded up."""
+        return ceil_float(self.cells * Fraction(self.sensitivity) ** 2 / (2 * Fraction(self.scale) ** 2))
 
     def gdp(self) -> float:
         """Return μ, a hair more than that of continuous noise; infinite where the scale is below two or so."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from sottovoce.privacy.errors import InvalidValue
-from sottovoce.privacy.numbers import Floats, expm1mx, log1mexp, real, round_up, whole
+from sottovoce.privacy.numbers import Floats, ceil_float, expm1mx, log1mexp, real, round_up, whole
 from sottovoce.privacy.profile import Basis, Profile
 from sottovoce.privacy.pure import atoms_renyi, gaussian_margin
 
@@ -67,8 +68,8 @@ class LaplaceProfile(Profile):
         return np.fmax(np.fmin(np.where(order == 1, self.zcdp(), value), np.minimum(most, t)), min(t, 5e-324))
 
     def pure(self) -> float:
-        """Return sensitivity / scale."""
-        return self.sensitivity / self.scale
+        """Return sensitivity / scale, rounded up."""
+        return ceil_float(Fraction(self.sensitivity) / Fraction(self.scale))
 
     def zcdp(self) -> float:
         """Return t - 1 + e^-t, the divergence at order 1: R(λ)/λ only falls from there."""
@@ -137,8 +138,8 @@ class DiscreteLaplaceProfile(Profile):
         return np.asarray(np.minimum(np.where(order == 1, mean + 1e-15 * t * steps, value), self.pure()))
 
     def pure(self) -> float:
-        """Return sensitivity / scale."""
-        return self.sensitivity / self.scale
+        """Return sensitivity / scale, rounded up."""
+        return ceil_float(Fraction(self.sensitivity) / Fraction(self.scale))
 
     def zcdp(self) -> float:
         """Return the divergence at order 1: R(λ)/λ only falls from there."""

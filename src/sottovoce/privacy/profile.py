@@ -24,6 +24,9 @@ from sottovoce.privacy.roots import decreasing_root
 
 __all__ = ["PROFILES", "Basis", "Profile", "shared_relation"]
 
+_LEAST = 5e-324
+"""A δ too small for a double is told as the least there is: 0 would say that there is none."""
+
 PROFILES = Registry(
     "profile",
     {
@@ -149,9 +152,10 @@ class Profile(ABC):
     @overload
     def delta(self, epsilon: ArrayLike) -> Floats: ...
     def delta(self, epsilon: ArrayLike) -> float | Floats:
-        """Return the smallest δ known to go with each ε >= 0."""
+        """Return the smallest δ known to go with each ε >= 0; 0 only where there is none, however small it is."""
         array = as_floats("epsilon", epsilon, 0.0)
-        return _same_shape(np.exp(self._log_delta(np.atleast_1d(array))), array)
+        log_delta = self._log_delta(np.atleast_1d(array))
+        return _same_shape(np.where(np.isneginf(log_delta), 0.0, np.maximum(np.exp(log_delta), _LEAST)), array)
 
     @overload
     def log_delta(self, epsilon: float) -> float: ...

@@ -180,7 +180,7 @@ def _hits(profile: Profile, alphas: Floats) -> Floats:
         logs = np.log(rates)
 
         def deltas(epsilon: Floats) -> Floats:
-            return np.fmin(profile.delta(epsilon), 1.0)
+            return np.fmin(np.exp(profile.log_delta(epsilon)), 1.0)
 
         def steep(epsilon: Floats, delta: Floats) -> Floats:
             return np.asarray(delta + np.exp(epsilon + logs))
