@@ -24,20 +24,14 @@ from sottovoce.regression.glances import Glance
 from sottovoce.regression.guesses import Guesses
 from sottovoce.regression.imagined import Imagined
 from sottovoce.regression.overdispersed import Extra
+from sottovoce.regression.ways import Way, squares, times
 
 __all__ = ["Asked", "Belief", "believe", "believe_all"]
 
-_STEPS = 14
 _TOGETHER = 48
 """So many guesses at most are worked on together: of more the numbers would not stay near the processor."""
-_FARTHEST = 1.0
-"""How far the linear predictor may move in one step, on average over imagined rows."""
-_BENT = 0.3
-"""How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
 _SKEWED = 0.5
 """How far, as a part of it, the skewness of a number may be from what its public bounds say."""
-_ROUND = 0.4
-"""How much two directions share beside what they would in coordinates in which the information is round."""
 _UNSURE = 0.5
 """How far the score's variation altogether may differ from what the model says, where noise hides it."""
 _PLAIN = 0.25
@@ -136,59 +130,30 @@ def believe_all(asked: Sequence[Asked]) -> list[Belief]:
 def _believed(asked: Sequence[Asked]) -> list[Belief]:
     """Return what looks say of θ that are asked alike: their guesses lie one after the other."""
     glances, counts = [one.glance for one in asked], [len(one.guesses.mean) for one in asked]
-    look, noisy = glances[0].look, asked[0].noisy
-    D, curved, eye = look.dimension, look.model.curved, np.eye(look.dimension)
     H = np.concatenate([one.guesses.information for one in asked])
-    values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
-    values = np.maximum(values, 1e-12 * values[:, -1:])
     told = [one.guesses.mean for one in asked]
     imagined = Imagined.of(glances, told)
-    other = Imagined.of(glances, told, 1 + _SKEWED) if curved and noisy and imagined.skewed else None
-    J = _variation(asked, imagined, H)
+    bends = glances[0].look.model.curved and asked[0].noisy and imagined.skewed
     priors = [one.prior(one.guesses.spread) for one in asked]
-    T = _each((glance.shape for glance in glances), counts)
+    T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
     roots = np.concatenate([_roots(one.glance, one.guesses, sds) for one, (_, sds) in zip(asked, priors, strict=True)])
-    along: Floats = np.asarray(np.linalg.solve(T.transpose(0, 2, 1), roots), dtype=np.float64)
-    level, tau = values.mean(axis=1)[:, None, None], _each((glance.tau for glance in glances), counts)[:, None, None]
-    shared = np.minimum(tau**2 / 2, _ROUND / D * np.minimum(values[:, :, None] * values[:, None], level**2))
-    whole, cut = np.broadcast_to(eye, H.shape), _each(map(_cut, glances), counts)[:, None]
-    seen = _each((glance.score for glance in glances), counts)
-    theta = centre = _each((glance.look.predictors.ravel() for glance in glances), counts)
+    centre = at = _each((glance.look.predictors.ravel() for glance in glances), counts)
     if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
-        theta = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
-    V, turns = J, vectors.transpose(0, 2, 1)
-    for step in range(_STEPS if noisy else 1):
-        seems, turn = (theta - centre, whole) if not curved or (noisy and step == 0) else imagined.way(theta)
-        G = H @ turn
-        score = seen + _times(G, theta) - _times(H, seems)
-        V = V + 1e-13 * np.trace(V, axis1=1, axis2=2)[:, None, None] * eye
-        inside = np.linalg.solve(V, np.concatenate([G, score[:, :, None]], axis=2))
-        leads = (G @ along).transpose(0, 2, 1)
-        P = leads @ inside[:, :, :D] @ along + eye
-        left = _inverse((P + P.transpose(0, 2, 1)) / 2)
-        pull = _times(leads, inside[:, :, D])
-        means = _times(along, _times(left, pull))
-        varied = V
-        if not noisy:
-            break
-        # What the noise of the information does, and how well imagined rows tell how the mean bends.
-        ahead = seems + _times(turn, means - theta)
-        turned = turns @ (turn @ along)
-        second = _times(turns, ahead) ** 2 + ((turned @ left) * turned).sum(axis=2)
-        V = J + (vectors * _times(shared, second)[:, None]) @ turns
-        bends = _BENT * _times(H, ahead - (means - centre)) + cut * _times(H, means - centre)
-        V = V + _squares(bends) + (bends**2).mean(axis=1)[:, None, None] * eye
-        V = V if other is None else V + _squares(_times(H, other.way(theta)[0] - seems))
-        move = (means - theta) / (1 if step < 3 else 2)
-        if curved:  # the mean bends: no step so long that a straight line has nothing to do with it
-            move = move / np.maximum(1.0, imagined.size(move) / _FARTHEST)[:, None]
-        theta = theta + move
-    evidence = (
-        np.concatenate([log for log, _ in priors]) - np.linalg.slogdet(P)[1] / 2 - np.linalg.slogdet(varied)[1] / 2
+        at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
+    way = Way(
+        imagined,
+        Imagined.of(glances, told, 1 + _SKEWED) if bends else None,
+        H,
+        _variation(asked, imagined, H),
+        np.asarray(np.linalg.solve(T, roots), dtype=np.float64),
+        _each((glance.score for glance in glances), counts),
+        centre,
+        _each((glance.tau for glance in glances), counts),
+        _each(map(_cut, glances), counts),
     )
-    evidence += (np.einsum("mi,mij,mj->m", pull, left, pull) - (score * inside[:, :, D]).sum(axis=1)) / 2
-    covariances = roots @ left @ roots.transpose(0, 2, 1)
-    return _apart(imagined, evidence, _times(T.transpose(0, 2, 1), theta), covariances)
+    theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
+    evidence = evidence + np.concatenate([log for log, _ in priors])
+    return _apart(imagined, evidence, times(T, theta), roots @ left @ roots.transpose(0, 2, 1))
 
 
 def _apart(imagined: Imagined, evidence: Floats, means: Floats, covariances: Floats) -> list[Belief]:
@@ -237,7 +202,7 @@ def _unsure(imagined: Imagined, extra: Extra | None) -> Floats:
     assert isinstance(family, PoissonFamily) and extra is not None
     shift = extra.shift(family, imagined.predictors[:, :, 0])
     moves = np.einsum("mr,mr,mri->mi", imagined.records, shift, imagined.rows)
-    return _squares(moves)
+    return squares(moves)
 
 
 def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
@@ -256,27 +221,6 @@ def _roots(glance: Glance, guesses: Guesses, sds: Floats) -> Floats:
         roots[:, at, block] = -off * sds[:, block]
         roots[:, at, at] = own
     return roots
-
-
-def _inverse(precisions: Floats) -> Floats:
-    """Return the inverses of matrices that are no less than the identity, also where rounding hides it."""
-    try:
-        found = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        found = np.zeros_like(precisions)
-    if np.diagonal(found, axis1=1, axis2=2).min() > 0:
-        return found
-    values, vectors = np.linalg.eigh(precisions)
-    return np.asarray((vectors / np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1))
-
-
-def _squares(rows: Floats) -> Floats:
-    return np.asarray(rows[:, :, None] * rows[:, None])
-
-
-def _times(matrices: Floats, rows: Floats) -> Floats:
-    found: Floats = matrices @ rows[:, :, None]
-    return found[:, :, 0]
 
 
 def _cut(glance: Glance) -> float:
