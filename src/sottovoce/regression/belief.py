@@ -40,11 +40,14 @@ _PLAIN = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """A mixture of normal laws: weights, means and covariances; and the imagined rows on which it was found, if any."""
+    """A mixture of normal laws: weights, means and covariances; and the guesses and the imagined rows on which it was
+    found, if any.
+    """
 
     weights: Floats
     means: Floats
     covariances: Floats
+    guesses: Guesses | None = None
     imagined: Imagined | None = None
 
     @property
@@ -76,8 +79,8 @@ class Asked:
     prior
         From how far the entries of a row spread, by guess, to the log of each guess's weight and the prior standard
         deviations of θ in the coordinates of x.
-    guesses
-        What the information may be.
+    several, at_least
+        Whether what the information may be is guessed where noise hides it, and how often at least.
     at
         Where given, the noise is not counted: covariances are what the records alone would leave at this θ. Another
         one is not looked for, for without its noise the score would lead to where the noise points.
@@ -88,7 +91,8 @@ class Asked:
     glance: Glance
     prior: Callable[[Floats], tuple[Floats, Floats]]
     meat: Glance | None
-    guesses: Guesses
+    several: bool
+    at_least: int = 1
     at: Floats | None = None
     extra: Extra | None = None
 
@@ -100,7 +104,7 @@ class Asked:
     @property
     def alike(self) -> tuple[bool, ...]:
         """What two must have in common to be answered together."""
-        return self.measured, self.noisy, self.extra is not None
+        return self.measured, self.noisy, self.extra is not None, self.several
 
     @property
     def measured(self) -> bool:
@@ -114,30 +118,43 @@ def believe(asked: Asked) -> Belief:
 
 
 def believe_all(asked: Sequence[Asked]) -> list[Belief]:
-    """Return what each of several looks of one regression says of θ, those with few guesses found together."""
+    """Return what each of several looks of one regression says of θ, those that are asked alike together."""
     found: dict[int, Belief] = {}
-    batches: dict[tuple[bool, ...], list[list[int]]] = {}
+    alike: dict[tuple[bool, ...], list[int]] = {}
     for place, one in enumerate(asked):
-        some = batches.setdefault(one.alike, [[]])
-        if sum(len(asked[k].guesses.mean) for k in (*some[-1], place)) > _TOGETHER:
-            some.append([])
-        some[-1].append(place)
-    for batch in (one for some in batches.values() for one in some if one):
-        found |= dict(zip(batch, _believed([asked[k] for k in batch]), strict=True))
+        alike.setdefault(one.alike, []).append(place)
+    for places in alike.values():
+        first = asked[places[0]]
+        told = Guesses.of([asked[k].glance for k in places], several=first.several, at_least=first.at_least)
+        for some in _batches([len(one.mean) for one in told]):
+            beliefs = _believed([asked[places[k]] for k in some], [told[k] for k in some])
+            found |= dict(zip([places[k] for k in some], beliefs, strict=True))
     return [found[place] for place in range(len(asked))]
 
 
-def _believed(asked: Sequence[Asked]) -> list[Belief]:
+def _batches(counts: Sequence[int]) -> list[list[int]]:
+    """Return the places of looks that have few guesses between them."""
+    found: list[list[int]] = [[]]
+    for place, count in enumerate(counts):
+        if found[-1] and sum(counts[k] for k in found[-1]) + count > _TOGETHER:
+            found.append([])
+        found[-1].append(place)
+    return found
+
+
+def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief]:
     """Return what looks say of θ that are asked alike: their guesses lie one after the other."""
-    glances, counts = [one.glance for one in asked], [len(one.guesses.mean) for one in asked]
-    H = np.concatenate([one.guesses.information for one in asked])
-    told = [one.guesses.mean for one in asked]
+    glances, counts = [one.glance for one in asked], [len(one.mean) for one in guesses]
+    H = np.concatenate([one.information for one in guesses])
+    told = [one.mean for one in guesses]
     imagined = Imagined.of(glances, told)
     bends = glances[0].look.model.curved and asked[0].noisy and imagined.skewed
-    priors = [one.prior(one.guesses.spread) for one in asked]
+    priors = [one.prior(some.spread) for one, some in zip(asked, guesses, strict=True)]
     T = _each((glance.shape for glance in glances), counts).transpose(0, 2, 1)
-    roots = np.concatenate([_roots(one.glance, one.guesses, sds) for one, (_, sds) in zip(asked, priors, strict=True)])
-    centre = at = _each((glance.look.predictors.ravel() for glance in glances), counts)
+    roots = np.concatenate(
+        [_roots(glance, some, sds) for glance, some, (_, sds) in zip(glances, guesses, priors, strict=True)]
+    )
+    at = centre = _each((glance.look.predictors.ravel() for glance in glances), counts)
     if given := [(one.glance.shape.T, one.at) for one in asked if one.at is not None]:
         at = _each((np.linalg.solve(shape, at) for shape, at in given), counts)
     way = Way(
@@ -153,16 +170,10 @@ def _believed(asked: Sequence[Asked]) -> list[Belief]:
     )
     theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
     evidence = evidence + np.concatenate([log for log, _ in priors])
-    return _apart(imagined, evidence, times(T, theta), roots @ left @ roots.transpose(0, 2, 1))
-
-
-def _apart(imagined: Imagined, evidence: Floats, means: Floats, covariances: Floats) -> list[Belief]:
-    """Return the belief of each look, of the guesses of all of them."""
-    ends = np.cumsum(imagined.counts)
-    stretches = zip(imagined.split(), ends - imagined.counts, ends, strict=True)
+    means, covariances, ends = times(T, theta), roots @ left @ roots.transpose(0, 2, 1), np.cumsum(counts)
     return [
-        Belief(_weighed(evidence[start:end]), means[start:end], covariances[start:end], part)
-        for part, start, end in stretches
+        Belief(_weighed(evidence[end - count : end]), means[end - count : end], covariances[end - count : end], *of)
+        for end, count, *of in zip(ends, counts, guesses, imagined.split(), strict=True)
     ]
 
 

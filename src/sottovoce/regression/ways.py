@@ -26,7 +26,7 @@ _BENT = 0.3
 """How far, as a part of it, what the mean bends may be from what it does on imagined rows."""
 _ROUND = 0.4
 """How much two directions share beside what they would in coordinates in which the information is round."""
-_NEAR, _STILL = 0.05, 0.003
+_NEAR, _STILL = 0.02, 0.0005
 """A guess has come to rest within so many standard deviations of where a step leads to, when that, and its variance as
 a part of it, has changed by no more than this."""
 
