@@ -208,13 +208,15 @@ def _beyond_normal(noisy: Floats, variance: float, n: int, nodes: Floats, likeli
     one is laid on a grid, for that hardly changes between two places of it.
     """
     own = [likelihood + gammaln(nodes + stray) for stray in _STRAY]
-    found = np.empty((_MEANS, _STRAY.size, noisy.size))
+    found, log = np.empty((_MEANS, _STRAY.size, noisy.size)), np.empty_like(nodes)
     for i, log_mean in enumerate(np.linspace(_LEAST, np.log(n + 1.0), _MEANS)):
         mean = np.exp(log_mean)
         for j, stray in enumerate(_STRAY):
-            log = own[j] + nodes * (log_mean - np.log(stray + mean))
+            log = np.multiply(nodes, log_mean - np.log(stray + mean), out=log)
+            log += own[j]
             top = log.max(axis=1)
-            exact = top + np.log(np.exp(log - top[:, None]).sum(axis=1)) - gammaln(stray)
+            log -= top[:, None]
+            exact = top + np.log(np.exp(log, out=log).sum(axis=1)) - gammaln(stray)
             exact += stray * (np.log(stray) - np.log(stray + mean))
             found[i, j] = exact - _log_normal(noisy, mean, stray, variance)
     return found
