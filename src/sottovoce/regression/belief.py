@@ -171,10 +171,11 @@ def _believed(asked: Sequence[Asked], guesses: Sequence[Guesses]) -> list[Belief
     theta, left, evidence = way.gone() if asked[0].noisy else way.stayed(at)
     evidence = evidence + np.concatenate([log for log, _ in priors])
     means, covariances, ends = times(T, theta), roots @ left @ roots.transpose(0, 2, 1), np.cumsum(counts)
-    return [
-        Belief(_weighed(evidence[end - count : end]), means[end - count : end], covariances[end - count : end], *of)
-        for end, count, *of in zip(ends, counts, guesses, imagined.split(), strict=True)
-    ]
+    found = []
+    for end, some, part in zip(ends, guesses, imagined.split(), strict=True):
+        own = slice(end - len(some.mean), end)
+        found.append(Belief(_weighed(evidence[own]), means[own], covariances[own], some, part))
+    return found
 
 
 def _weighed(evidence: Floats) -> Floats:

@@ -178,7 +178,7 @@ class Imagined:
 
     @cached_property
     def _back(self) -> Floats:
-        return np.linalg.inv(self._here[1])
+        return np.asarray(np.linalg.inv(self._here[1]), dtype=np.float64)
 
     @cached_property
     def _turned(self) -> tuple[Floats, Floats]:

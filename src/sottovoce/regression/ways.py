@@ -61,10 +61,10 @@ class Way:
 
     def some(self, kept: NDArray[np.bool_]) -> Self:
         """Return the way of some of the guesses."""
-        parts: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
-        imagined, other = (None if one is None else one.some(kept) for one in (self.imagined, self.other))
-        arrays = {name: part[kept] for name, part in parts.items() if name not in ("imagined", "other")}
-        return replace(self, imagined=imagined, other=other, **arrays)
+        arrays = {part.name: getattr(self, part.name) for part in fields(self)[2:]}
+        other = None if self.other is None else self.other.some(kept)
+        some: dict[str, Any] = {name: part[kept] for name, part in arrays.items()}
+        return replace(self, imagined=self.imagined.some(kept), other=other, **some)
 
     @property
     def curved(self) -> bool:
@@ -106,8 +106,9 @@ class Way:
             if rest.all():
                 break
             if 2 * rest.sum() >= len(rest):
-                way, (places, theta, V, before) = way.some(~rest), (one[~rest] for one in (places, theta, V, before))
-                rest = np.zeros(len(places), dtype=bool)
+                way, places = way.some(~rest), places[~rest]
+                theta, V, before = (one[~rest] for one in (theta, V, before))
+                rest = rest[~rest]
         return ends, left, evidence
 
 
@@ -158,9 +159,9 @@ class _Step:
         far = self.means - way.centre
         bends = times(H, _BENT * (ahead - far) + way.cut[:, None] * far)
         V = V + squares(bends) + (bends**2).mean(axis=1)[:, None, None] * np.eye(V.shape[1])
-        if way.other is None:
-            return V
-        return V + squares(times(H, way.other.seems(self.theta) - self.seems))
+        if way.other is not None:
+            V = V + squares(times(H, way.other.seems(self.theta) - self.seems))
+        return np.asarray(V)
 
     def still(self, way: Way, theta: Floats, V: Floats, before: Floats) -> NDArray[np.bool_]:
         """Say which guesses have come to rest: the next step would lead to where this one and the last do."""
