@@ -17,7 +17,7 @@ from sottovoce.privacy.numbers import Floats
 from sottovoce.readings import Look
 from sottovoce.readings.families import MOST_COUNTED
 from sottovoce.regression.belief import Asked, Belief, believe_all
-from sottovoce.regression.glances import Glance, round_shape
+from sottovoce.regression.glances import Glance, once_each, round_shape
 from sottovoce.regression.overdispersed import Extra, variation_look
 from sottovoce.regression.shares import Step, split
 
@@ -133,7 +133,7 @@ def _split(mechanism: AdaptiveLooks, look: Look, step: Step, belief: Belief) -> 
     pull, lean = look.factors
     noise = mechanism.scales(look, step)
     score, information = (noise["score"] / pull) ** 2, (noise["information"] / lean**2) ** 2
-    back = np.kron(np.eye(look.model.outputs), np.linalg.inv(look.matrix).T)
+    back = once_each(np.linalg.inv(look.matrix).T, look.model.outputs)
     doubt = float(np.trace(back @ belief.covariance @ back.T))
     return split(step, score * step[1]["score"], information * step[1]["information"], doubt)
 
