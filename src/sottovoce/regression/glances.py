@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -96,9 +97,9 @@ class Glance:
         return once_each(self.look.matrix, self.look.model.outputs)
 
 
-def once_each(matrix: Floats, outputs: int) -> Floats:
+def once_each(matrix: Any, outputs: int) -> Floats:
     """Return a matrix with this one on its diagonal, once for each linear predictor."""
-    return matrix if outputs == 1 else np.asarray(np.kron(np.eye(outputs), matrix), dtype=np.float64)
+    return np.asarray(matrix if outputs == 1 else np.kron(np.eye(outputs), matrix), dtype=np.float64)
 
 
 def denoised(matrix: Floats, tau: float, apart: Floats | None = None) -> Floats:
